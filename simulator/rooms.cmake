@@ -136,7 +136,7 @@ endif()
 
 if(TARGET foretrace_cli)
   # Public data that are beside a checkout where $FORETRACE_REALDATA does not say.
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/planning/validation_cases.cpp
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/simulator/planning/validation/validation_cases.cpp
     PROPERTIES COMPILE_DEFINITIONS FORETRACE_DATA_DIR="${PROJECT_SOURCE_DIR}")
   # Searches spread over machines with MPI, where it is there (scripts/setup --mpi).
   find_package(MPI COMPONENTS CXX QUIET)

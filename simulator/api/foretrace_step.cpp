@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include "simulator/planning/step_predictor.h"
+#include "simulator/planning/serving/step_predictor.h"
 
 struct foretrace_step_predictor {
   std::shared_ptr<const foretrace::serve::StepModel> model;

@@ -16,7 +16,7 @@
 #include "simulator/network/fluid/fluid_network.h"
 #include "simulator/network/simgrid/simgrid_network.h"
 #include "simulator/reconstruct/recorded_accelerators.h"
-#include "simulator/replay/retarget.h"
+#include "simulator/replay/durations/retarget.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {

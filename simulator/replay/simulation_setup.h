@@ -10,8 +10,8 @@
 #include "simulator/engine/compile.h"
 #include "simulator/engine/ingredients.h"
 #include "simulator/importers/profile_extras.h"
-#include "simulator/replay/durations.h"
-#include "simulator/replay/what_if.h"
+#include "simulator/replay/durations/durations.h"
+#include "simulator/replay/what_if/what_if.h"
 #include "simulator/topology/topology.h"
 #include "simulator/trace/rank_trace.h"
 

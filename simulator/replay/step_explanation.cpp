@@ -9,7 +9,7 @@
 #include "simulator/replay/absent_ranks.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
-#include "simulator/replay/scale_report.h"
+#include "simulator/replay/scale/scale_report.h"
 #include "simulator/replay/step_report.h"
 #include "simulator/replay/wait_interval.h"
 

@@ -1,9 +1,9 @@
-// What a call of the step predictor takes (simulator/planning/step_predictor.h).
+// What a call of the step predictor takes (simulator/planning/serving/step_predictor.h).
 #include <benchmark/benchmark.h>
 
 #include <memory>
 
-#include "simulator/planning/step_predictor.h"
+#include "simulator/planning/serving/step_predictor.h"
 
 namespace foretrace {
 namespace {

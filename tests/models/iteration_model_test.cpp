@@ -14,9 +14,9 @@
 
 #include "simulator/base/statistics.h"
 #include "simulator/mapping/memory_model.h"
-#include "simulator/planning/mapping_validation.h"
-#include "simulator/planning/measured_mapping_table.h"
-#include "simulator/planning/training_job.h"
+#include "simulator/planning/mappings/mapping_validation.h"
+#include "simulator/planning/mappings/measured_mapping_table.h"
+#include "simulator/planning/mappings/training_job.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

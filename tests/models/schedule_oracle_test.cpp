@@ -11,7 +11,7 @@
 #include <map>
 
 #include "simulator/mapping/pipeline_timing.h"
-#include "simulator/planning/measured_mapping_table.h"
+#include "simulator/planning/mappings/measured_mapping_table.h"
 
 namespace foretrace {
 namespace {

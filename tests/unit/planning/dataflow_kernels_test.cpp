@@ -1,5 +1,5 @@
 // Mappings of dataflow graphs with calibrated kernels and collectives against measured training.
-#include "simulator/planning/dataflow_kernels.h"
+#include "simulator/planning/dataflow/dataflow_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "simulator/base/shipped.h"
 #include "simulator/hardware/catalog.h"
-#include "simulator/planning/dataflow_iteration.h"
-#include "simulator/planning/mapping_validation.h"
-#include "simulator/planning/training_validation.h"
+#include "simulator/planning/dataflow/dataflow_iteration.h"
+#include "simulator/planning/mappings/mapping_validation.h"
+#include "simulator/planning/mappings/training_validation.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-#include "simulator/planning/duration_errors.h"
+#include "simulator/planning/validation/duration_errors.h"
 
 #include <cmath>
 

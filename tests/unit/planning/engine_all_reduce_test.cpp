@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "simulator/base/statistics.h"
-#include "simulator/planning/serving_costs.h"
-#include "simulator/planning/table_text.h"
+#include "simulator/planning/files/table_text.h"
+#include "simulator/planning/serving/serving_costs.h"
 #include "simulator/serve/csv_columns.h"
 #include "simulator/serve/speculative_step_model.h"
 #include "simulator/topology/platform_loader.h"

@@ -1,4 +1,4 @@
-#include "simulator/planning/operator_table_device.h"
+#include "simulator/planning/serving/operator_table_device.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/planning/platform_exchanges.h"
+#include "simulator/planning/mappings/platform_exchanges.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/planning/profile_folder.h"
+#include "simulator/planning/mappings/profile_folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "simulator/planning/step_predictor.h"
+#include "simulator/planning/serving/step_predictor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "simulator/planning/sweep.h"
+#include "simulator/planning/sweep/sweep.h"
 
 #include <gtest/gtest.h>
 
-#include "simulator/planning/sweep_report.h"
+#include "simulator/planning/sweep/sweep_report.h"
 
 namespace foretrace {
 namespace {

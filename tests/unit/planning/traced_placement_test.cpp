@@ -1,4 +1,4 @@
-#include "simulator/planning/traced_placement.h"
+#include "simulator/planning/placement/traced_placement.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

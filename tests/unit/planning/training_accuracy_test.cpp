@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "simulator/planning/training_validation.h"
+#include "simulator/planning/mappings/training_validation.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

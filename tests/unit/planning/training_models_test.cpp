@@ -1,4 +1,4 @@
-#include "simulator/planning/training_models.h"
+#include "simulator/planning/mappings/training_models.h"
 
 #include <gtest/gtest.h>
 

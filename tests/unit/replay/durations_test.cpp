@@ -1,4 +1,4 @@
-#include "simulator/replay/durations.h"
+#include "simulator/replay/durations/durations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "simulator/replay/memory_change.h"
+#include "simulator/replay/memory/memory_change.h"
 
 #include <gtest/gtest.h>
 

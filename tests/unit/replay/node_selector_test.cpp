@@ -1,10 +1,10 @@
-#include "simulator/replay/node_selector.h"
+#include "simulator/replay/what_if/node_selector.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "simulator/replay/what_if.h"
+#include "simulator/replay/what_if/what_if.h"
 #include "tests/support/job_script.h"
 
 namespace foretrace {

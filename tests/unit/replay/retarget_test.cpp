@@ -1,4 +1,4 @@
-#include "simulator/replay/retarget.h"
+#include "simulator/replay/durations/retarget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

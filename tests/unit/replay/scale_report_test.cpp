@@ -1,5 +1,5 @@
 // Between which times a step on more ranks lies.
-#include "simulator/replay/scale_report.h"
+#include "simulator/replay/scale/scale_report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/replay/span_index.h"
+#include "simulator/replay/attribution/span_index.h"
 
 #include <gtest/gtest.h>
 

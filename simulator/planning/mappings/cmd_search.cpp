@@ -1,0 +1,279 @@
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include "simulator/base/atomic_file.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/command.h"
+#include "simulator/console/options.h"
+#include "simulator/console/output.h"
+#include "simulator/console/processes.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
+#include "simulator/planning/mappings/mapped_job.h"
+#include "simulator/planning/mappings/mapping_simulation.h"
+#include "simulator/planning/mappings/memory_report.h"
+#include "simulator/planning/mappings/search_run.h"
+
+namespace foretrace {
+namespace {
+
+struct SearchCommandOptions : SearchQuestion {
+  TrainingJobOptions job;
+  std::vector<std::string> compare;
+  std::string svg, timeline, mapping_out;
+  std::string network;  // a tier; empty: closed forms alone
+  bool picture = false;
+  bool memory = false, energy = false;
+  bool json = false;
+  // Of these options, the first that was given.
+  std::function<std::string(std::initializer_list<const char*>)> first_given;
+};
+
+absl::Status RequireBatch(const SearchCommandOptions& o) {
+  if (o.job.global_batch > 0) return absl::OkStatus();
+  return InvalidInput("--global-batch is missing: how many samples is one iteration?");
+}
+
+// Options of searchers that do not run are not given.
+absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
+  if (!o.compare.empty()) {
+    const std::string given = o.first_given(
+        {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
+         "--max-zero", "--overlap", "--schedules", "--steps", "--seed", "--top", "--journal"});
+    if (given.empty()) return absl::OkStatus();
+    return InvalidInput("{} would change nothing: --compare searches for no mapping", given);
+  }
+  const auto check = [&](std::initializer_list<const char*> names, std::string_view searchers,
+                         bool runs) -> absl::Status {
+    const std::string given = o.first_given(names);
+    if (runs || given.empty()) return absl::OkStatus();
+    return InvalidInput("{} would change nothing: {} not run", given, searchers);
+  };
+  const bool parallel = HasParallelMappings(job);
+  const bool local = parallel && Wanted(o, job, "local", true);
+  const bool any = local || (parallel && Wanted(o, job, "exhaustive", true));
+  const bool divides = Wanted(o, job, "piper", false) || Wanted(o, job, "phaze", false);
+  FORETRACE_RETURN_IF_ERROR(
+      check({"--max-tensor"}, "it is of the searchers exhaustive, local, piper and phaze, which do",
+            any || divides));
+  FORETRACE_RETURN_IF_ERROR(check({"--max-micro-batch", "--max-chunks", "--max-context",
+                                   "--max-zero", "--overlap", "--schedules", "--journal"},
+                                  "it is of the searchers exhaustive and local, which do", any));
+  return check({"--steps", "--seed"}, "it is of the searcher local, which does", local);
+}
+
+absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
+                          const MappingFile& mapping, const TextStyle& style, std::string& text) {
+  if (!o.mapping_out.empty()) {
+    FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
+  }
+  if (o.memory) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, mapping, style));
+    text += "\n" + memory;
+  }
+  if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const PipelinePicture picture, PictureOfMapping(job, mapping));
+  if (o.picture) text += "\n" + PictureText(picture, style.width - 14);
+  if (!o.svg.empty()) FORETRACE_RETURN_IF_ERROR(WriteFile(o.svg, PictureSvg(picture)));
+  if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(WritePictureTimeline(o.timeline, picture));
+  return absl::OkStatus();
+}
+
+absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
+  for (const std::string& argument : o.compare) {
+    FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
+                               ReadMappingArgument(argument, o.job.global_batch));
+    FORETRACE_ASSIGN_OR_RETURN(SearchRow row, EvaluateMapping(job, mapping));
+    report.rows.push_back(std::move(row));
+    ++report.evaluated;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const Processes& processes,
+                  const CommandContext& context, SearchReport& report) {
+  FORETRACE_RETURN_IF_ERROR(RequireBatch(o));
+  const SearchRun run{processes, context};
+  const bool parallel = Wanted(o, job, "exhaustive", true) || Wanted(o, job, "local", true);
+  if (parallel && !HasParallelMappings(job)) {
+    if (!std::count(o.searchers.begin(), o.searchers.end(), "all")) {
+      return Infeasible(
+          "workload '{}' is not a transformer of equal layers; its searchers are "
+          "graphpipe, sequential, pipedream, piper and phaze",
+          job.model.workload.name);
+    }
+  } else if (parallel) {
+    FORETRACE_RETURN_IF_ERROR(SearchParallel(o, o.job.global_batch, job, run, report));
+  }
+  if (!report.interrupted)
+    FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, o.job.global_batch, job, run, report));
+  const auto graphs = std::count_if(
+      report.rows.begin(), report.rows.end(),
+      [](const SearchRow& row) { return std::holds_alternative<StageMapping>(row.mapping); });
+  if (graphs > 0 && graphs < static_cast<int64_t>(report.rows.size())) {
+    report.notes.push_back(
+        "the two kinds of mapping are timed apart: stage graphs by the peak rates that operators "
+        "attain, "
+        "the others by measured kernels where there are any");
+  }
+  if (report.rows.empty() && !report.interrupted) {
+    return Infeasible("no searcher found a plan: {}",
+                      report.failures.empty() ? "none was asked" : report.failures.front());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
+  FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
+  FORETRACE_RETURN_IF_ERROR(CheckOptions(o, job));
+  SearchReport report;
+  report.workload = job.model.workload.name;
+  report.devices = job.devices;
+  report.global_batch = o.job.global_batch;
+  report.notes = job.notes;
+  if (o.energy) {
+    if (job.device_watts <= 0) {
+      return Infeasible("--energy: the device of {} states no power", o.job.platform);
+    }
+    report.device_watts = job.device_watts;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  if (!o.compare.empty()) {
+    FORETRACE_RETURN_IF_ERROR(Compare(o, job, report));
+  } else {
+    FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, context, report));
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (processes->rank() != 0) {
+    context.answer_files->LeaveToAnother();
+    return absl::OkStatus();
+  }
+  if (!o.network.empty()) {
+    FORETRACE_RETURN_IF_ERROR(SimulateRows(job, o.job.platform, o.network,
+                                           o.compare.empty() ? o.top : o.compare.size(), context,
+                                           report));
+    if (o.compare.empty()) OrderBySimulation(report);
+  }
+  std::string text;
+  if (!report.rows.empty()) {
+    FORETRACE_RETURN_IF_ERROR(
+        WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
+  }
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
+  if (o.json) return context.console->PrintJson("search", SearchJson(report));
+  if (report.rows.size() == 2 && !o.compare.empty()) {
+    return context.console->Print(
+        CompareText(report.rows[0], report.rows[1], context.console->style()) + text);
+  }
+  return context.console->Print(SearchText(report, o.top, context.console->style()) + text);
+}
+
+void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
+  command.add_option("--max-tensor", o.space.max_tensor, "largest tensor parallelism")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--max-micro-batch", o.space.max_micro_batch, "largest micro-batch")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command
+      .add_option("--max-chunks", o.space.max_chunks, "most model chunks a stage (interleaving)")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command.add_option("--max-context", o.space.max_context, "largest context parallelism")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command.add_option("--max-zero", o.space.max_zero, "ZeRO stages up to this one")
+      ->check(CLI::Range(0, 3))
+      ->capture_default_str();
+  command.add_flag("--overlap", o.space.overlap_gradients,
+                   "also with gradients reduced during the backward pass");
+  command.add_option("--schedules", o.schedules, "1f1b (also interleaved), gpipe, kfkb, zb-h1")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
+      ->capture_default_str();
+}
+
+// What is shown and written.
+void RegisterOutput(CLI::App& command, SearchCommandOptions& o) {
+  command.add_option("--top", o.top, "mappings to show")->capture_default_str();
+  command
+      .add_option("--jobs", o.jobs, "threads (default: one per processor); the answer is the same")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--compare", o.compare,
+                  "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
+      ->expected(2)
+      ->type_name("A B");
+  command
+      .add_option("--journal", o.journal,
+                  "keep evaluations here; after Ctrl-C the same command goes on")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_option("-o,--mapping-out", o.mapping_out, "write the best mapping, for generate")
+      ->group(kOutputGroup)
+      ->type_name("FILE.yaml");
+  command.add_flag("--picture", o.picture, "print the best mapping's pipeline");
+  command.add_flag("--memory", o.memory,
+                   "print when and by what the memory of its stages is fullest");
+  command.add_flag("--energy", o.energy,
+                   "also the energy of an iteration, at most: by the devices' rated power");
+  command.add_option("--svg", o.svg, "write that picture")
+      ->group(kOutputGroup)
+      ->type_name("FILE.svg");
+  command
+      .add_option("--timeline", o.timeline,
+                  "write it for ui.perfetto.dev (.json or .pftrace; .gz behind either)")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_flag("--json", o.json, "one JSON document instead of tables");
+}
+
+}  // namespace
+
+void AddSearchCommand(CLI::App& app, CommandContext& context) {
+  auto o = std::make_shared<SearchCommandOptions>();
+  CLI::App* command = app.add_subcommand(
+      "search", "parallel mappings of a model, ranked by simulated iteration time");
+  o->job.Register(*command);
+  o->first_given = [command](std::initializer_list<const char*> names) {
+    return command->FirstGiven(names);
+  };
+  command
+      ->add_option("--searcher", o->searchers,
+                   "exhaustive, local (transformers; the default), graphpipe, sequential, "
+                   "pipedream, piper, phaze (stage graphs; the default for other models), all")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"exhaustive", "local", "graphpipe", "sequential", "pipedream", "piper",
+                             "phaze", "all"}));
+  RegisterSpace(*command, *o);
+  command->add_option("--steps", o->steps, "of the local search")->check(CLI::Range(0, 10'000'000));
+  command->add_option("--seed", o->seed, "of the local search")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  command
+      ->add_option("--network", o->network,
+                   "also simulate the mappings to show with communication from a network model "
+                   "(predict --network), and order them by that: fitted, fluid, simgrid")
+      ->check(CLI::IsMember({"fitted", "fluid", "simgrid"}));
+  RegisterOutput(*command, *o);
+  command->footer(Examples({
+      "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "
+      "1536",
+      "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
+      "128 --picture",
+      "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "
+      "'tp4 pp4 dp1 mb1'",
+      "mpirun -n 4 foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --journal "
+      "run.log",
+  }));
+  command->callback(
+      [o, &context] { context.run = [o, &context] { return RunSearch(*o, context); }; });
+}
+
+}  // namespace foretrace

@@ -1,0 +1,122 @@
+#include "simulator/planning/mappings/measured_device.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cost/calibration_set.h"
+#include "simulator/cost/kernel/device_match.h"
+#include "simulator/replay/durations/device_calibration.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A search asks for the same few shapes again and again.
+template <typename Key>
+class Memo {
+ public:
+  template <typename Compute>
+  std::optional<Estimate> Get(const Key& key, const Compute& compute) const {
+    {
+      const std::shared_lock lock(mutex_);
+      const auto it = known_.find(key);
+      if (it != known_.end()) return it->second;
+    }
+    const std::optional<Estimate> value = compute();
+    const std::unique_lock lock(mutex_);
+    return known_.emplace(key, value).first->second;
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  mutable absl::flat_hash_map<Key, std::optional<Estimate>> known_;
+};
+
+class CalibratedDevice : public DeviceMeasurements {
+ public:
+  CalibratedDevice(CalibrationSet set, bool with_collectives) : set_(std::move(set)) {
+    if (!with_collectives) set_.collectives = nullptr;
+  }
+
+  Estimate KernelTime(const KernelWork& work) const override {
+    return set_.kernels->Predict(work, PrecisionOf(work.dtype, true));
+  }
+
+  std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
+                                         Bytes bytes) const override {
+    if (set_.collectives == nullptr) return std::nullopt;
+    return collectives_.Get({op, ranks, bytes.count()}, [&]() -> std::optional<Estimate> {
+      const CollectiveEstimator estimator = set_.collectives->Resolve(op, ranks, 1);
+      if (!estimator.covered()) return std::nullopt;
+      return estimator.Time(bytes);
+    });
+  }
+
+  std::string Source() const override {
+    if (set_.folder.empty()) return "analytic kernels of " + set_.kernels->device().name;
+    return fmt::format("{} of {}",
+                       set_.collectives == nullptr ? "kernels" : "kernels and collectives",
+                       fs::path(set_.folder).lexically_normal().string());
+  }
+
+ private:
+  CalibrationSet set_;
+  Memo<std::tuple<CollectiveOp, int32_t, int64_t>> collectives_;
+};
+
+bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {
+  const Interconnect kind = measured.header().interconnect;
+  return (kind == Interconnect::kSwitch && node.interconnect == InterconnectKind::kSwitch) ||
+         (kind == Interconnect::kMesh && node.interconnect == InterconnectKind::kMesh);
+}
+
+// Where nothing was measured on the device: the analytic roofline of its kernels, as predict takes.
+std::shared_ptr<const DeviceMeasurements> Analytic(const GpuPeaks& device) {
+  CalibrationSet set;
+  set.kernels = std::make_shared<const KernelModels>(device, std::vector<KernelModel>());
+  return std::make_shared<const CalibratedDevice>(std::move(set), false);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
+    const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
+    std::vector<std::string>& files) {
+  const std::shared_ptr<const DeviceMeasurements> none;
+  if (kernels == "none") return none;
+  const absl::StatusOr<GpuPeaks> device = PeaksOf(node.accelerator);
+  std::string folder;
+  if (kernels == "auto") {
+    if (!device.ok()) return none;
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindKernelCalibration(node.accelerator));
+    if (folder.empty()) return Analytic(*device);
+  } else {
+    if (!device.ok()) return device.status();
+    FORETRACE_ASSIGN_OR_RETURN(folder, FindShipped(kCalibrations, kernels));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder));
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  if (set.kernels == nullptr) {
+    return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      set.kernels, KernelsOn(*device, set.kernels, fmt::format("--kernels {}", folder), notes));
+  if (std::string note = StackNote(set); !note.empty()) notes.push_back(std::move(note));
+  const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
+  return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
+}
+
+}  // namespace foretrace

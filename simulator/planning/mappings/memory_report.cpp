@@ -1,0 +1,112 @@
+#include "simulator/planning/mappings/memory_report.h"
+
+#include <fmt/format.h>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/memory_timeline.h"
+
+namespace foretrace {
+namespace {
+
+double Gib(double bytes) { return bytes / (1 << 30); }
+
+absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
+                                           const TextStyle& style) {
+  const TransformerConfig& model = *job.model.transformer;
+  FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
+  FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns = {
+      {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
+      {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
+      {"held"},    {"other"}};
+  if (mapping.offload) columns.push_back({"host"});
+  TextTable table(columns);
+  const auto gib = [](Bytes b) {
+    return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
+  };
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const StageMemory& stage = stages[s];
+    const MemoryLedger& use = stage.peak;
+    std::vector<std::string> cells = {
+        fmt::format("{}", s),
+        gib(use.total()),
+        fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
+        fmt::format("{} of micro-batch {}",
+                    stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
+                    stage.peak_pass.microbatch),
+        gib(use.weights),
+        gib(use.gradients),
+        gib(use.optimizer),
+        gib(use.activations),
+        fmt::format("{}", stage.passes_held),
+        gib(use.recomputed + use.logits + use.gathered)};
+    if (mapping.offload) {
+      cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
+    }
+    table.AddRow(std::move(cells));
+  }
+  return fmt::format(
+             "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
+             "are; other: recomputed layer, logits, gathered weights{})\n",
+             Gib(static_cast<double>(job.capacity.count())),
+             mapping.offload ? "; host: states that it keeps for each device" : "") +
+         table.Format(style);
+}
+
+absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const StageMapping& mapping,
+                                             const TextStyle& style) {
+  FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, mapping));
+  const GraphPipePlan& plan = graph.result.plan;
+  const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
+  FORETRACE_ASSIGN_OR_RETURN(const PipelineTiming timing, TimePipeline(pipeline));
+  using Align = TextTable::Align;
+  TextTable table({{"stage"},
+                   {"devices"},
+                   {"peak GiB"},
+                   {"at ms"},
+                   {"during", Align::kLeft},
+                   {"weights and state"},
+                   {"activations"},
+                   {"samples held"}});
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const GraphPipeStage& stage = plan.stages[s];
+    double fixed = 0;
+    for (const int32_t op : stage.ops) {
+      fixed += graph.problem.PartOf(op, stage.tensor).fixed_bytes;
+    }
+    // The pass that first holds as many micro-batches as ever.
+    const PassList& passes = pipeline.stages[s].passes;
+    const int32_t most = PeakInFlight(passes);
+    size_t at = 0;
+    for (int32_t held = 0; at < passes.size(); ++at) {
+      held += passes[at].kind == PassKind::kForward ? 1 : -1;
+      if (held == most) break;
+    }
+    const int64_t samples = int64_t{most} * stage.config.micro_batch;
+    const double activations = (static_cast<double>(samples) * stage.stash_bytes +
+                                stage.config.micro_batch * stage.repeated_bytes) /
+                               stage.replicas();
+    table.AddRow({fmt::format("{}", s), fmt::format("{}", stage.devices),
+                  fmt::format("{:.2f}", Gib(fixed + activations)),
+                  fmt::format("{:.3f}", timing.pass_start[s][at].us() * 1e-3),
+                  fmt::format("forward of micro-batch {}", passes[at].microbatch),
+                  fmt::format("{:.2f}", Gib(fixed)), fmt::format("{:.2f}", Gib(activations)),
+                  fmt::format("{}", samples)});
+  }
+  return fmt::format("Memory at its peak, in GiB of {:.1f} a device\n",
+                     Gib(static_cast<double>(job.capacity.count()))) +
+         table.Format(style);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MemoryReport(const TrainingJob& job, const MappingFile& mapping,
+                                         const TextStyle& style) {
+  if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
+    return StageGraphMemory(job, *stages, style);
+  }
+  return ParallelMemory(job, std::get<ParallelMapping>(mapping), style);
+}
+
+}  // namespace foretrace

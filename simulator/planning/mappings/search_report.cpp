@@ -1,0 +1,269 @@
+#include "simulator/planning/mappings/search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/utf8.h"
+#include "simulator/exporters/timeline/timeline_writer.h"
+#include "simulator/report/report_json.h"
+
+namespace foretrace {
+namespace {
+
+double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 30); }
+double Gap(const SearchRow& row) {
+  return 100 * (row.estimate.seconds() / row.evaluation.iteration.seconds() - 1);
+}
+
+// Where the simulated time stands in a row, if there is one.
+constexpr std::ptrdiff_t kSimulatedColumn = 4;
+
+std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() * 1e-3); }
+
+std::vector<TextTable::Column> Columns(const std::string& network) {
+  using Align = TextTable::Align;
+  std::vector<TextTable::Column> columns = {{"", Align::kRight},
+                                            {"mapping", Align::kLeft},
+                                            {"searcher", Align::kLeft},
+                                            {"ms"},
+                                            {"samples/s"},
+                                            {"MFU %"},
+                                            {"GiB"},
+                                            {"bubble %"},
+                                            {"exposed %"},
+                                            {"surrogate %"}};
+  if (!network.empty()) {
+    columns.insert(columns.begin() + kSimulatedColumn, {network + " ms"});
+  }
+  return columns;
+}
+
+std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated) {
+  const Evaluation& e = row.evaluation;
+  std::vector<std::string> cells = {
+      fmt::format("{}", number),
+      row.text,
+      row.searcher,
+      Milliseconds(e.iteration),
+      fmt::format("{:.2f}", row.throughput),
+      fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
+      fmt::format("{:.1f}", Gib(e.memory)),
+      fmt::format("{:.1f}", 100 * e.bubble),
+      fmt::format("{:.1f}", 100 * e.exposed_communication),
+      row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
+  if (simulated) {
+    cells.insert(cells.begin() + kSimulatedColumn,
+                 row.simulated > SimTime() ? Milliseconds(row.simulated) : "-");
+  }
+  return cells;
+}
+
+void Text(JsonWriter& json, std::string_view text) {
+  const std::string valid = ValidUtf8(text);
+  json.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+}
+
+// At most: the devices' rated power over the whole iteration.
+double Joules(const SearchReport& report, const SearchRow& row) {
+  return report.device_watts * static_cast<double>(report.devices) *
+         row.evaluation.iteration.seconds();
+}
+
+void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row) {
+  json.StartObject();
+  json.Key("mapping");
+  Text(json, row.text);
+  json.Key("searcher");
+  Text(json, row.searcher);
+  json.Key("feasible");
+  json.Bool(true);
+  const Evaluation& e = row.evaluation;
+  const std::pair<const char*, double> numbers[] = {
+      {"iteration_time_us", e.iteration.us()},
+      {"throughput_samples_per_s", row.throughput},
+      {"model_flop_utilisation", e.model_flop_utilisation},
+      {"bubble_share", e.bubble},
+      {"exposed_communication_share", e.exposed_communication}};
+  for (const auto& [key, value] : numbers) {
+    json.Key(key);
+    json.Double(value);
+  }
+  json.Key("memory_bytes_max");
+  json.Int64(e.memory.count());
+  if (row.estimate > SimTime()) {
+    json.Key("own_estimate_us");
+    json.Double(row.estimate.us());
+  }
+  if (row.simulated > SimTime()) {
+    json.Key("simulated_us");
+    json.Double(row.simulated.us());
+  }
+  if (report.device_watts > 0) {
+    json.Key("joules_per_iteration_at_most");
+    json.Double(Joules(report, row));
+  }
+  json.Key("yaml");
+  Text(json, MappingYaml(row.mapping));
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style) {
+  std::string text = fmt::format("{} on {} devices, {} samples an iteration\n", report.workload,
+                                 report.devices, report.global_batch);
+  for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  text += "\n";
+  TextTable table(Columns(report.network));
+  for (size_t i = 0; i < report.rows.size() && i < top; ++i) {
+    table.AddRow(Cells(report.rows[i], i + 1, !report.network.empty()));
+  }
+  text += table.Format(style);
+  text +=
+      "exposed: a device only communicates; surrogate: the searcher's own estimate against "
+      "the simulated time\n";
+  if (!report.network.empty()) {
+    text += fmt::format(
+        "{} ms: the same mapping's traces on the event engine, where transfers share links; it "
+        "orders the rows, the other columns are of the closed forms\n",
+        report.network);
+  }
+  if (report.device_watts > 0 && !report.rows.empty()) {
+    const double joules = Joules(report, report.rows.front());
+    text += fmt::format(
+        "energy of the first, at most: {:.2f} kJ an iteration, {:.1f} J a sample, by {} devices' "
+        "rated {:.0f} W\n",
+        joules / 1e3, joules / std::max(report.global_batch, 1), report.devices,
+        report.device_watts);
+  }
+  if (report.pareto.size() > 1) {
+    text += "\nTime against memory: the fastest, and each next one that needs less\n";
+    TextTable front(Columns(""));
+    for (size_t i = 0; i < report.pareto.size() && i < top; ++i)
+      front.AddRow(Cells(report.pareto[i], i + 1, false));
+    text += front.Format(style);
+  }
+  for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
+  if (report.candidates > 0) {
+    text += fmt::format("{} candidates: {} evaluated, {} do not fit, {} cannot be among the best\n",
+                        report.candidates, report.evaluated, report.infeasible, report.pruned);
+    if (report.local_steps > 0) {
+      text += fmt::format("local search from the best: {} steps{}\n", report.local_steps,
+                          report.rows.front().searcher == "local" ? "" : ", nothing better");
+    }
+  }
+  if (report.interrupted) {
+    text += "INTERRUPTED: the best so far; with --journal the same command goes on from here\n";
+  }
+  return text;
+}
+
+std::string SearchJson(const SearchReport& report) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("workload");
+  Text(json, report.workload);
+  if (!report.network.empty()) {
+    json.Key("network");
+    Text(json, report.network);
+  }
+  const std::pair<const char*, int64_t> counts[] = {
+      {"devices", report.devices},       {"global_batch", report.global_batch},
+      {"candidates", report.candidates}, {"evaluated", report.evaluated},
+      {"infeasible", report.infeasible}, {"pruned", report.pruned}};
+  for (const auto& [key, value] : counts) {
+    json.Key(key);
+    json.Int64(value);
+  }
+  json.Key("seconds");
+  json.Double(report.seconds);
+  json.Key("evaluations_per_second");
+  json.Double(report.seconds > 0 ? static_cast<double>(report.evaluated) / report.seconds : 0);
+  json.Key("interrupted");
+  json.Bool(report.interrupted);
+  for (const auto& [key, rows] :
+       {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
+    json.Key(key);
+    json.StartArray();
+    for (const SearchRow& row : *rows) WriteRow(json, report, row);
+    json.EndArray();
+  }
+  json.Key("kernel_sources");
+  if (report.kernel_sources.total() > 0) {
+    const CostSources& sources = report.kernel_sources;
+    json.StartObject();
+    for (const EstimateSource source : {EstimateSource::kCalibrated, EstimateSource::kAnalytic}) {
+      json.Key(std::string(Name(source)) + "_share");
+      json.Double(sources.share(source));
+    }
+    json.Key("extrapolated_share");
+    json.Double(sources.extrapolated_share());
+    json.EndObject();
+  } else {
+    json.Null();
+  }
+  for (const auto& [key, list] :
+       {std::pair{"failures", &report.failures}, {"notes", &report.notes}}) {
+    json.Key(key);
+    json.StartArray();
+    for (const std::string& line : *list) Text(json, line);
+    json.EndArray();
+  }
+  json.EndObject();
+  return buffer.GetString();
+}
+
+std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"", Align::kLeft}, {"A"}, {"B"}, {"B - A"}});
+  const auto row = [&](const char* what, double x, double y, const char* format) {
+    table.AddRow(
+        {what, fmt::format(fmt::runtime(format), x), fmt::format(fmt::runtime(format), y),
+         fmt::format("{}{}", y >= x ? "+" : "", fmt::format(fmt::runtime(format), y - x))});
+  };
+  const Evaluation &x = a.evaluation, &y = b.evaluation;
+  row("iteration ms", x.iteration.us() * 1e-3, y.iteration.us() * 1e-3, "{:.3f}");
+  if (a.simulated > SimTime() && b.simulated > SimTime()) {
+    row("simulated ms", a.simulated.us() * 1e-3, b.simulated.us() * 1e-3, "{:.3f}");
+  }
+  row("samples/s", a.throughput, b.throughput, "{:.2f}");
+  row("MFU %", 100 * x.model_flop_utilisation, 100 * y.model_flop_utilisation, "{:.1f}");
+  row("memory GiB", Gib(x.memory), Gib(y.memory), "{:.1f}");
+  row("bubble %", 100 * x.bubble, 100 * y.bubble, "{:.1f}");
+  row("exposed %", 100 * x.exposed_communication, 100 * y.exposed_communication, "{:.1f}");
+  return fmt::format("A: {}\nB: {}\n", a.text, b.text) + table.Format(style) +
+         fmt::format("B takes {:.3f} times as long as A\n",
+                     y.iteration.seconds() / x.iteration.seconds());
+}
+
+std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources) {
+  return fmt::format(
+      "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
+      "(extrapolated)",
+      ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
+      100 * sources.extrapolated_share());
+}
+
+absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {
+  const auto writer = MakeTimelineWriter(path);
+  writer->Process(1, picture.title, "simulated pipeline", 0);
+  for (size_t s = 0; s < picture.lanes.size(); ++s) {
+    const TimelineWriter::Track track{1, static_cast<int32_t>(s) + 1};
+    writer->Thread(track, picture.lanes[s].name, static_cast<int32_t>(s));
+    for (const PictureBox& box : picture.lanes[s].boxes) {
+      const bool forward = box.kind == PassKind::kForward;
+      const char* what = forward                                 ? "forward"
+                         : box.kind == PassKind::kBackwardWeight ? "weight gradient"
+                                                                 : "backward";
+      const TimelineArg args[] = {{"microbatch", box.microbatch}, {"chunk", box.chunk}};
+      writer->Slice(track, TimelineText(fmt::format("{} {}", what, box.microbatch)),
+                    forward ? "forward" : "backward", box.start, box.end, args);
+    }
+  }
+  return writer->Close();
+}
+
+}  // namespace foretrace

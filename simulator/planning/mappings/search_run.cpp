@@ -1,0 +1,201 @@
+#include "simulator/planning/mappings/search_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/mappings/mapped_job.h"
+#include "simulator/planning/mappings/search_journal.h"
+#include "simulator/search/phaze_mapping.h"
+
+namespace foretrace {
+
+bool HasParallelMappings(const TrainingJob& job) {
+  return job.model.transformer && job.model.workload.blocks > 0 &&
+         job.model.transformer->family != TransformerFamily::kT5;
+}
+
+bool Wanted(const SearchQuestion& o, const TrainingJob& job, std::string_view name, bool parallel) {
+  if (o.searchers.empty()) {
+    // Every kind of model has its own.
+    return HasParallelMappings(job) ? parallel : !parallel;
+  }
+  return std::any_of(o.searchers.begin(), o.searchers.end(),
+                     [&](const std::string& s) { return s == name || s == "all"; });
+}
+
+namespace {
+
+absl::Status AddLocal(const SearchQuestion& o, const TrainingJob& job,
+                      const IterationEvaluator& evaluator, const MappingSpace& space,
+                      const SearchRun& run, SearchReport& report) {
+  if (report.rows.empty()) return absl::OkStatus();
+  const int32_t steps = o.steps.value_or(4000);
+  const auto seed = static_cast<uint64_t>(o.seed.value_or(1));
+  const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
+  // Several processes all walk to the end: they must find the same.
+  const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
+  FORETRACE_ASSIGN_OR_RETURN(
+      const RankedMapping found,
+      SearchLocally(evaluator, *job.model.transformer, space, start, steps, seed, stop));
+  report.interrupted |= stop.stop_requested();
+  report.local_steps += steps;
+  // Anything that is no better is in the ranking already.
+  if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
+    report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));
+  }
+  return absl::OkStatus();
+}
+
+// Asks `next` for a few mappings at a time; Cancelled once `stop` was asked for.
+EvaluateBatch Interruptible(EvaluateBatch next, int jobs, std::stop_token stop) {
+  const size_t few = 4 * static_cast<size_t>(jobs);
+  return [next = std::move(next), few,
+          stop = std::move(stop)](std::span<const ParallelMapping> mappings)
+             -> absl::StatusOr<std::vector<std::optional<Evaluation>>> {
+    std::vector<std::optional<Evaluation>> all;
+    while (!mappings.empty()) {
+      if (stop.stop_requested()) return absl::CancelledError("interrupted");
+      const size_t count = std::min(few, mappings.size());
+      FORETRACE_ASSIGN_OR_RETURN(const auto part, next(mappings.first(count)));
+      all.insert(all.end(), part.begin(), part.end());
+      mappings = mappings.subspan(count);
+    }
+    return all;
+  };
+}
+
+MappingSpace SpaceOf(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job) {
+  MappingSpace space = o.space;
+  space.devices = job.devices;
+  space.global_batch = global_batch;
+  space.devices_per_node = job.cluster.devices_per_node;
+  space.schedules.clear();
+  for (const std::string& name : o.schedules) {
+    for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
+      const auto kind = static_cast<ScheduleKind>(i);
+      if (Name(kind) == name) space.schedules.push_back(kind);
+    }
+  }
+  return space;
+}
+
+// Of a transformer of equal layers phaze's plan is a mapping like the exhaustive search's.
+absl::Status AddPhaze(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
+                      SearchReport& report) {
+  const auto found = SearchPhazeMapping(*job.model.transformer, job.cluster, job.capacity,
+                                        SpaceOf(o, global_batch, job));
+  if (!found.ok()) {
+    if (!absl::IsFailedPrecondition(found.status())) return found.status();
+    const std::string message(found.status().message());
+    report.failures.push_back(message.starts_with("phaze: ") ? message : "phaze: " + message);
+    return absl::OkStatus();
+  }
+  ++report.evaluated;
+  SearchRow row = RowOf(job, "phaze", found->ranked.mapping, found->ranked.evaluation);
+  row.estimate = SimTime::FromSeconds(found->estimate_s);
+  report.rows.push_back(std::move(row));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
+                            const SearchRun& run, SearchReport& report) {
+  const TransformerConfig& model = *job.model.transformer;
+  const MappingSpace space = SpaceOf(o, global_batch, job);
+  const IterationEvaluator evaluator(model, job.cluster, job.capacity);
+  const auto candidates = EnumerateMappings(model, space);
+  const int jobs =
+      o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  EvaluateBatch evaluate = OnThreads(evaluator, jobs);
+  // Several processes stop together, between two batches.
+  if (run.processes.size() == 1) {
+    evaluate = Interruptible(std::move(evaluate), jobs, run.context.stop);
+  }
+  evaluate = OnProcesses(run.processes, std::move(evaluate));
+  std::optional<SearchJournal> journal;
+  if (!o.journal.empty()) {
+    const std::string question =
+        fmt::format("{} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
+                    ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+    FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
+    FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
+                               SearchJournal::Open(o.journal, question + inputs, run.processes));
+    journal.emplace(std::move(opened));
+    if (journal->size() > 0) {
+      report.notes.push_back(
+          fmt::format("{}: {} evaluations known from before", o.journal, journal->size()));
+    }
+    evaluate = journal->Wrap(std::move(evaluate));
+  }
+  SearchControl control;
+  control.keep = std::max<size_t>(o.top, 1);
+  control.progress = [&](int64_t done, int64_t total) { run.Progress("mappings", done, total); };
+  control.interrupted = [&] { return run.processes.Any(run.context.stop.stop_requested()); };
+  FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
+                             SearchExhaustively(evaluator, evaluate, candidates, control));
+  if (!result.ranked.empty()) {
+    const ParallelMapping& fastest = result.ranked.front().mapping;
+    FORETRACE_ASSIGN_OR_RETURN(const auto times, TimePasses(model, fastest, job.cluster));
+    report.kernel_sources = times.sources;
+    report.notes.push_back(SourcesNote(fastest, times.sources));
+  }
+  report.candidates += result.candidates;
+  report.evaluated += result.evaluated;
+  report.infeasible += result.infeasible;
+  report.pruned += result.pruned;
+  report.interrupted = result.interrupted;
+  for (size_t i = 0; i < result.ranked.size() && i < control.keep; ++i) {
+    const RankedMapping& r = result.ranked[i];
+    report.rows.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
+  }
+  for (const size_t i : result.pareto) {
+    const RankedMapping& r = result.ranked[i];
+    report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
+  }
+  if (!result.interrupted && Wanted(o, job, "local", true)) {
+    return AddLocal(o, job, evaluator, space, run, report);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchGraphs(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
+                          const SearchRun& run, SearchReport& report) {
+  const auto problem = GraphProblemOf(job, global_batch, o.space.max_tensor);
+  int64_t done = 0;
+  for (const GraphSearcher& searcher : GraphSearchers()) {
+    if (!Wanted(o, job, searcher.name, false)) continue;
+    if (run.context.stop.stop_requested()) {
+      report.interrupted = true;
+      break;
+    }
+    if (searcher.name == "phaze" && HasParallelMappings(job)) {
+      FORETRACE_RETURN_IF_ERROR(AddPhaze(o, global_batch, job, report));
+      continue;
+    }
+    if (!problem.ok()) return problem.status();
+    run.Progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
+    const auto found = searcher.run(*problem);
+    if (!found.ok()) {
+      const std::string message(found.status().message());
+      const std::string prefix = fmt::format("{}: ", searcher.name);
+      report.failures.push_back(message.starts_with(prefix) ? message : prefix + message);
+      continue;
+    }
+    ++report.evaluated;
+    if (!found->note.empty())
+      report.notes.push_back(fmt::format("{}: {}", searcher.name, found->note));
+    report.rows.push_back(RowOf(job, *problem, std::string(searcher.name), *found));
+  }
+  std::stable_sort(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
+    return a.evaluation.iteration < b.evaluation.iteration;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace foretrace

@@ -1,0 +1,242 @@
+#include "simulator/planning/mappings/training_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/console/options.h"
+#include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/mappings/measured_device.h"
+#include "simulator/planning/mappings/platform_exchanges.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+// Devices under one switch of the PCIe tree share its way to the host.
+void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
+  const Accelerator& device = spec.node.accelerator;
+  cluster.host_memory = spec.node.host_memory;
+  double rate = 0;
+  for (const MemoryLevel& level : device.memory) {
+    if (level.kind != MemoryKind::kHost) continue;
+    rate = level.bandwidth.bytes_per_second() * level.efficiency;
+    if (spec.node.host_link == kNoLinkType) continue;
+    const LinkType& shared = spec.links[static_cast<size_t>(spec.node.host_link)];
+    rate = std::min(rate,
+                    level.efficiency * shared.payload_rate() / spec.node.devices_per_pcie_switch);
+  }
+  if (rate > 0) cluster.host_link = Bandwidth::BytesPerSecond(rate);
+}
+
+// Bandwidths and latency of the network as solvers take them that know one bandwidth.
+absl::StatusOr<FlatLinks> FlatLinksOf(const PlatformSpec& spec, const ExchangeTimes& exchanges) {
+  constexpr Bytes kLarge(256 << 20), kSmall(1024);
+  const int32_t n = spec.node.devices;
+  FlatLinks flat;
+  // Of an exchange that passes on `share` of its bytes; what small ones take is latency.
+  const auto rate = [&](CollectiveOp op, SpacedGroup group, double share,
+                        SimTime& latency) -> absl::StatusOr<Bandwidth> {
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime large, exchanges.Collective(op, group, kLarge));
+    FORETRACE_ASSIGN_OR_RETURN(latency, exchanges.Collective(op, group, kSmall));
+    return Bandwidth::BytesPerSecond(share * static_cast<double>(kLarge.count()) /
+                                     (large - latency).seconds());
+  };
+  SimTime between_nodes;
+  if (spec.nodes > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(flat.nic,
+                               rate(CollectiveOp::kAllGather, {2, n}, 0.5, between_nodes));
+  }
+  if (n > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        flat.node, rate(CollectiveOp::kAllReduce, {n, 1}, 2.0 * (n - 1) / n, flat.latency));
+  }
+  if (spec.nodes == 1) flat.nic = flat.node;  // nothing leaves the node
+  if (n == 1) flat.node = flat.nic;
+  return flat;
+}
+
+}  // namespace
+
+void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
+  CLI::Option* option = command.add_option("--platform,--topology", platform,
+                                           "platform file, or the name of one in topologies/");
+  option->type_name("FILE|NAME");
+  if (required) option->required();
+  command
+      .add_option("--calibration", calibration,
+                  "what whole training iterations attained on the device: a file, or none")
+      ->type_name("FILE|none")
+      ->capture_default_str();
+  command
+      .add_option("--kernels", kernels,
+                  "measured GEMMs and all-reduces of the device: a folder of calibration files "
+                  "or the name of one in calibration/, none, or auto (the one whose kernels are of "
+                  "the platform's device)")
+      ->type_name("DIR|NAME|auto|none")
+      ->capture_default_str();
+}
+
+void TrainingJobOptions::Register(CLI::App& command) {
+  command
+      .add_option(
+          "workload", workload,
+          "the model: a file (docs/search.md), or a name that `foretrace list workloads` shows")
+      ->required()
+      ->type_name("FILE|NAME");
+  RegisterPlatform(command, true);
+  command.add_option("--gpus", gpus, "devices to use (default: all of the platform)")
+      ->check(CLI::Range(int64_t{1}, kMaxDevices));
+  command.add_option("--global-batch", global_batch, "samples of one iteration")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--memory-gib", memory_gib, "memory of a device (default: the platform's)")
+      ->check(CLI::Range(0.001, 1e6));
+  command
+      .add_option("--memory-margin", memory_margin,
+                  "share of it that is left for fragmentation and buffers")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+}
+
+absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
+                                            Accelerator* device, int64_t* devices,
+                                            std::vector<std::string>& notes,
+                                            std::vector<std::string>* files) {
+  std::vector<std::string> read;
+  FORETRACE_ASSIGN_OR_RETURN(const PlatformSpec spec, FindPlatform(choice.platform, choice.gpus));
+  ClusterParameters cluster;
+  *device = spec.node.accelerator;
+  read = {spec.file, device->file};
+  *devices = spec.devices();
+  const bool single = ElementSize(dtype) >= 4;
+  cluster.peak = single ? device->simt_peak(RateKind::kFp32) : device->peak(RateKind::kFp16);
+  cluster.peak_memory = device->memory_bandwidth();
+  if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
+  cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
+  if (device->chip == "GH100") cluster.split_accumulation = 1.15;
+  cluster.multiprocessors = device->multiprocessors();
+  cluster.kernel_gap = device->driver.latencies.stream_gap;
+  cluster.stream_wait = device->driver.latencies.event;
+  if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
+    return InvalidInput(
+        "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "
+        "the cost of a layer needs",
+        spec.name, single ? "fp32" : "fp16");
+  }
+  cluster.devices_per_node = spec.node.devices;
+  FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
+  FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
+  SetHost(spec, cluster);
+  // Products were measured in 16 bits.
+  if (ElementSize(dtype) == 2) {
+    FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
+                               FindMeasurements(choice.kernels, spec.node, notes, read));
+  }
+  const std::string& file = choice.calibration;
+  if (file.empty() || file == "none") {
+    notes.push_back(
+        fmt::format("no training calibration for {}: {}", device->name,
+                    cluster.measured != nullptr
+                        ? "memory efficiency is that of large copies on an A100"
+                        : "efficiencies are those of large GEMMs and copies on an A100"));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
+    Apply(c, cluster);
+    read.push_back(file);
+    notes.push_back(fmt::format("calibration {}: {}; {}",
+                                std::filesystem::path(file).lexically_normal().string(), c.fitted,
+                                c.errors));
+  }
+  notes.push_back(Describe(cluster));
+  if (files != nullptr) files->insert(files->end(), read.begin(), read.end());
+  return cluster;
+}
+
+absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
+  TrainingJob job;
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindShipped(kWorkloads, options.workload));
+  FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
+  Accelerator device;
+  int64_t on_platform = 0;
+  FORETRACE_ASSIGN_OR_RETURN(
+      job.cluster,
+      ClusterOf({options.platform, options.calibration, options.kernels, options.gpus},
+                job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
+  job.files.push_back(workload);
+  job.device_watts = device.physical.power_w;
+  job.devices = options.gpus > 0 ? options.gpus : on_platform;
+  if (job.devices > on_platform) {
+    if (on_platform <= job.cluster.devices_per_node) {
+      return Infeasible(
+          "--gpus {}: platform {} is one node of {} devices; name a platform with a "
+          "network between nodes",
+          job.devices, options.platform, on_platform);
+    }
+    job.notes.push_back(
+        fmt::format("{} devices: the platform has {}; more nodes like its own are "
+                    "assumed",
+                    job.devices, on_platform));
+  }
+  const double memory = options.memory_gib > 0
+                            ? options.memory_gib * (1 << 30)
+                            : static_cast<double>(device.memory_capacity().count());
+  if (memory <= 0) {
+    return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
+                        options.platform);
+  }
+  job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
+  if (job.model.transformer && DenseLayers(*job.model.transformer) > 0) {
+    job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
+                                    DenseLayers(*job.model.transformer),
+                                    job.model.transformer->layers));
+  }
+  if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
+    job.notes.push_back(
+        fmt::format("{} of {} layers have windows of {} tokens: attention is taken over all tokens",
+                    WindowedLayers(*job.model.transformer), job.model.transformer->layers,
+                    job.model.transformer->window));
+  }
+  job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
+                                  memory / (1 << 30), 100 * options.memory_margin));
+  return job;
+}
+
+absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
+  std::string bytes;
+  for (const std::string& file : job.files) {
+    if (file.empty()) continue;
+    FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadBinaryFile(file, kMaxTableBytes));
+    bytes += fmt::format("{}:", content.size()) + content;
+  }
+  return bytes;
+}
+
+absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {
+  const auto contradicts = [&](const ParallelMapping& mapping) {
+    return global_batch > 0 && mapping.global_batch != global_batch
+               ? InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
+                              global_batch, argument, mapping.global_batch)
+               : absl::OkStatus();
+  };
+  if (access(argument.c_str(), R_OK) == 0) {
+    FORETRACE_ASSIGN_OR_RETURN(MappingFile file, LoadMapping(argument));
+    if (const auto* mapping = std::get_if<ParallelMapping>(&file)) {
+      FORETRACE_RETURN_IF_ERROR(contradicts(*mapping));
+    }
+    return file;
+  }
+  if (argument.ends_with(".yaml") || argument.find('/') != std::string::npos) {
+    return InvalidInput("{}: cannot open the mapping file", argument);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const ParallelMapping mapping,
+                             ParseMapping(argument, global_batch, "mapping '" + argument + "'"));
+  FORETRACE_RETURN_IF_ERROR(contradicts(mapping));
+  return mapping;
+}
+
+}  // namespace foretrace

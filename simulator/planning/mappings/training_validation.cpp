@@ -1,0 +1,397 @@
+#include "simulator/planning/mappings/training_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/release_spread.h"
+#include "simulator/planning/dataflow/dataflow_iteration.h"
+#include "simulator/planning/mappings/training_job.h"
+#include "simulator/planning/mappings/training_models.h"
+#include "simulator/report/report_json.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::set<std::string> Words(const std::string& text) {
+  std::set<std::string> words(std::initializer_list<std::string>{""});
+  std::string word;
+  for (const char c : LowerCase(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else {
+      words.insert(std::exchange(word, ""));
+    }
+  }
+  return words;
+}
+
+// The shipped platform of several nodes whose device shares most words with the row's GPU, among
+// those that share the first; nodes of as many devices before others, then those that say that the
+// row's source ran on them.
+absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node,
+                                       const std::string& source) {
+  std::string best;
+  int most = 0;
+  const std::set<std::string> wanted = Words(gpu);
+  const std::string chip = LowerCase(gpu.substr(0, gpu.find_first_of(" -")));
+  for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
+    const std::string& file = shipped.path;
+    const auto spec = LoadPlatform(file);
+    if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() ||
+        std::max(spec->nodes, spec->max_nodes) < 2) {
+      continue;
+    }
+    const std::set<std::string> words = Words(spec->node.accelerator.name);
+    if (!words.contains(chip)) continue;
+    int score = 1;
+    for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
+    if (spec->node.devices == gpus_per_node) score += 100;
+    const auto& tables = spec->tables;
+    if (std::find(tables.begin(), tables.end(), source) != tables.end()) score += 50;
+    if (score <= most) continue;
+    most = score;
+    best = file;
+  }
+  if (best.empty()) {
+    return InvalidInput("no platform in topologies/ has the device '{}'; give --platform", gpu);
+  }
+  return best;
+}
+
+// What rows of the same GPUs share.
+class Clusters {
+ public:
+  explicit Clusters(const MappingValidationOptions& options) : o_(options) {}
+
+  struct Cluster {
+    ClusterParameters parameters;
+    std::string chip;
+    Bytes memory;
+  };
+
+  absl::StatusOr<const Cluster*> Of(const TrainingRow& row, std::vector<std::string>& notes) {
+    const auto key = std::tuple(row.gpu, row.gpus_per_node, row.source, row.config.dtype);
+    if (const auto it = known_.find(key); it != known_.end()) return &it->second;
+    std::string platform = o_.platform;
+    if (platform.empty()) {
+      FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node, row.source));
+    }
+    Accelerator device;
+    int64_t devices = 0;
+    std::vector<std::string> found;
+    FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,
+                               ClusterOf({platform, o_.calibration, o_.kernels}, row.config.dtype,
+                                         &device, &devices, found));
+    notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
+    for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
+    return &known_.emplace(key, Cluster{std::move(cluster), device.chip, device.memory_capacity()})
+                .first->second;
+  }
+
+ private:
+  const MappingValidationOptions& o_;
+  std::map<std::tuple<std::string, int32_t, std::string, DType>, Cluster> known_;
+};
+
+void Summarize(TrainingValidation& result, const CostSources& sources) {
+  std::vector<double> errors, absolute, memory;
+  for (const JudgedRow& judged : result.rows) {
+    if (!judged.judged()) ++result.refused;
+    if (judged.judged() && judged.row.out_of_memory) {
+      ++result.out_of_memory;
+      result.out_of_memory_predicted += judged.overflows() ? 1 : 0;
+    }
+    if (!judged.timed()) continue;
+    if (judged.row.memory_gib) {
+      memory.push_back(judged.memory_gib / *judged.row.memory_gib - 1);
+    }
+    errors.push_back(judged.error);
+    absolute.push_back(100 * std::abs(judged.error));
+  }
+  result.summary = SummarizeErrors(errors);
+  result.memory_summary = SummarizeErrors(memory);
+  if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
+  result.calibrated = sources.share(EstimateSource::kCalibrated);
+  result.extrapolated = sources.extrapolated_share();
+}
+
+// A stack's slowdown on one model is the median ratio of measured to predicted over its rows of
+// the other models.
+void FitStacks(TrainingValidation& result) {
+  result.fitted = true;
+  std::vector<double> errors;
+  for (JudgedRow& judged : result.rows) {
+    if (!judged.timed()) continue;
+    std::vector<double> ratios;
+    for (const JudgedRow& other : result.rows) {
+      const bool same_stack = other.row.family == judged.row.family;
+      if (!other.timed() || !same_stack || other.row.model == judged.row.model) continue;
+      ratios.push_back(1 / (1 + other.error));
+    }
+    if (ratios.empty()) continue;
+    judged.fitted_error = (1 + judged.error) * Quantile(ratios, 0.5) - 1;
+    errors.push_back(*judged.fitted_error);
+  }
+  result.fitted_summary = SummarizeErrors(errors);
+  result.notes.emplace_back(
+      "fitted: each prediction times the median of measured over predicted of its stack's rows of "
+      "other models; rows of stacks with one model are left out");
+}
+
+struct Group {
+  std::vector<double> errors;
+  size_t refused = 0;
+};
+
+std::string GroupTable(const char* what, const std::map<std::string, Group>& groups,
+                       const TextStyle& style) {
+  TextTable table({{what, TextTable::Align::kLeft, true},
+                   {"rows"},
+                   {"refused"},
+                   {"mean %"},
+                   {"median %"},
+                   {"least %"},
+                   {"most %"}});
+  for (const auto& [name, group] : groups) {
+    std::vector<double> absolute;
+    double sum = 0;
+    for (const double e : group.errors) {
+      absolute.push_back(100 * std::abs(e));
+      sum += absolute.back() / static_cast<double>(group.errors.size());
+    }
+    const auto [low, high] = std::minmax_element(group.errors.begin(), group.errors.end());
+    const bool any = !absolute.empty();
+    const auto cell = [&](double value, const char* form) {
+      return any ? fmt::format(fmt::runtime(form), value) : std::string("-");
+    };
+    table.AddRow({name, fmt::format("{}", group.errors.size()), fmt::format("{}", group.refused),
+                  cell(sum, "{:.1f}"), cell(any ? Quantile(absolute, 0.5) : 0, "{:.1f}"),
+                  cell(any ? 100 * *low : 0, "{:+.1f}"), cell(any ? 100 * *high : 0, "{:+.1f}")});
+  }
+  return "\n" + table.Format(style);
+}
+
+std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
+  using Align = TextTable::Align;
+  TextTable table({{"row", Align::kLeft, true},
+                   {"model", Align::kLeft, true},
+                   {"GPUs"},
+                   {"mapping", Align::kLeft},
+                   {"measured s"},
+                   {"predicted s"},
+                   {"error %"}});
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    if (!judged.timed()) continue;
+    table.AddRow({row.name, row.model, fmt::format("{}", row.gpus), ToString(row.mapping),
+                  fmt::format("{:.4g}", row.measured.seconds()),
+                  fmt::format("{:.4g}", judged.predicted.seconds()),
+                  fmt::format("{:+.1f}", 100 * judged.error)});
+  }
+  return table.Format(style);
+}
+
+void JudgeByDataflow(const ClusterParameters& cluster, JudgedRow& judged) {
+  TrainingRow& row = judged.row;
+  if (row.out_of_memory) {
+    row.refused = "it ran out of memory, and the dataflow model judges times alone";
+    return;
+  }
+  const auto time = DataflowIteration(row.config, row.mapping, cluster);
+  if (!time.ok()) {
+    row.refused = std::string(time.status().message());
+    return;
+  }
+  judged.predicted = *time;
+  judged.error = time->seconds() / row.measured.seconds() - 1;
+}
+
+void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std::string>& notes,
+           CostSources& sources) {
+  TrainingRow& row = judged.row;
+  const auto cluster = clusters.Of(row, notes);
+  if (!cluster.ok()) {
+    row.refused = std::string(cluster.status().message());
+    return;
+  }
+  ClusterParameters own_cluster = (*cluster)->parameters;
+  ApplySoftware(row, (*cluster)->chip, own_cluster);
+  judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
+  if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
+  if (dataflow) return JudgeByDataflow(own_cluster, judged);
+  const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
+  if (!estimate.ok()) {
+    row.refused = std::string(estimate.status().message());
+    return;
+  }
+  judged.predicted = estimate->time;
+  judged.memory_gib =
+      static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
+  if (row.out_of_memory) return;
+  judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
+  const CostSources& own = estimate->passes.sources;
+  for (size_t i = 0; i < sources.seconds.size(); ++i) sources.seconds[i] += own.seconds[i];
+  sources.extrapolated += own.extrapolated;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
+  if (!options.fit.empty() || options.hold_out_half) {
+    return InvalidInput(
+        "--fit and --hold-out-half are for tables without software; --fit-stacks for those with");
+  }
+  const TrainingModels models(options.workloads);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
+  FORETRACE_ASSIGN_OR_RETURN(auto rows, LoadTrainingRows(
+                                            options.rows,
+                                            [&](const std::string& name, bool own_sizes) {
+                                              return models.Find(name, own_sizes);
+                                            },
+                                            stacks));
+  Clusters clusters(options);
+  TrainingValidation result;
+  CostSources sources;
+  for (TrainingRow& row : rows) {
+    options.Tell("rows", result.rows.size(), rows.size());
+    JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0, 0};
+    if (judged.row.refused.empty())
+      Judge(clusters, options.dataflow, judged, result.notes, sources);
+    result.rows.push_back(std::move(judged));
+  }
+  std::set<std::string> assumed;
+  std::vector<const TrainingRow*> all;
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    all.push_back(&row);
+    if (!row.refused.empty()) continue;
+    if (row.family.empty()) {
+      assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
+      continue;
+    }
+    const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
+    assumed.insert(fmt::format("{}: taken as topologies/stacks/{}.yaml has it{}", row.stack,
+                               row.family, since));
+  }
+  result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  const std::string spread = Describe(ReleaseSpreads(all));
+  if (!spread.empty()) result.notes.push_back(spread);
+  Summarize(result, sources);
+  if (options.fit_stacks) FitStacks(result);
+  return result;
+}
+
+std::string TrainingValidationText(const TrainingValidation& result, const TextStyle& style) {
+  std::map<std::string, Group> by_model, by_stack;
+  std::string refusals;
+  for (const JudgedRow& judged : result.rows) {
+    Group* groups[] = {&by_model[judged.row.model], &by_stack[judged.row.stack]};
+    for (Group* group : groups) {
+      if (judged.timed()) group->errors.push_back(judged.error);
+      if (!judged.judged()) ++group->refused;
+    }
+    if (!judged.judged()) {
+      refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
+    }
+  }
+  std::string text = RowTable(result, style);
+  text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style);
+  const ErrorSummary& s = result.summary;
+  text += fmt::format(
+      "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
+      s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
+  if (result.memory_summary.count > 0) {
+    text += fmt::format("memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
+                        result.memory_summary.count, result.memory_summary.mape_percent,
+                        result.memory_summary.max_percent);
+  }
+  if (result.out_of_memory > 0) {
+    text += fmt::format("out of memory: {} runs, of which {} are predicted to be\n",
+                        result.out_of_memory, result.out_of_memory_predicted);
+  }
+  if (result.fitted) {
+    text += fmt::format(
+        "with one efficiency a stack, fitted to its other models: {} rows, mean absolute error "
+        "{:.2f} %, max {:.2f} %\n",
+        result.fitted_summary.count, result.fitted_summary.mape_percent,
+        result.fitted_summary.max_percent);
+  }
+  if (result.calibrated + result.extrapolated > 0)
+    text += fmt::format(
+        "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
+        100 * result.calibrated, 100 * result.extrapolated);
+  text += refusals;
+  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  return text;
+}
+
+std::string TrainingValidationJson(const TrainingValidation& result) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("cases");
+  json.StartArray();
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    json.StartObject();
+    json.Field("name", row.name);
+    json.Field("model", row.model);
+    json.Field("stack", row.stack);
+    json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
+    json.Field("gpus", row.gpus);
+    json.Field("mapping", ToString(row.mapping));
+    if (!row.out_of_memory) json.Field("measured_s", row.measured.seconds());
+    if (row.out_of_memory) json.Field("out_of_memory", true);
+    if (judged.judged()) {
+      json.Field("predicted_s", judged.predicted.seconds());
+      if (judged.timed()) json.Field("error_percent", 100 * judged.error);
+      if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
+      if (judged.memory_gib > 0) json.Field("predicted_memory_gib", judged.memory_gib);
+      if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
+      if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
+    } else {
+      json.Field("refused", row.refused);
+    }
+    json.Field("notes", row.notes);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("summary");
+  json.StartObject();
+  json.Field("count", uint64_t{result.summary.count});
+  json.Field("refused", uint64_t{result.refused});
+  if (result.out_of_memory > 0) {
+    json.Field("out_of_memory", uint64_t{result.out_of_memory});
+    json.Field("out_of_memory_predicted", uint64_t{result.out_of_memory_predicted});
+  }
+  json.Field("mape_percent", result.summary.mape_percent);
+  json.Field("median_percent", result.median_percent);
+  json.Field("max_percent", result.summary.max_percent);
+  if (result.memory_summary.count > 0) {
+    json.Field("memory_mape_percent", result.memory_summary.mape_percent);
+  }
+  if (result.fitted) {
+    json.Field("fitted_count", uint64_t{result.fitted_summary.count});
+    json.Field("fitted_mape_percent", result.fitted_summary.mape_percent);
+  }
+  json.Field("calibrated_share", result.calibrated);
+  json.Field("extrapolated_share", result.extrapolated);
+  json.EndObject();
+  json.Field("notes", result.notes);
+  json.EndObject();
+  return buffer.GetString();
+}
+
+}  // namespace foretrace

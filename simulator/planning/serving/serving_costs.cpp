@@ -1,0 +1,177 @@
+#include "simulator/planning/serving/serving_costs.h"
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/cost/calibration_set.h"
+#include "simulator/cost/power/power_model.h"
+#include "simulator/network/fitted_network.h"
+#include "simulator/planning/mappings/measured_device.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+namespace {
+
+// Engines fuse norms with the addition before them, in kernels of their own.
+constexpr int64_t kNormLoadBytes = 16;
+
+class PlatformCosts : public serve::DeviceCosts {
+ public:
+  PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
+                CalibrationSet node, std::optional<PowerModel> power)
+      : topology_(std::move(topology)),
+        device_(std::move(device)),
+        node_(std::move(node)),
+        power_(std::move(power)),
+        network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
+
+  Estimate Kernel(const KernelWork& work) const override {
+    if (work.kind != foretrace::KernelKind::kLayerNorm) return device_->KernelTime(work);
+    KernelWork norm = work;
+    norm.load_elements = kNormLoadBytes / std::max<int64_t>(ElementSize(work.dtype), 1);
+    return device_->KernelTime(norm);
+  }
+
+  bool Multiplies(WeightFormat format) const override {
+    const Accelerator& device = topology_.spec().node.accelerator;
+    const bool four = format == WeightFormat::kMxfp4;
+    if (format == WeightFormat::kInt4) return false;
+    return device.peak(four ? RateKind::kFp4 : RateKind::kFp8).per_second() > 0;
+  }
+
+  Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
+    if (op == CollectiveOp::kAllReduce) {
+      if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
+    }
+    if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
+      const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
+      if (measured.covered()) return measured.Time(bytes);
+    }
+    TransferSpec spec;
+    spec.op = op;
+    spec.members.resize(static_cast<size_t>(ranks));
+    std::iota(spec.members.begin(), spec.members.end(), 0);
+    return BetweenSizes({static_cast<int>(op), ranks}, spec, bytes.count());
+  }
+
+  Bandwidth SwitchBandwidth(int32_t ranks) const override {
+    const PlatformSpec& spec = topology_.spec();
+    const NodeSpec& node = spec.node;
+    if (node.interconnect != InterconnectKind::kSwitch || ranks > node.devices) return Bandwidth();
+    const Bandwidth link = spec.links[static_cast<size_t>(node.interconnect_link)].bandwidth;
+    return Bandwidth::BytesPerSecond(link.bytes_per_second() * node.links_per_device);
+  }
+
+  Estimate Send(int32_t distance, Bytes bytes) const override {
+    TransferSpec spec;
+    spec.point_to_point = true;
+    spec.members = {0, distance};
+    return BetweenSizes({-1, distance}, spec, bytes.count());
+  }
+
+  double JoulesAboveIdle(DType dtype, Flop flop, Bytes bytes, SimTime time) const override {
+    return power_ ? power_->JoulesAboveIdle(dtype, flop, bytes, time) : 0;
+  }
+  double IdleWatts() const override { return power_ ? power_->idle_w : 0; }
+
+  std::string Source() const override {
+    return fmt::format("{}; transfers on {}{}", device_->Source(), topology_.spec().name,
+                       node_.collectives == nullptr ? "" : ", collectives as measured there");
+  }
+
+ private:
+  using Key = std::pair<int, int32_t>;
+
+  // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's
+  // sizes are as many as its tokens, and a schedule of rounds takes a millisecond to compute.
+  static int64_t Below(int64_t bytes) {
+    const int octave = std::bit_width(static_cast<uint64_t>(bytes)) - 1;
+    return octave < 6 ? bytes : bytes >> (octave - 5) << (octave - 5);
+  }
+  static int64_t Above(int64_t bytes) {
+    const int octave = std::bit_width(static_cast<uint64_t>(bytes)) - 1;
+    const int64_t below = Below(bytes);
+    return octave < 6 || below == bytes ? bytes : below + (int64_t{1} << (octave - 5));
+  }
+
+  // Linear between such sizes.
+  Estimate BetweenSizes(const Key& key, TransferSpec& spec, int64_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    const int64_t below = Below(bytes), above = Above(bytes);
+    const Estimate low = At(key, spec, below);
+    if (above == below) return low;
+    const Estimate high = At(key, spec, above);
+    const double share = static_cast<double>(bytes - below) / static_cast<double>(above - below);
+    return {low.time + (high.time - low.time).ScaledBy(share), high.source,
+            low.extrapolated || high.extrapolated};
+  }
+  Estimate At(const Key& key, TransferSpec& spec, int64_t bytes) const {
+    const auto [it, fresh] = transfers_[key].try_emplace(bytes);
+    if (fresh) {
+      spec.bytes = Bytes(bytes);
+      // The members are devices of the platform, so that there is always a way.
+      const auto estimate = network_.IsolatedDuration(spec);
+      if (estimate.ok()) it->second = *estimate;
+    }
+    return it->second;
+  }
+
+  const Topology topology_;
+  const std::shared_ptr<const DeviceMeasurements> device_;
+  const CalibrationSet node_;
+  const std::optional<PowerModel> power_;
+  mutable std::mutex mutex_;
+  mutable FittedNetwork network_;
+  mutable std::map<Key, std::map<int64_t, Estimate>> transfers_;
+};
+
+// Collectives that were measured on this very platform, among devices of one node.
+absl::StatusOr<CalibrationSet> MeasuredOnNode(const PlatformSpec& platform) {
+  for (const std::string& file : ListShipped("calibration", "collectives.yaml")) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    if (folder.filename() == platform.name) return LoadCalibrationSet(folder.string());
+  }
+  return CalibrationSet();
+}
+
+// Of this very device: others of the chip have other limits and leak otherwise.
+absl::StatusOr<std::optional<PowerModel>> MeasuredPower(const PlatformSpec& platform) {
+  for (const std::string& file : ListShipped("calibration", "power.yaml")) {
+    FORETRACE_ASSIGN_OR_RETURN(LoadedPower loaded, LoadPowerModel(file));
+    if (loaded.model.device == platform.node.accelerator.name) return std::move(loaded.model);
+  }
+  return std::optional<PowerModel>();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
+    const PlatformSpec& platform, const std::string& kernels, std::vector<std::string>& notes) {
+  if (kernels == "none") {
+    return InvalidInput("--kernels none: steps need kernel times; give a calibration or auto");
+  }
+  std::vector<std::string> files;
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> device,
+                             FindMeasurements(kernels, platform.node, notes, files));
+  if (device == nullptr) {
+    return InvalidInput("platform {}: its accelerator states neither rates nor memory bandwidth",
+                        platform.name);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
+  FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
+  FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
+                                         std::move(power));
+}
+
+}  // namespace foretrace

@@ -1,0 +1,330 @@
+#include "simulator/planning/serving/serving_job.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/planning/files/table_text.h"
+#include "simulator/planning/serving/operator_table_device.h"
+#include "simulator/planning/serving/serving_costs.h"
+#include "simulator/serve/graph_step_model.h"
+#include "simulator/serve/layer_kinds.h"
+#include "simulator/serve/layer_profile.h"
+#include "simulator/serve/operator_costs.h"
+#include "simulator/serve/speculative_step_model.h"
+#include "simulator/topology/platform_loader.h"
+#include "simulator/workload/workload_yaml.h"
+
+namespace foretrace {
+namespace {
+
+absl::Status CheckServable(const TransformerConfig& model) {
+  if (model.window > 0 && WindowedLayers(model) == model.layers) {
+    return Infeasible(
+        "{}: serve needs a layer that attends to all tokens; all {} have windows of {}", model.name,
+        model.layers, model.window);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
+  FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
+  if (!model.transformer || model.transformer->decoder_layers > 0 ||
+      model.transformer->family == TransformerFamily::kBert) {
+    return InvalidInput("{}: serve takes decoder-only transformers", file);
+  }
+  TransformerConfig config = *model.transformer;
+  if (!model.workload.name.empty()) config.name = model.workload.name;
+  FORETRACE_RETURN_IF_ERROR(CheckServable(config));
+  return config;
+}
+
+namespace {
+
+absl::Status TakeFeatures(const std::string& without, serve::EngineConfig& engine) {
+  for (const absl::string_view part : absl::StrSplit(without, ',', absl::SkipEmpty())) {
+    const std::string feature(part);
+    if (feature == "chunked-prefill") {
+      engine.chunked_prefill = false;
+    } else if (feature == "prefix-caching") {
+      engine.prefix_caching = false;
+    } else if (feature == "async") {
+      engine.asynchronous = false;
+    } else if (feature == "graphs") {
+      engine.graph_sizes.clear();
+    } else {
+      return InvalidInput(
+          "--without '{}' is not known; allowed: chunked-prefill, prefix-caching, async, graphs",
+          feature);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<serve::Speculation> ParseSpeculation(const std::string& text) {
+  serve::Speculation s;
+  if (text.empty()) return s;
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  const bool tree = parts[0] == "tree";
+  bool good = (tree && parts.size() >= 4) || (parts[0] == "sequence" && parts.size() >= 3);
+  good = good && absl::SimpleAtoi(parts[1], &s.window);
+  if (tree) good = good && absl::SimpleAtoi(parts[2], &s.branches);
+  for (size_t i = tree ? 3 : 2; good && i < parts.size(); ++i) {
+    good = absl::SimpleAtod(parts[i], &s.acceptance.emplace_back());
+  }
+  if (!good) {
+    return InvalidInput(
+        "--speculate '{}': give sequence:WINDOW:ACCEPTANCE or tree:WINDOW:BRANCHES:ACCEPTANCE; "
+        "further acceptances are those of further positions",
+        text);
+  }
+  s.shape = tree ? serve::DraftShape::kTree : serve::DraftShape::kSequence;
+  FORETRACE_RETURN_IF_ERROR(s.Validate());
+  return s;
+}
+
+serve::ProfiledModel ProfiledSizes(const TransformerConfig& model) {
+  return {static_cast<int32_t>(model.layers), model.hidden, model.vocabulary,
+          static_cast<int32_t>(model.experts), static_cast<int32_t>(model.top_k)};
+}
+
+std::shared_ptr<const serve::StepModel> TargetSteps(const ServingBase& base,
+                                                    const serve::ServingPlan& plan,
+                                                    const serve::EngineConfig& engine) {
+  const auto steps =
+      base.profile == nullptr
+          ? serve::MakeGraphStepModel(base.model, plan, engine, base.costs)
+          : serve::MakeProfileStepModel(base.profile, ProfiledSizes(base.model), engine,
+                                        serve::MakeRankExchange(engine, base.costs, plan.tensor));
+  return base.factors ? serve::WithFactors(steps, *base.factors) : steps;
+}
+
+absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBase& base,
+                                                                const serve::ServingPlan& plan,
+                                                                const serve::EngineConfig& engine,
+                                                                const serve::Speculation& draft,
+                                                                const std::string& draft_parallel) {
+  if (base.profile != nullptr && (plan.devices() != plan.tensor || plan.expert)) {
+    return InvalidInput("--profiles: a layer profile is of tensor parallelism alone");
+  }
+  if (base.profile != nullptr && plan.tensor != base.profile->tensor) {
+    return Infeasible("--profiles {}: is of tensor parallelism {}, not {}", base.profile->folder,
+                      base.profile->tensor, plan.tensor);
+  }
+  const auto steps = TargetSteps(base, plan, engine);
+  if (!draft.enabled()) return steps;
+  if (!base.draft) return InvalidInput("--speculate needs a --draft MODEL");
+  serve::ServingPlan own = plan;
+  std::shared_ptr<const serve::TokenExchange> exchange;
+  if (!draft_parallel.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(own, serve::ParseServingPlan(draft_parallel));
+    exchange = serve::MakeTokenExchange(base.costs, plan.devices());
+  }
+  FORETRACE_RETURN_IF_ERROR(own.Fits(*base.draft));
+  return serve::MakeSpeculativeStepModel(
+      steps, serve::MakeGraphStepModel(*base.draft, own, engine, base.costs), draft, exchange);
+}
+
+absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
+  for (int r = 0; r < static_cast<int>(serve::Routing::kCount); ++r) {
+    if (Name(static_cast<serve::Routing>(r)) == text) return static_cast<serve::Routing>(r);
+  }
+  return InvalidInput(
+      "--routing '{}' is not round-robin, least-loaded, prefix-aware or shortest-queue", text);
+}
+
+std::optional<double> Limit(double ms) {
+  return ms > 0 ? std::optional<double>(ms * 1e-3) : std::nullopt;
+}
+
+absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
+                                             const TransformerConfig& model,
+                                             const Accelerator& device) {
+  FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
+  serve::EngineConfig engine = release.On(device.name, device.visible_memory());
+  engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
+  engine.max_num_batched_tokens =
+      options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
+  engine.max_model_len = ContextOf(options, model);
+  engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);
+  if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
+  if (options.kv_cache_dtype == "fp8") engine.kv_cache_width = 1;
+  if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
+  if (options.policy == "fcfs") engine.policy = serve::AdmissionPolicy::kFcfs;
+  if (options.preemption == "swap") engine.preemption = serve::Preemption::kSwap;
+  if (options.preemption == "recompute") engine.preemption = serve::Preemption::kRecompute;
+  for (const std::string& text : options.kv_tiers) {
+    FORETRACE_ASSIGN_OR_RETURN(serve::KvTierSpec tier, serve::ParseKvTier(text));
+    for (const serve::KvTierSpec& other : engine.kv_tiers) {
+      if (other.name == tier.name) {
+        return InvalidInput("--kv-tier: '{}' is given twice; remove one", tier.name);
+      }
+    }
+    engine.kv_tiers.push_back(std::move(tier));
+  }
+  FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
+  return engine;
+}
+
+}  // namespace
+
+int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model) {
+  return options.max_model_len.value_or(
+      static_cast<int32_t>(std::max(model.sequence, model.positions)));
+}
+
+serve::ServiceLevel LevelOf(const ServingOptions& options) {
+  return {Limit(options.ttft_ms), Limit(options.tpot_ms), Limit(options.e2e_ms)};
+}
+
+absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
+                                                 int32_t max_model_len,
+                                                 std::vector<std::string>& notes) {
+  const bool by_priority = options.policy == "priority";
+  if (options.requests.empty()) {
+    if (!by_priority) return serve::GenerateRequests(options.generator);
+    return InvalidInput(
+        "--policy priority would change nothing: generated requests have none; --requests names a "
+        "file with the column priority");
+  }
+  FORETRACE_ASSIGN_OR_RETURN(serve::RequestTrace trace,
+                             serve::ReadRequests(options.requests, options.prefix_block, notes));
+  if (by_priority && std::ranges::all_of(trace.requests, [&](const serve::Request& request) {
+        return request.priority == trace.requests.front().priority;
+      })) {
+    return InvalidInput("--policy priority would change nothing: {} names no different priorities",
+                        options.requests);
+  }
+  if (!options.skip_too_long) return trace;
+  const size_t all = trace.requests.size();
+  std::erase_if(trace.requests, [&](const serve::Request& r) {
+    return int64_t{r.input_tokens} + r.output_tokens > max_model_len;
+  });
+  if (trace.requests.empty()) {
+    return Infeasible("{}: every request is longer than the context of {}", options.requests,
+                      max_model_len);
+  }
+  if (trace.requests.size() < all) {
+    notes.push_back(fmt::format("{} of {} requests are longer than the context of {} and left out",
+                                all - trace.requests.size(), all, max_model_len));
+  }
+  return trace;
+}
+
+absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices) {
+  ServingBase base;
+  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadServedModel(options.model));
+  if (!options.weights.empty()) {
+    const auto format = ParseWeightFormat(options.weights);
+    if (!format) {
+      return InvalidInput("--weights '{}' is none of model, {}", options.weights,
+                          WeightFormatNames());
+    }
+    base.model.weights = base.model.expert_weights = *format;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
+  FORETRACE_ASSIGN_OR_RETURN(base.costs,
+                             MakeDeviceCosts(base.platform, options.kernels, base.notes));
+  if (!options.operators.empty()) {
+    std::vector<serve::OperatorTableText> tables;
+    FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+    for (const std::string& file : options.operators) {
+      FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
+      FORETRACE_RETURN_IF_ERROR(
+          CheckTableDevice(file, text, catalog, base.platform.node.accelerator));
+      tables.push_back({file, std::move(text)});
+    }
+    FORETRACE_ASSIGN_OR_RETURN(
+        base.costs, serve::WithOperatorTables(
+                        base.costs, std::move(tables), base.model.dtype,
+                        std::set<WeightFormat>{base.model.weights, base.model.expert_weights}));
+  }
+  if (!options.profiles.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
+                               serve::ParseServingPlan(options.parallel));
+    FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
+                               serve::ReadLayerProfile(options.profiles, plan.tensor));
+    FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
+    FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
+    base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
+  }
+  if (!options.step_factors.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.factors, serve::ReadStepFactors(options.step_factors));
+    base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
+                                     options.step_factors, base.factors->model,
+                                     base.factors->device));
+  }
+  if (!options.draft.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
+  }
+  return base;
+}
+
+absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options) {
+  FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
+                             serve::ParseServingPlan(options.parallel));
+  int64_t engine_devices = plan.devices();
+  if (!options.draft_parallel.empty()) {
+    if (options.draft.empty()) return InvalidInput("--draft-parallel goes with --draft MODEL");
+    FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan draft,
+                               serve::ParseServingPlan(options.draft_parallel));
+    engine_devices += draft.devices();
+  }
+  const int64_t devices = engine_devices * (options.replicas + options.decode_engines);
+  if (devices > kMaxDevices) {
+    return InvalidInput("--parallel '{}' of {} engines has more than {} devices", options.parallel,
+                        options.replicas + options.decode_engines, kMaxDevices);
+  }
+  return static_cast<int32_t>(devices);
+}
+
+absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options) {
+  ServingJob job;
+  FORETRACE_ASSIGN_OR_RETURN(job.plan, serve::ParseServingPlan(options.parallel));
+  FORETRACE_RETURN_IF_ERROR(job.plan.Fits(base.model));
+  FORETRACE_ASSIGN_OR_RETURN(job.devices, DevicesOf(options));
+  if (job.devices > base.platform.devices()) {
+    return Infeasible("{} engines of {} need {} devices; platform {} has {}",
+                      options.replicas + options.decode_engines, Text(job.plan), job.devices,
+                      base.platform.name, base.platform.devices());
+  }
+  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
+                             EngineOf(options, base.model, base.platform.node.accelerator));
+  engine.stages = job.plan.pipeline;
+  const Bytes memory = base.platform.node.accelerator.visible_memory();
+  if (memory.count() == 0 && !options.kv_blocks) {
+    return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",
+                        base.platform.name);
+  }
+  const bool with_draft = base.draft.has_value() && options.draft_parallel.empty();
+  job.ledger =
+      serve::MakeLedger(base.model, job.plan, engine, memory, with_draft ? &*base.draft : nullptr);
+  if (!job.ledger.fits() && !options.kv_blocks) {
+    return Infeasible("{} on {}: {}", base.model.name, base.platform.name,
+                      Verdict(job.ledger, base.model, job.plan, engine));
+  }
+  engine.kv_blocks = options.kv_blocks.value_or(
+      std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
+  engine.window = job.ledger.window;
+  engine.block_bytes = job.ledger.kv_per_token * engine.block_tokens;
+  serve::Deployment& d = job.deployment;
+  FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
+  FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));
+  FORETRACE_ASSIGN_OR_RETURN(
+      const auto steps, StepsOf(base, job.plan, engine, d.speculation, options.draft_parallel));
+  d.pool = {engine, steps, options.replicas};
+  d.concurrency = options.concurrency;
+  if (options.decode_engines > 0) {
+    d.decode = {engine, steps, options.decode_engines};
+    d.link = serve::LinkOf(*base.costs, job.plan, job.ledger.kv_per_token);
+  }
+  return job;
+}
+
+}  // namespace foretrace

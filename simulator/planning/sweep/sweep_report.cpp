@@ -1,0 +1,195 @@
+#include "simulator/planning/sweep/sweep_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "simulator/base/error.h"
+#include "simulator/base/json_writer.h"
+#include "simulator/console/output.h"
+
+namespace foretrace {
+namespace {
+
+std::optional<double> ParseNumber(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// For a line whose fields are divided by tabs.
+std::string OneField(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '|') c = ' ';
+  }
+  return text;
+}
+
+bool IsTime(std::string_view column) {
+  return !column.ends_with("per_s") &&
+         (column.ends_with("_us") || column.ends_with("_ns") || column.ends_with("_s"));
+}
+
+std::string Shown(const SweepValue& value) {
+  return value.number.has_value() ? fmt::format("{:.6g}", *value.number) : value.text;
+}
+
+// Where the first axis has its first value and the others have theirs.
+size_t FirstOf(const SweptCommand& swept, size_t point) {
+  return point % (swept.points() / swept.axes().front().values.size());
+}
+
+}  // namespace
+
+std::string Encode(const SweepPoint& point) {
+  if (!point.feasible) return "no\t" + OneField(point.why);
+  std::string line = "ok";
+  for (const SweepValue& value : point.values) {
+    line += value.number.has_value() ? fmt::format("\tn{}", *value.number)
+                                     : "\tt" + OneField(value.text);
+  }
+  return line;
+}
+
+bool Decode(const std::string& line, const std::vector<std::string>& columns, SweepPoint& point) {
+  std::vector<std::string> fields;
+  for (size_t at = 0; at <= line.size();) {
+    const size_t end = std::min(line.find('\t', at), line.size());
+    fields.push_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  point.feasible = fields.front() == "ok";
+  if (!point.feasible) {
+    point.why = fields.size() == 2 ? fields[1] : "";
+    return fields.front() == "no" && fields.size() == 2;
+  }
+  if (fields.size() != columns.size() + 1) return false;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const std::string& field = fields[c + 1];
+    if (field.empty()) return false;
+    SweepValue value{columns[c], std::nullopt, ""};
+    if (field[0] == 'n') {
+      value.number = ParseNumber(std::string_view(field).substr(1));
+      if (!value.number.has_value()) return false;
+    } else {
+      value.text = field.substr(1);
+    }
+    point.values.push_back(std::move(value));
+  }
+  return true;
+}
+
+absl::Status AddScaling(const std::string& scaling, SweepReport& report) {
+  report.scaling = scaling;
+  if (scaling.empty()) return absl::OkStatus();
+  const SweepAxis& axis = report.swept->axes().front();
+  for (const std::string& value : axis.values) {
+    const std::optional<double> number = ParseNumber(value);
+    if (!number.has_value() || *number <= 0) {
+      return InvalidInput("--scaling: {} of --over {} is no number over 0", value, axis.name);
+    }
+  }
+  if (!IsTime(report.columns.front())) {
+    return InvalidInput("--scaling: {} is no time; give one as the first --value",
+                        report.columns.front());
+  }
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    SweepPoint& point = report.points[p];
+    const size_t first = FirstOf(*report.swept, p);
+    const SweepPoint& base = report.points[first];
+    if (!point.feasible || !base.feasible) continue;
+    const std::optional<double> time = point.values.front().number;
+    const std::optional<double> from = base.values.front().number;
+    if (!time || !from || *time <= 0) continue;
+    const double more =
+        *ParseNumber(report.swept->Value(p, 0)) / *ParseNumber(report.swept->Value(first, 0));
+    point.efficiency = *from / *time / (scaling == "strong" ? more : 1);
+  }
+  return absl::OkStatus();
+}
+
+std::string SweepText(const SweepReport& report, const TextStyle& style) {
+  using Align = TextTable::Align;
+  const SweptCommand& swept = *report.swept;
+  std::vector<TextTable::Column> columns;
+  for (const SweepAxis& axis : swept.axes()) columns.push_back({axis.name, Align::kRight, false});
+  for (const std::string& column : report.columns) {
+    bool text = false;
+    for (const SweepPoint& point : report.points) {
+      for (const SweepValue& value : point.values) {
+        text |= value.column == column && !value.number.has_value();
+      }
+    }
+    columns.push_back({column, text ? Align::kLeft : Align::kRight, text});
+  }
+  if (!report.scaling.empty()) columns.push_back({"efficiency", Align::kRight, false});
+  TextTable table(columns);
+  std::string failures;
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    const SweepPoint& point = report.points[p];
+    std::vector<std::string> cells;
+    for (size_t a = 0; a < swept.axes().size(); ++a) cells.emplace_back(swept.Value(p, a));
+    for (const SweepValue& value : point.values) cells.push_back(Shown(value));
+    if (!point.feasible) {
+      for (size_t c = 0; c < report.columns.size(); ++c) cells.emplace_back("-");
+      failures += fmt::format("{}: {}\n", swept.Label(p), point.why);
+    }
+    if (!report.scaling.empty()) {
+      cells.push_back(point.efficiency ? fmt::format("{:.3f}", *point.efficiency) : "-");
+    }
+    table.AddRow(std::move(cells));
+  }
+  std::string text = table.Format(style);
+  if (!report.scaling.empty()) {
+    text += fmt::format("efficiency: {} scaling of {} over {}, from its first value\n",
+                        report.scaling, report.columns.front(), swept.axes().front().name);
+  }
+  return text + failures;
+}
+
+std::string SweepJson(const SweepReport& report) {
+  const SweptCommand& swept = *report.swept;
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Field("swept", swept.command());
+  json.Key("axes");
+  json.StartArray();
+  for (const SweepAxis& axis : swept.axes()) {
+    json.StartObject();
+    json.Field("name", axis.name);
+    json.Field("values", axis.values);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Field("values", report.columns);
+  json.Field("scaling", report.scaling);
+  json.Key("points");
+  json.StartArray();
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    const SweepPoint& point = report.points[p];
+    json.StartObject();
+    for (size_t a = 0; a < swept.axes().size(); ++a) {
+      json.Field(swept.axes()[a].name, swept.Value(p, a));
+    }
+    json.Field("feasible", point.feasible);
+    if (!point.feasible) json.Field("why_not", point.why);
+    for (const SweepValue& value : point.values) {
+      if (value.number) {
+        json.Field(value.column, *value.number);
+      } else {
+        json.Field(value.column, value.text);
+      }
+    }
+    if (point.efficiency) json.Field("efficiency", *point.efficiency);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return {buffer.GetString(), buffer.GetSize()};
+}
+
+}  // namespace foretrace
