@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "simulator/mapping/measured_mappings.h"
+#include "simulator/mapping/memory_model.h"
+#include "tests/unit/mapping/hand_derived.h"
+
+namespace foretrace {
+namespace {
+
+// Gathers and reductions take less than the passes that they run behind: a tenth of them is added
+// to the forward pass (gathers alone) and to the backward pass (both).
+TEST(DividedCostsTest, KernelsBesideGathersTakeLonger) {
+  ParallelMapping m = Mapping(1, 2);
+  m.zero = 3;
+  m.overlap_gradients = true;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes alone = Times(Model(), m, p);
+  p.overlap_slowdown = 0.1;
+  const PassTimes beside = Times(Model(), m, p);
+  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).seconds(),
+              0.1 * alone.Gather().seconds(), 1e-9);
+  EXPECT_NEAR((beside.layer_backward - alone.layer_backward).seconds(),
+              0.1 * (alone.Gather() + alone.reduce_behind).seconds(), 1e-9);
+}
+
+// Without prefetching a layer waits for its weights forward, and backward again; once more where it
+// is recomputed.
+TEST(DividedCostsTest, LayersWaitForTheirGathers) {
+  ParallelMapping m = Mapping(1, 2);
+  m.zero = 3;
+  m.recompute = Recompute::kFull;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes ahead = Times(Model(), m, p);
+  p.gathers_ahead = false;
+  const PassTimes waits = Times(Model(), m, p);
+  EXPECT_EQ(waits.Gather(), SimTime());
+  EXPECT_EQ(waits.layer_forward, ahead.layer_forward + ahead.Gather());
+  EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather() + ahead.Gather());
+}
+
+// 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays
+// inside, 7/8 L / 100 GB/s and 7 steps. A gradient is scattered likewise, then each eighth of it
+// reduced with the other node's by one NIC: twice half of L/8 / 10 GB/s and a step outside.
+TEST(DividedCostsTest, WeightsDividedWithinNodes) {
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  const PassTimes all = Times(Model(), m);
+  const MemoryLedger of_all = MemoryOf(Model(), m);
+  m.hybrid = 8;
+  const PassTimes hybrid = Times(Model(), m);
+  const double weights = static_cast<double>(hybrid.weight_bytes.count());
+  EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
+  EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
+  const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
+  EXPECT_NEAR(hybrid.gradient.time.us(),
+              7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
+              1e-3);
+  const MemoryLedger use = MemoryOf(Model(), m);
+  EXPECT_NEAR(static_cast<double>(use.weights.count()),
+              2.0 * static_cast<double>(of_all.weights.count()), 2);
+  EXPECT_NEAR(static_cast<double>(use.optimizer.count()),
+              2.0 * static_cast<double>(of_all.optimizer.count()), 2);
+}
+
+// Placeholders of a layer's 12 h^2 weights, 9 h biases and 4 h of norms, in two bytes, of all
+// layers one; of 4 experts on 2 groups of devices one of the two that each has. Frozen weights have
+// none.
+TEST(DividedCostsTest, PlaceholdersOfGradients) {
+  const auto more = [](TransformerConfig c, const ParallelMapping& m) {
+    const Bytes without = MemoryOf(c, m).gradients;
+    c.gradient_placeholders = true;
+    return MemoryOf(c, m).gradients - without;
+  };
+  ParallelMapping m = Mapping(1, 2);
+  EXPECT_EQ(more(Model(), m), Bytes(2 * static_cast<int64_t>(12 * kH2 + 13 * 1024)));
+  m.lora = 16;
+  EXPECT_EQ(more(Model(), m), Bytes());
+  m.lora = 0;
+  m.expert = 2;
+  ParallelMapping all = m;
+  all.expert = 1;
+  EXPECT_EQ(more(Model(4), m), more(Model(4), all));
+}
+
+// Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
+// logits and their gradient in two bytes.
+TEST(DividedCostsTest, LogitsByTheLossesForm) {
+  TransformerConfig c = Model();
+  const ParallelMapping m = Mapping(1, 1);
+  const double logits = 1024.0 * 2048;
+  const std::pair<LossForm, std::pair<double, double>> forms[] = {
+      {LossForm::kInPlace, {4, 6}}, {LossForm::kStepwise, {4, 8}}, {LossForm::kFused, {2, 2}}};
+  for (const auto& [form, bytes] : forms) {
+    c.loss = form;
+    const LogitMemory memory = LogitMemoryOf(c, m);
+    EXPECT_EQ(memory.kept, bytes.first * logits);
+    EXPECT_EQ(memory.passing, bytes.second * logits);
+  }
+}
+
+// Links of a newer platform than an A100's: runs measured at 40 GB/s a NIC where the data
+// sheet says 48 are found to have 40, and no fit leaves what the platform can be.
+TEST(FitClusterTest, LinksAreBoundedByThePlatformsOwn) {
+  ClusterParameters start = Cluster(), truth = start;
+  start.exchanges = Exchanges({.node_gbps = 422, .gather_gbps = 422, .nic_gbps = 48});
+  const auto fitted = [&](double nic) {
+    truth.exchanges = Exchanges({.node_gbps = 422, .gather_gbps = 422, .nic_gbps = nic});
+    MeasuredMapping row;
+    row.model = Model();
+    row.mapping = Mapping(8, 4);
+    row.measured = EstimateIteration(row.model, row.mapping, truth)->time;
+    const auto found = FitCluster({row}, start, {ClusterParameter::kNicShare});
+    return found.ok() ? 48 * found->nic_share : 0;
+  };
+  EXPECT_NEAR(fitted(40), 40, 1);
+  EXPECT_NEAR(fitted(10), 48 / 1.4, 0.01);
+}
+
+TEST(DividedCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
+  // 16 replicas on two nodes of 8: eight NICs carry 80 GB/s, less than the 100 of the links.
+  // A ring pass of L bytes takes 15/16 L / 80 GB/s, 14 steps inside and one outside. ZeRO 3 gathers
+  // a layer's weights of two bytes: 12 h^2 and 7 h of biases, which tensor parallelism divides, 2 h
+  // of biases and 4 h of norms, which it does not.
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  const double h = 1024, divided = 2 * (12 * kH2 + 7 * h), whole = 2 * 6 * h;
+  const double bytes = divided + whole;
+  EXPECT_NEAR(Times(Model(), m).weight_gather.us(),
+              15.0 / 16 * bytes / 80e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
+  // With 50 GB/s a NIC the links are what limits.
+  ClusterParameters p = Cluster();
+  p.exchanges = Exchanges({.nic_gbps = 50});
+  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+              15.0 / 16 * bytes / 100e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
+  // With 8-way tensor parallelism each of 8 rings has one NIC and one member a node.
+  m.tensor = 8;
+  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+              15.0 / 16 * (divided / 8 + whole) / 50e9 * 1e6 + 15 * 10, 1e-3);
+  // Within one node: links, steps inside.
+  m = Mapping(2, 4);
+  m.zero = 2;
+  EXPECT_NEAR(Times(Model(), m).gradient.time.us(),
+              3.0 / 4 * (divided / 2 + whole) / 100e9 * 1e6 + 3 * 2, 1e-3);
+}
+
+TEST(DividedCostsTest, ZeroCoversExperts) {
+  // 8 experts of 8 h^2 weights and 5 h biases, two to each of 4 expert-parallel ranks; 16 replicas,
+  // so 4 hold the same experts, 4 apart: two in each of two nodes. ZeRO 3 gathers 16 h^2 + 10 h of
+  // two bytes over them at 2 x 10 GB/s, in 2 steps inside and one outside.
+  ParallelMapping m = Mapping(1, 16);
+  m.expert = 4;
+  m.zero = 3;
+  const PassTimes times = Times(Model(8), m);
+  const double expert = (16 * kH2 + 10 * 1024) * 2,
+               pass = 3.0 / 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;
+  EXPECT_EQ(times.expert_weight_bytes, Bytes(static_cast<int64_t>(expert)));
+  EXPECT_NEAR(times.expert_weight_gather.us(), pass, 1e-3);
+  EXPECT_NEAR(times.expert_gradient.time.us(), pass, 1e-3);
+  EXPECT_EQ(times.expert_gradient.backward, 1);
+  EXPECT_EQ(times.expert_reduction, SimTime());
+  // The dense part: 4 h^2 of attention with 4 h of biases, 4 h of norms, 8 h of the router.
+  EXPECT_EQ(times.weight_bytes, Bytes(static_cast<int64_t>((4 * kH2 + 16 * 1024) * 2)));
+  // ZeRO 2 reduces by layer, and gathers all weights once at the end; ZeRO 1 does both at the end.
+  m.zero = 2;
+  const PassTimes two = Times(Model(8), m);
+  EXPECT_EQ(two.expert_weight_gather, SimTime());
+  EXPECT_NEAR(two.expert_gradient.time.us(), pass, 1e-3);
+  const double all = 3.0 / 4 * 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;  // of 4 layers
+  EXPECT_NEAR(two.expert_reduction.us(), all, 1e-3);
+  m.zero = 1;
+  EXPECT_NEAR(Times(Model(8), m).expert_reduction.us(), 2 * all, 1e-3);
+}
+
+// ZeRO 3 in bfloat16 holds two layers' weights, one layer's gradients in 2 bytes and in the 4 that
+// they are reduced in, and the output layer's weights with both forms of its gradient: 10 bytes for
+// each of 12 h^2 + 13 h weights, 8 for each of 2,048 h + 2 h (with the final norm). Adapters leave
+// weights alone: 4 and 2 bytes.
+TEST(DividedCostsTest, MemoryOfWhatIsGathered) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  ParallelMapping m = Mapping(1, 8);
+  m.zero = 3;
+  const int64_t h = 1024, layer = 12 * h * h + 13 * h, head = 2050 * h;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(10 * layer + 8 * head));
+  m.lora = 16;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(4 * layer + 2 * head));
+  // Optimizer state is of the adapters: 16 (h + 3 h) elements a layer, divided over 8 replicas.
+  EXPECT_EQ(MemoryOf(c, m).optimizer, Bytes(12 * 4 * 64 * h / 8));
+}
+
+// Mixed precision: the norm reads 4 bytes a parameter, clipping 4 + 4, Adam reads four and writes
+// three values of 4 bytes, the cast 4 + 2, and 2 are cleared: 48 in all. ZeRO divides all but the
+// clearing. In bfloat16 gradients have 4 bytes.
+TEST(DividedCostsTest, OptimizerMovesItsStates) {
+  ClusterParameters p = Cluster();
+  p.peak_memory = Bandwidth::GBps(1000);
+  p.memory_efficiency = 1;
+  TransformerConfig c = Model();
+  const double h = 1024, n = 4 * (12 * kH2 + 13 * h) + 2048 * h + 1024 * h;
+  ParallelMapping m = Mapping(1, 4);
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), 48 * n / 1e6, 1);
+  m.zero = 1;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 2 * n) / 1e6, 1);
+  c.dtype = DType::kBFloat16;
+  EXPECT_NEAR(Times(c, m, p).optimizer.us(), (46 * n / 4 + 4 * n) / 1e6, 1);
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(4 * n)));
+  m.gradient_bytes = 2;
+  EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(2 * n)));
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,383 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/mapping/memory_model.h"
+#include "tests/unit/mapping/hand_derived.h"
+
+namespace foretrace {
+namespace {
+
+// Under sequence parallelism a gathering and a scattering, each of which waits for kernels and is
+// waited for; otherwise one all-reduce.
+TEST(ExchangeCostsTest, CollectivesWaitAcrossStreams) {
+  ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(2, 1);
+  const SimTime reduced = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime::FromUs(3);
+  EXPECT_EQ(Times(Model(), m, p).tensor.time - reduced, SimTime::FromUs(6));
+  m.sequence_parallel = true;
+  const SimTime with = Times(Model(), m, p).tensor.time;
+  p.stream_wait = SimTime();
+  EXPECT_EQ(with - Times(Model(), m, p).tensor.time, SimTime::FromUs(12));
+}
+
+// Stages that wait for their messages have them in their passes: what each sends on, forward all
+// but the last, backward all but the first.
+TEST(ExchangeCostsTest, BlockingTransfersHoldTheirStages) {
+  ParallelMapping m = Mapping(1, 1);
+  m.pipeline = 2;
+  m.global_batch = 4;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes free = Times(Model(), m, p);
+  p.blocking_transfers = true;
+  const PassTimes held = Times(Model(), m, p);
+  // 1,024 tokens of 1,024 activations of 2 bytes over 10 GB/s.
+  EXPECT_NEAR(held.transfer.seconds(), 2 * kH2 / 10e9, 1e-9);
+  const auto before = PipelineOf(Model(), m, free), after = PipelineOf(Model(), m, held);
+  ASSERT_TRUE(before.ok() && after.ok());
+  const auto more = [&](size_t stage, bool forward) {
+    const TimedStage &a = after->stages[stage], &b = before->stages[stage];
+    return forward ? a.forward[0] - b.forward[0] : a.backward[0] - b.backward[0];
+  };
+  EXPECT_EQ(more(0, true), held.transfer);
+  EXPECT_EQ(more(0, false), SimTime());
+  EXPECT_EQ(more(1, true), SimTime());
+  EXPECT_EQ(more(1, false), held.transfer);
+  EXPECT_EQ(before->edges[0].forward_transfer, held.transfer);
+  EXPECT_EQ(after->edges[0].forward_transfer, SimTime());
+}
+
+// Two parts of 512 tokens. Own scores under the mask and half of the other part's are as many as
+// with gathered keys, so that on links that take no time only the gathering is saved. On 1 GB/s the
+// other part's 512 keys and values of 1,024 x 2 bytes take 2,097.15 us, of which the step before
+// hides its scores' 4 x 512 x 256 x 1,024 FLOP at 100 TFLOP/s, 5.37 us.
+TEST(ExchangeCostsTest, RingHidesWhatItsStepsCover) {
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes gathered = Times(c, m, p);
+  m.ring = true;
+  p.exchanges = Exchanges({.gather_gbps = 1e6, .inside_us = 0});
+  const PassTimes fast = Times(c, m, p);
+  EXPECT_NEAR(fast.layer_forward.seconds(),
+              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
+  p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
+  const SimTime slow = Times(c, m, p).layer_forward;
+  EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
+}
+
+// Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
+// Queries, keys and values, and results, are 4 x 512 x 1,024 x 2 bytes: two exchanges of half of
+// them, of which half leaves the device.
+TEST(ExchangeCostsTest, HeadsAreExchangedForSequences) {
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  ClusterParameters p = ProductsAlone();
+  const PassTimes gathered = Times(c, m, p);
+  m.ulysses = true;
+  const PassTimes own = Times(c, m, p);
+  EXPECT_NEAR((own.layer_forward - own.context.Sum(true)).seconds(),
+              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
+  EXPECT_EQ(own.context.forward, 2);
+  EXPECT_EQ(own.context.backward, 2);
+  EXPECT_EQ(own.context.bytes, Bytes(2 * 512 * 1024 * 2));
+  p.exchanges = Exchanges({.gather_gbps = 1});
+  EXPECT_NEAR(Times(c, m, p).context.time.seconds(), 512 * 1024 * 2 / 1e9 + 20e-6, 1e-8);
+  // The memory alone, in units of queries: two copies of all four, 16; attention reads and writes
+  // 4, with gathered keys and values 6, backward 8 and 12.
+  c.dtype = DType::kBFloat16;
+  p = Cluster();
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  p.issue = SimTime();
+  const auto kernels = [&](const ParallelMapping& mapping, bool forward) {
+    const PassTimes times = Times(c, mapping, p);
+    return ((forward ? times.layer_forward : times.layer_backward) - times.Exchanges(forward))
+        .seconds();
+  };
+  ParallelMapping gathers = m;
+  gathers.ulysses = false;
+  const double unit = 512 * 1024 * 2 / 1e9;
+  EXPECT_NEAR((kernels(m, true) - kernels(gathers, true)) / unit, 16 + 4 - 6, 0.01);
+  EXPECT_NEAR((kernels(m, false) - kernels(gathers, false)) / unit, 16 + 8 - 12, 0.01);
+  for (const char* wrong : {"tp1 cp2 pp1 dp1 ring ulysses mb1", "tp1 cp32 pp1 dp1 ulysses mb1",
+                            "tp1 pp1 dp1 ulysses mb1"}) {
+    const auto mapping = ParseMapping(wrong, 1, "test");
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    EXPECT_FALSE(TimePasses(c, *mapping, p).ok()) << wrong;
+  }
+}
+
+// A switch that sums doubles an all-reduce's rate, not that of a gather and a scatter, which
+// sequence parallelism has instead: three quarters of 2 MiB each at 100 GB/s, in three steps.
+TEST(ExchangeCostsTest, SequenceParallelismGathersAndScatters) {
+  ClusterParameters p = Cluster();
+  p.exchanges = Exchanges({.node_gbps = 200});
+  ParallelMapping m = Mapping(4, 1);
+  EXPECT_NEAR(Times(Model(), m, p).tensor.time.us(), 1.5 * 2 * kH2 / 200e9 * 1e6 + 20, 1e-3);
+  m.sequence_parallel = true;
+  EXPECT_NEAR(Times(Model(), m, p).tensor.time.us(), 2 * (0.75 * 2 * kH2 / 100e9 * 1e6 + 3 * 2),
+              1e-3);
+}
+
+// Products of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
+// TFLOP/s, of which a quarter runs beside no transfer; an exchange half of a gathering and
+// scattering. Not even the longest product hides one wholly. Backward all are waited for as before.
+TEST(ExchangeCostsTest, ExchangesPartByPart) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.sequence_parallel = true;
+  const PassTimes waited = Times(Model(), m, p);
+  m.async_tensor = true;
+  const PassTimes beside = Times(Model(), m, p);
+  const double exchange = waited.tensor.time.us() / 2;
+  EXPECT_EQ(waited.tensor.forward, 2);
+  EXPECT_EQ(beside.tensor.forward, 0);
+  double longer = 0;
+  for (const double width : {3, 1, 4, 4}) {
+    const double product = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
+    longer += std::max(product, exchange + product / 4) - product;
+  }
+  EXPECT_NEAR(beside.layer_forward.us(),
+              waited.layer_forward.us() - 2 * waited.tensor.time.us() + longer, 0.1);
+  EXPECT_EQ(beside.layer_backward, waited.layer_backward);
+  // A recomputed layer waits for its exchanges.
+  m.recompute = Recompute::kFull;
+  ParallelMapping plain = m;
+  plain.async_tensor = false;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(),
+              Times(Model(), plain, p).layer_backward.us(), 1e-2);
+}
+
+// Userbuffers split what is scattered into four parts, of which one runs beside no transfer, and
+// keep 22 of 132 multiprocessors; backward the two gathered gradients go beside products of their
+// own, which are as large as the forward ones.
+TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
+  ClusterParameters p = ProductsAlone();
+  p.multiprocessors = 132;
+  ParallelMapping m = Mapping(4, 1);
+  m.sequence_parallel = true;
+  const PassTimes waited = Times(Model(), m, p);
+  m.chunked_tensor = true;
+  const PassTimes beside = Times(Model(), m, p);
+  const double exchange = waited.tensor.time.us() / 2;
+  EXPECT_EQ(beside.tensor.forward, 0);
+  EXPECT_EQ(beside.tensor.backward, waited.tensor.backward - 1);
+  const auto product = [](double width) { return 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6; };
+  double forward = 0, backward = 0;
+  for (const double width : {3, 4}) {
+    forward += std::max(product(width), exchange + product(width) / 4) - product(width);
+  }
+  for (const double width : {1, 4}) {
+    const double slow = product(width) * 132 / 110;
+    forward += std::max(slow, exchange + slow / 4) - product(width);
+    backward += std::max(product(width), exchange + product(width) / 4) - product(width);
+  }
+  EXPECT_NEAR(beside.layer_forward.us(),
+              waited.layer_forward.us() - 2 * waited.tensor.time.us() + forward, 0.1);
+  EXPECT_NEAR(beside.layer_backward.us(),
+              waited.layer_backward.us() - waited.tensor.time.us() + backward, 0.1);
+}
+
+// Scales are reduced among two nodes of eight devices: 14 steps of 2 us and one of 10, twice.
+TEST(ExchangeCostsTest, ScalesAreReducedAfterEveryPass) {
+  ParallelMapping m = Mapping(4, 4);
+  m.global_batch = 8;
+  ClusterParameters p = ProductsAlone();
+  p.reduces_scales = true;
+  EXPECT_EQ(Times(Model(), m, p).scale_reduction, SimTime());
+  m.fp8 = true;
+  const PassTimes times = Times(Model(), m, p);
+  EXPECT_NEAR(times.scale_reduction.us(), 2 * (14 * 2 + 10), 0.01);
+  const auto with = EstimateIteration(Model(), m, p);
+  p.reduces_scales = false;
+  const auto without = EstimateIteration(Model(), m, p);
+  ASSERT_TRUE(with.ok() && without.ok());
+  // Two micro-batches, forward and backward.
+  EXPECT_NEAR((with->time - without->time).us(), 4 * 76, 0.04);
+}
+
+// Kernels that hide a reduction take longer by a share of the time that both run: of a hidden
+// reduction's time, or of its cover's where that is shorter.
+TEST(ExchangeCostsTest, KernelsBesideHiddenReductionsAreSlower) {
+  ClusterParameters p = ProductsAlone();
+  const ParallelMapping m = Mapping(4, 1);
+  const PassTimes alone = Times(Model(), m, p);
+  ASSERT_FALSE(alone.tensor_hidden.cover.empty());
+  double beside = 0;
+  for (const SimTime cover : alone.tensor_hidden.cover) {
+    beside += std::min(cover, alone.tensor_hidden.time).seconds();
+  }
+  p.overlap_slowdown = 0.5;
+  const PassTimes slowed = Times(Model(), m, p);
+  EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), 0.5 * beside, 1e-9);
+  EXPECT_EQ(slowed.layer_forward, alone.layer_forward);
+}
+
+// Chunks that wait for their messages: all but the last of the last stage send forward, all but the
+// first of the first backward.
+TEST(ExchangeCostsTest, BlockingChunksHoldTheirStages) {
+  ParallelMapping m = Mapping(1, 1);
+  m.pipeline = 2;
+  m.chunks = 2;
+  m.global_batch = 4;
+  ClusterParameters p = ProductsAlone();
+  const auto free = PipelineOf(Model(), m, Times(Model(), m, p));
+  p.blocking_chunks = true;
+  const PassTimes times = Times(Model(), m, p);
+  const auto held = PipelineOf(Model(), m, times);
+  ASSERT_TRUE(free.ok() && held.ok());
+  for (size_t stage = 0; stage < 2; ++stage) {
+    for (size_t chunk = 0; chunk < 2; ++chunk) {
+      const TimedStage &a = held->stages[stage], &b = free->stages[stage];
+      const SimTime sent = stage == 1 && chunk == 1 ? SimTime() : times.transfer;
+      const SimTime returned = stage == 0 && chunk == 0 ? SimTime() : times.transfer;
+      EXPECT_EQ(a.forward[chunk] - b.forward[chunk], sent);
+      EXPECT_EQ(a.backward[chunk] - b.backward[chunk], returned);
+    }
+  }
+}
+
+// The vocabulary is divided over 4 ranks. All-reduces of a micro-batch's 2 MiB and of 4 KiB (one
+// number of 4 bytes a token) take 1.5 times their bytes over 100 GB/s and 20 us: the embedding's
+// result forward, the output layer's input gradient backward where nothing hides it, and three of
+// the small ones in the loss. Under sequence parallelism the embedding and the output layer's input
+// take an all-gather or a reduce-scatter forward, 0.75 times the bytes and three steps of 2 us, the
+// embedding's gradient one backward.
+TEST(ExchangeCostsTest, ExchangesOutsideOfLayers) {
+  const ClusterParameters p = ProductsAlone();
+  ParallelMapping m = Mapping(4, 1);
+  m.overlap_tensor = false;
+  const PassTimes one = Times(Model(), Mapping(1, 1), p), four = Times(Model(), m, p);
+  const double large = 1.5 * 2 * 1024 * 1024 / 100e9 * 1e6 + 20;
+  const double small = 1.5 * 4 * 1024 / 100e9 * 1e6 + 20;
+  EXPECT_NEAR(four.embedding_forward.us(), large, 0.1);
+  EXPECT_NEAR(four.embedding_backward.us(), 0, 0.1);
+  EXPECT_NEAR(four.head_forward.us(), one.head_forward.us() / 4 + 3 * small, 0.1);
+  EXPECT_NEAR(four.head_backward.us(), one.head_backward.us() / 4 + large, 0.1);
+  m.overlap_tensor = true;
+  EXPECT_NEAR(Times(Model(), m, p).head_backward.us(), one.head_backward.us() / 4, 0.1);
+  m.sequence_parallel = true;
+  const PassTimes divided = Times(Model(), m, p);
+  const double half = 0.75 * 2 * 1024 * 1024 / 100e9 * 1e6 + 3 * 2;
+  EXPECT_NEAR(divided.embedding_forward.us(), half, 0.1);
+  EXPECT_NEAR(divided.embedding_backward.us(), half, 0.1);
+  EXPECT_NEAR(divided.head_forward.us(), one.head_forward.us() / 4 + 3 * small + half, 0.1);
+}
+
+// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
+// weights are the same with half or a whole expert's width and twice as many devices to hold them.
+// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
+TEST(ExchangeCostsTest, WholeExperts) {
+  TransformerConfig c = Model(4);
+  c.biases = false;
+  ParallelMapping m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.expert = 2;
+  ParallelMapping whole = m;
+  whole.expert_tensor = 1;
+  whole.expert = 4;
+  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
+  EXPECT_EQ(divided.tensor.forward, 3);
+  EXPECT_EQ(own.tensor.forward, 1);
+  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
+  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
+  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
+  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
+}
+
+TEST(ExchangeCostsTest, ExchangesOfALayer) {
+  // 1,024 tokens of 1,024 values of two bytes: 2 MiB. All-reduce over 4 neighbours: 2 (3/4) of it
+  // at 100 GB/s and a latency; two forward, two backward, one more under sequence parallelism.
+  const double hidden = 2 * kH2;
+  ParallelMapping m = Mapping(4, 1);
+  m.overlap_tensor = false;
+  PassTimes times = Times(Model(), m);
+  EXPECT_NEAR(times.tensor.time.us(), 1.5 * hidden / 100e9 * 1e6 + 20, 1e-3);
+  EXPECT_EQ(times.tensor.forward, 2);
+  EXPECT_EQ(times.tensor.backward, 2);
+  m.sequence_parallel = true;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 3);
+  m.recompute = Recompute::kFull;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 5);
+  m.recompute = Recompute::kAlternate;
+  EXPECT_EQ(Times(Model(), m).tensor.backward, 4);
+  // Each token visits two experts: two reductions for them and one of attention.
+  m = Mapping(4, 8);
+  m.overlap_tensor = false;
+  EXPECT_EQ(Times(Model(8), m).tensor.forward, 3);
+  EXPECT_EQ(Times(Model(8), m).tensor.backward, 3);
+  // Context: of 512 own tokens keys and values (2 x 1,024 values) go to one other device.
+  m = Mapping(1, 1);
+  m.context = 2;
+  times = Times(Model(), m);
+  EXPECT_NEAR(times.context.time.us(), 512 * 2048 * 2 / 100e9 * 1e6 + 2, 1e-3);
+  EXPECT_EQ(times.context.forward, 1);
+  EXPECT_EQ(times.context.backward, 2);
+  // Experts: 2 visits a token; of 16 ranks 8 are in the node, so half of the bytes leave it.
+  m = Mapping(1, 16);
+  m.expert = 16;
+  times = Times(Model(16), m);
+  EXPECT_NEAR(times.expert.time.us(), 2 * hidden * 8 / 16 / 10e9 * 1e6 + 20, 1e-3);
+  // Between stages a micro-batch of 2 MiB through one NIC.
+  m = Mapping(1, 1);
+  m.pipeline = 2;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 10e9 * 1e6, 1e-3);
+  // Four shards, each by its NIC, then gathered in the node in three steps unless sequences stay
+  // divided.
+  m.tensor = 4;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(),
+              hidden / 4 / 10e9 * 1e6 + hidden * 3 / 4 / 100e9 * 1e6 + 3 * 2, 1e-3);
+  m.sequence_parallel = true;
+  EXPECT_NEAR(Times(Model(), m).transfer.us(), hidden / 4 / 10e9 * 1e6, 1e-3);
+}
+
+// Two reductions of a layer's backward pass, of the input gradients of qkv and of the first
+// feed-forward product, run behind those products' weight gradients: at 1 TFLOP/s 2 T h 3h / 4 FLOP
+// take 1,611 us and 2 T h 4h / 4 take 2,147, longer than the 51.5 us of a reduction. Under sequence
+// parallelism the gathering of the products' inputs runs behind their input gradients, as long
+// again; the gathering of the gradients where the sharded regions end is left, half of two
+// reductions.
+TEST(ExchangeCostsTest, TensorReductionsHideBehindWeightGradients) {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(1);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  ParallelMapping m = Mapping(4, 1);
+  PassTimes times = Times(Model(), m, p);
+  const double qkv = 2 * 1024 * 3 * kH2 / 4 / 1e12 * 1e6, up = qkv * 4 / 3;
+  EXPECT_EQ(times.tensor.backward, 0);
+  EXPECT_EQ(times.tensor_hidden.time, times.tensor.time);
+  ASSERT_EQ(times.tensor_hidden.cover.size(), 2u);
+  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), qkv, 1);
+  EXPECT_NEAR(times.tensor_hidden.cover[1].us(), up, 1);
+  EXPECT_EQ(times.tensor_hidden.Exposed(), SimTime());
+  ParallelMapping exposed = m;
+  exposed.overlap_tensor = false;
+  EXPECT_NEAR((Times(Model(), exposed, p).layer_backward - times.layer_backward).us(),
+              2 * times.tensor.time.us(), 1e-3);
+  m.sequence_parallel = true;
+  times = Times(Model(), m, p);
+  EXPECT_EQ(times.tensor.backward, 1);
+  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), 2 * qkv, 1);
+  // What a slow link leaves uncovered is waited for.
+  p.exchanges = Exchanges({.node_gbps = 1, .gather_gbps = 1});
+  m.sequence_parallel = false;
+  times = Times(Model(), m, p);
+  const double reduction = 1.5 * 2 * kH2 / 1e9 * 1e6 + 20;
+  EXPECT_NEAR(times.tensor_hidden.Exposed().us(), 2 * reduction - qkv - up, 2);
+  // Zero-bubble schedules run weight gradients later.
+  m.pipeline = 2;
+  m.schedule = ScheduleKind::kZeroBubbleH1;
+  EXPECT_EQ(Times(Model(), m, p).tensor.backward, 2);
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,55 @@
+#pragma once
+// The model, the cluster and the mappings that times and memory of passes are derived by hand for.
+
+#include <gtest/gtest.h>
+
+#include "simulator/mapping/iteration_model.h"
+#include "tests/support/round_links.h"
+#include "tests/unit/mapping/small_model.h"
+
+namespace foretrace {
+
+// hidden 1024, 16 heads, sequence 1024: a layer has 12 h^2 weights, 4 h^2 of them attention.
+inline TransformerConfig Model(int64_t experts = 0) {
+  TransformerConfig c = SmallModel(true);
+  c.experts = experts;
+  c.top_k = experts > 0 ? 2 : 0;
+  return c;
+}
+
+// 100 GB/s in the node, 10 GB/s a NIC, 2 and 10 us a ring step.
+inline ClusterParameters Cluster() {
+  ClusterParameters p;
+  p.exchanges = Exchanges();
+  p.overlap_slowdown = p.device_spread = 0;
+  return p;
+}
+
+// 100 TFLOP/s; memory and launches take no time.
+inline ClusterParameters ProductsAlone() {
+  ClusterParameters p = Cluster();
+  p.peak = FlopRate::Teraflops(100);
+  p.matrix_efficiency = 1;
+  p.peak_memory = Bandwidth::GBps(1e9);
+  p.issue = SimTime();
+  return p;
+}
+
+inline ParallelMapping Mapping(int32_t tensor, int32_t data) {
+  ParallelMapping m;
+  m.tensor = tensor;
+  m.data = data;
+  m.global_batch = data;
+  return m;
+}
+
+inline PassTimes Times(const TransformerConfig& c, const ParallelMapping& m,
+                       const ClusterParameters& p = Cluster()) {
+  const auto times = TimePasses(c, m, p);
+  EXPECT_TRUE(times.ok()) << times.status();
+  return times.value_or(PassTimes());
+}
+
+inline constexpr double kH2 = 1024.0 * 1024.0;
+
+}  // namespace foretrace
