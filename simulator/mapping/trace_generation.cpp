@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/mixed_layers.h"
+#include "simulator/mapping/rank_groups.h"
 
 namespace foretrace {
 namespace {
@@ -34,7 +35,7 @@ class RankWriter {
         shard_(shard),
         model_(model),
         out_(Info(), options, model.dtype) {
-    AddGroups();
+    groups_ = AddRankGroups(m_, passes_, {stage_, replica_, shard_}, out_);
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
@@ -45,55 +46,15 @@ class RankWriter {
   }
 
  private:
-  int32_t RankOf(int32_t stage, int32_t replica, int32_t shard) const {
-    return (stage * m_.replicas() + replica) * m_.tensor + shard;
-  }
   RankInfo Info() const {
     RankInfo info;
-    info.rank = RankOf(stage_, replica_, shard_);
+    info.rank = RankOf(m_, {stage_, replica_, shard_});
     info.world_size = static_cast<int32_t>(m_.devices());
     info.source = fmt::format("generated: {}", ToString(m_));
     info.producer = "foretrace generate";
     info.has_times = false;
     info.synthetic = true;
     return info;
-  }
-
-  void AddGroups() {
-    const auto add = [&](const char* kind, int32_t count, auto rank) -> std::string {
-      if (count < 2) return "";
-      std::vector<int32_t> ranks;
-      for (int32_t i = 0; i < count; ++i) ranks.push_back(rank(i));
-      return out_.AddGroup(kind, ranks);
-    };
-    tensor_group_ = add("tensor", m_.tensor, [&](int i) { return RankOf(stage_, replica_, i); });
-    data_group_ = add("data", m_.replicas(), [&](int i) { return RankOf(stage_, i, shard_); });
-    // Of all replicas their weights' gradients are reduced, as one step; gathered among the shards.
-    const int32_t lead = replica_ - replica_ % m_.shards();
-    weight_group_ = m_.hybrid == 0 ? data_group_ : add("shards", m_.shards(), [&](int i) {
-      return RankOf(stage_, lead + i, shard_);
-    });
-    if (passes_.scale_reduction > SimTime()) {
-      scale_group_ = add("scales", m_.tensor * m_.replicas(),
-                         [&](int i) { return RankOf(stage_, i / m_.tensor, i % m_.tensor); });
-    }
-    pipeline_group_ =
-        add("pipeline", m_.pipeline, [&](int i) { return RankOf(i, replica_, shard_); });
-    const int32_t first = replica_ - replica_ % m_.context;
-    context_group_ =
-        add("context", m_.context, [&](int i) { return RankOf(stage_, first + i, shard_); });
-    // Of the groups of tensor-parallel neighbours, or of single devices, in the order of ranks.
-    const bool single = m_.expert_width() == 1;
-    const int32_t index = single ? replica_ * m_.tensor + shard_ : replica_;
-    const auto rank_of = [&](int32_t group) {
-      return single ? RankOf(stage_, group / m_.tensor, group % m_.tensor)
-                    : RankOf(stage_, group, shard_);
-    };
-    const int32_t expert = index - index % m_.expert;
-    expert_group_ = add("expert", m_.expert, [&](int i) { return rank_of(expert + i); });
-    const int32_t mine = index % m_.expert;
-    expert_data_group_ = add("expert_data", m_.expert_replicas(),
-                             [&](int i) { return rank_of(i * m_.expert + mine); });
   }
 
   // Part `index` of the gradients' reductions, each after the one before.
@@ -108,9 +69,9 @@ class RankWriter {
                             Bytes(bytes.count() / parts), ReductionPart(whole, parts, index)},
                            after, reduced_);
     };
-    reduce("gradients", data_group_, m_.replicas(), passes_.gradient_reduction,
+    reduce("gradients", groups_.data, m_.replicas(), passes_.gradient_reduction,
            passes_.gradient_bytes);
-    reduce("expert gradients", expert_data_group_, m_.expert_replicas(), passes_.expert_reduction,
+    reduce("expert gradients", groups_.expert_data, m_.expert_replicas(), passes_.expert_reduction,
            passes_.expert_gradient_bytes);
   }
 
@@ -148,11 +109,11 @@ class RankWriter {
     return {kind,
             CollectiveOp::kUnknown,
             what + NameOf(pass),
-            pipeline_group_,
+            groups_.pipeline,
             m_.pipeline,
             passes_.transfer_bytes,
             passes_.transfer,
-            RankOf(end.second, replica_, shard_),
+            RankOf(m_, {end.second, replica_, shard_}),
             tag};
   }
 
@@ -187,7 +148,7 @@ class RankWriter {
     if (!forward) ReduceRoot(name, embeds, head);
     if (passes_.scale_reduction > SimTime()) {
       out_.WaitFor(out_.Communicate(
-          {NodeKind::kCollective, CollectiveOp::kAllReduce, "scales " + name, scale_group_,
+          {NodeKind::kCollective, CollectiveOp::kAllReduce, "scales " + name, groups_.scale,
            m_.tensor * m_.replicas(), Bytes(1024), passes_.scale_reduction},
           out_.last()));
     }
@@ -208,7 +169,7 @@ class RankWriter {
     for (const EndExchange& e : exchanges) {
       for (int32_t i = 0; named(e) && i < e.count; ++i) {
         out_.WaitFor(out_.Communicate({NodeKind::kCollective, e.op, "exchange of " + name,
-                                       tensor_group_, m_.tensor, e.bytes, e.time},
+                                       groups_.tensor, m_.tensor, e.bytes, e.time},
                                       out_.last()));
       }
     }
@@ -220,7 +181,7 @@ class RankWriter {
       if (root.gather == SimTime()) return;
       input =
           out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllGather, "root weights " + name,
-                            weight_group_, m_.shards(), root.weights, root.gather},
+                            groups_.weight, m_.shards(), root.weights, root.gather},
                            out_.last(), input);
     };
     if (first) gather(passes_.first_root);
@@ -232,7 +193,7 @@ class RankWriter {
       if (root.reduce == SimTime()) return;
       out_.WaitFor(out_.Communicate(
           {NodeKind::kCollective, CollectiveOp::kReduceScatter, "root gradients " + name,
-           data_group_, m_.replicas(), root.gradients, root.reduce},
+           groups_.data, m_.replicas(), root.gradients, root.reduce},
           out_.last()));
     };
     if (first) reduce(passes_.first_root);
@@ -283,8 +244,8 @@ class RankWriter {
                                group, members, exchange.bytes, exchange.time},
                               computed, link);
     };
-    reduce("gradients ", data_group_, m_.replicas(), own.gradient);
-    reduce("expert gradients ", expert_data_group_, m_.expert_replicas(), own.expert_gradient);
+    reduce("gradients ", groups_.data, m_.replicas(), own.gradient);
+    reduce("expert gradients ", groups_.expert_data, m_.expert_replicas(), own.expert_gradient);
     return link;
   }
 
@@ -297,8 +258,8 @@ class RankWriter {
                                members, bytes, time},
                               after, also);
     };
-    gather("weights ", weight_group_, m_.shards(), own.weight_bytes, own.weight_gather);
-    gather("expert weights ", expert_data_group_, m_.expert_replicas(), own.expert_weight_bytes,
+    gather("weights ", groups_.weight, m_.shards(), own.weight_bytes, own.weight_gather);
+    gather("expert weights ", groups_.expert_data, m_.expert_replicas(), own.expert_weight_bytes,
            own.expert_weight_gather);
     return also;
   }
@@ -318,13 +279,13 @@ class RankWriter {
     if (pass.kind == PassKind::kBackwardInput) left -= own.layer_weight;
     left -= own.Exchanges(forward);
     const Step steps[] = {
-        {"all-reduce ", CollectiveOp::kAllReduce, &tensor_group_, m_.tensor, &own.tensor},
+        {"all-reduce ", CollectiveOp::kAllReduce, &groups_.tensor, m_.tensor, &own.tensor},
         {m_.ulysses ? "heads " : "keys and values ",
-         m_.ulysses ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, &context_group_,
+         m_.ulysses ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, &groups_.context,
          m_.context, &own.context},
-        {"experts ", CollectiveOp::kAllToAll, &expert_group_, m_.expert, &own.expert},
-        {"gradients ", CollectiveOp::kReduceScatter, &data_group_, m_.replicas(), &own.gradient},
-        {"expert gradients ", CollectiveOp::kReduceScatter, &expert_data_group_,
+        {"experts ", CollectiveOp::kAllToAll, &groups_.expert, m_.expert, &own.expert},
+        {"gradients ", CollectiveOp::kReduceScatter, &groups_.data, m_.replicas(), &own.gradient},
+        {"expert gradients ", CollectiveOp::kReduceScatter, &groups_.expert_data,
          m_.expert_replicas(), &own.expert_gradient}};
     const HiddenExchange& hidden = own.tensor_hidden;
     const size_t covered = pass.kind == PassKind::kBackward ? hidden.cover.size() : 0;
@@ -345,7 +306,7 @@ class RankWriter {
       compute();
       const NodeIndex reduced =
           out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "all-reduce " + name,
-                            tensor_group_, m_.tensor, hidden.bytes, hidden.time},
+                            groups_.tensor, m_.tensor, hidden.bytes, hidden.time},
                            out_.last());
       out_.Compute(name, hidden.cover[i]);
       out_.WaitFor(reduced);
@@ -367,8 +328,7 @@ class RankWriter {
   int32_t stage_, replica_, shard_;
   const TransformerConfig& model_;
   TraceEmitter out_;
-  std::string tensor_group_, data_group_, weight_group_, pipeline_group_, context_group_,
-      expert_group_, expert_data_group_, scale_group_;
+  RankGroups groups_;
   NodeIndex reduced_;
 };
 

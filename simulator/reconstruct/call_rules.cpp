@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/reconstruct/call_rule_state.h"
 #include "simulator/reconstruct/declared_edges.h"
 #include "simulator/reconstruct/edge_list.h"
 #include "simulator/reconstruct/graph_branches.h"
@@ -13,30 +14,6 @@
 
 namespace foretrace {
 namespace {
-
-// A stream wait that fits nothing is kept for this many launches before it is given up.
-constexpr int kWaitPatience = 8;
-
-struct PendingWait {
-  NodeIndex call;
-  uint32_t unnamed = 0;             // in the list of unnamed waits
-  LaneIndex stream;                 // that waits; invalid when the recording does not say
-  bool explicit_comm_wait = false;  // lies in a communication op that issues nothing
-  bool launch_since_collective = false;
-  LaneIndex stream_before;
-  std::vector<LaneIndex> tried;  // streams whose next work shows that the wait was not theirs
-  bool only_forks = false;       // one of them had waited for that already
-  int launches_left = kWaitPatience;
-};
-
-struct TimelineState {
-  LaneIndex current_stream;            // of the last non-communication work
-  LaneIndex previous_stream;           // the one before, where it differs
-  LaneIndex last_used_stream;          // of any work
-  std::vector<NodeIndex> outstanding;  // collectives nobody waited for yet, in order of issue
-  bool launch_since_collective = false;
-  std::vector<PendingWait> waits;
-};
 
 class Inference {
  public:

@@ -292,13 +292,10 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     estimate.extrapolated |= traced.assumed;
     return estimate;
   };
-  Estimate total;
-  if (const auto* lookup = std::get_if<EmbeddingOp>(&call.shape)) {
-    total = PredictLookup(*lookup, call.dtype, call.pass).kernels;
-    total.extrapolated |= traced.assumed;
-  } else {
-    total = SumOf(list, predict);
-  }
+  const auto* table = std::get_if<EmbeddingOp>(&call.shape);
+  Estimate total = table != nullptr ? PredictLookup(*table, call.dtype, call.pass).kernels
+                                    : SumOf(list, predict);
+  total.extrapolated |= traced.assumed;
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
   const bool tiled = first.tile.known() || launched;
