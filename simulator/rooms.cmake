@@ -107,15 +107,15 @@ foretrace_room(console DEPS base report)
 foretrace_room(replay DEPS base trace reconstruct hardware topology des importers exporters cost network engine report
                console LIBS re2)
 if(FORETRACE_PLANNING)
-  foretrace_room(calibrate DEPS base trace hardware topology cost)
   foretrace_room(optimise DEPS base)
+  foretrace_room(calibrate DEPS base trace hardware topology cost optimise)
   # Of cost the graph knows how operators become kernels. PRIVATE: what uses graphs is compiled without
   # the flags of cost's libraries.
   foretrace_room(graph DEPS base)
   target_link_libraries(foretrace_graph PRIVATE foretrace_cost)
   foretrace_room(workload DEPS base graph LIBS yaml-cpp)
   target_link_libraries(foretrace_workload PRIVATE foretrace_cost)
-  foretrace_room(mapping DEPS base trace workload hardware topology graph)
+  foretrace_room(mapping DEPS base trace workload hardware topology graph optimise)
   foretrace_room(search DEPS base graph workload mapping optimise)
   foretrace_room(sharding DEPS base trace reconstruct hardware topology cost calibrate optimise network engine LIBS yaml-cpp)
   foretrace_room(serve DEPS base exporters graph workload LIBS yaml-cpp)

@@ -17,15 +17,11 @@ struct Field {
   void (*set)(double value, ClusterParameters& p);
 };
 
-constexpr std::array<Field, 7> kFields = {{
+constexpr std::array<Field, 6> kFields = {{
     {"matrix_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.matrix_efficiency = v; }},
     {"memory_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.memory_efficiency = v; }},
-    {"intra_node_GBps", 0.1, 1e5,
-     [](double v, ClusterParameters& p) { p.intra_node = p.intra_gather = Bandwidth::GBps(v); }},
-    {"adapter_GBps", 0.01, 1e5,
-     [](double v, ClusterParameters& p) { p.adapter = Bandwidth::GBps(v); }},
-    {"collective_latency_us", 0, 1e5,
-     [](double v, ClusterParameters& p) { p.collective_latency = SimTime::FromUs(v); }},
+    {"node_share", 0.1, 10, [](double v, ClusterParameters& p) { p.node_share = v; }},
+    {"nic_share", 0.1, 10, [](double v, ClusterParameters& p) { p.nic_share = v; }},
     {"product_slowdown", 0.5, 3, [](double v, ClusterParameters& p) { p.product_slowdown = v; }},
     {"launch_floor_ms", 0, 1e3,
      [](double v, ClusterParameters& p) { p.launch_floor = SimTime::FromUs(v * 1e3); }},
@@ -58,9 +54,8 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
   for (const std::string& key : calibration.given) {
     if (key == "matrix_efficiency") cluster.matrix_efficiency = v.matrix_efficiency;
     if (key == "memory_efficiency") cluster.memory_efficiency = v.memory_efficiency;
-    if (key == "intra_node_GBps") cluster.intra_node = cluster.intra_gather = v.intra_node;
-    if (key == "adapter_GBps") cluster.adapter = v.adapter;
-    if (key == "collective_latency_us") cluster.collective_latency = v.collective_latency;
+    if (key == "node_share") cluster.node_share = v.node_share;
+    if (key == "nic_share") cluster.nic_share = v.nic_share;
     if (key == "launch_floor_ms") cluster.launch_floor = v.launch_floor;
     if (key == "product_slowdown") cluster.product_slowdown = v.product_slowdown;
   }
@@ -74,12 +69,13 @@ std::string Describe(const ClusterParameters& p) {
   return measured + fmt::format(
                         "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory "
                         "efficiency {:.3f}, "
-                        "within a node {:.0f} GB/s, adapter {:.1f} GB/s a device, collective "
+                        "within a node {:.0f} GB/s, NIC {:.1f} GB/s a device, collective "
                         "latency {:.1f} us, launch "
                         "floor {:.2f} ms a layer, {} devices a node",
                         p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(),
-                        p.memory_efficiency, p.intra_node.gbps(), p.adapter.gbps(),
-                        p.collective_latency.us(), p.launch_floor.us() * 1e-3, p.devices_per_node);
+                        p.memory_efficiency, p.node_share * p.flat.node.gbps(),
+                        p.nic_share * p.flat.nic.gbps(), p.flat.latency.us(),
+                        p.launch_floor.us() * 1e-3, p.devices_per_node);
 }
 
 }  // namespace foretrace

@@ -11,6 +11,7 @@
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/mapping/device_measurements.h"
+#include "simulator/mapping/exchange_times.h"
 #include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/pipeline_timing.h"
@@ -27,20 +28,16 @@ struct ClusterParameters {
   double matrix_half_size = 0;
   Bandwidth peak_memory = Bandwidth::GBps(2039);
   double memory_efficiency = 0.8;
-  // Bus bandwidths within a node: of an all-reduce, which switches may sum, and of an all-gather or
-  // a reduce-scatter.
-  Bandwidth intra_node = Bandwidth::GBps(230);
-  Bandwidth intra_gather = Bandwidth::GBps(230);
-  Bandwidth adapter = Bandwidth::GBps(20);           // per device, to other nodes
-  SimTime collective_latency = SimTime::FromUs(30);  // of an all-reduce within a node
-  // Of one step of a ring: to a neighbour in the node, and to one in another node.
-  SimTime step_inside = SimTime::FromUs(4);
-  SimTime step_outside = SimTime::FromUs(12);
+  std::shared_ptr<const ExchangeTimes> exchanges;  // null: of one device, which exchanges nothing
+  // What links attain in training of the rates that `exchanges` rests on: 1, where nothing is
+  // fitted. Of groups within a node, and of those that leave it.
+  double node_share = 1, nic_share = 1;
+  FlatLinks flat;
   // What each device of a node gets of the way to the host's memory when all use it, and that
   // memory's own rate, which they share; zero: not stated.
   Bandwidth host_link, host_memory;
-  // Replaces peaks and efficiencies, and intra_node where all-reduces were measured; null: closed
-  // forms alone.
+  // Replaces peaks and efficiencies, and `exchanges` where collectives within a node were measured;
+  // null: closed forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
   // What GEMMs of 16 and of 8 bits keep up at the power limit (Accelerator::sustained), which short
   // measurements exceed; zero: not known.

@@ -17,13 +17,14 @@ double Num(int64_t n) { return static_cast<double>(n); }
 class OpCoster {
  public:
   OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
-           const ClusterParameters& cluster, CostSources& sources)
+           const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
       : l_(layer),
         m_(mapping),
         p_(cluster),
+        groups_(groups),
         kernels_(cluster),
         unfused_(layer, cluster),
-        partwise_(layer, mapping, cluster, sources),
+        partwise_(layer, mapping, cluster, groups, sources),
         alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
         sources_(sources) {}
 
@@ -37,7 +38,7 @@ class OpCoster {
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) {
-      const RingAttention ring(l_, m_, p_, sources_);
+      const RingAttention ring(l_, m_, p_, groups_, sources_);
       std::tie(forward, input) = ring.Seconds(id);
     }
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
@@ -243,6 +244,7 @@ class OpCoster {
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
+  const GroupCosts& groups_;
   KernelCoster kernels_;
   UnfusedKernels unfused_;
   PartwiseProducts partwise_;
@@ -253,8 +255,8 @@ class OpCoster {
 }  // namespace
 
 OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
-                const ClusterParameters& cluster, CostSources& sources) {
-  const OpCoster coster(layer, mapping, cluster, sources);
+                const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources) {
+  const OpCoster coster(layer, mapping, cluster, groups, sources);
   OpCosts costs;
   const OperatorGraph& g = layer.graph();
   bool passed = false;

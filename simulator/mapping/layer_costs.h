@@ -2,7 +2,7 @@
 // What the operators of a mapped transformer take on one device, one micro-batch.
 
 #include "absl/container/inlined_vector.h"
-#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/mapped_layer.h"
 
 namespace foretrace {
@@ -41,6 +41,6 @@ struct OpCosts {
 };
 
 OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
-                const ClusterParameters& cluster, CostSources& sources);
+                const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources);
 
 }  // namespace foretrace

@@ -17,31 +17,13 @@ struct MeasuredMapping {
   SimTime measured;
 };
 
-// A table with vTrain's column names ("# GPUs", "global batch", "micro batch", "hidden size",
-// "attention heads", "# layers", "sequence length", "tensor parallelism", "data parallelism",
-// "pipeline parallelism", "iteration time (ms)"; others are ignored, a byte-order mark is fine).
-// The table says neither vocabulary nor recomputation. A table without commas but with braces is
-// read as Calculon's file of Megatron-LM's table 5: JSON, an object a row with
-// "measured_iteration_s", "application" and "execution"; its rows say how they recompute. Errors:
-// missing columns, fields that are no numbers, rows whose degrees do not divide; each with its
-// line.
-absl::StatusOr<std::vector<MeasuredMapping>> LoadMeasuredMappings(const std::string& path,
-                                                                  int64_t vocabulary,
-                                                                  Recompute recompute);
-
-namespace internal {
-absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
-                                                               const std::string& content,
-                                                               int64_t vocabulary);
-}  // namespace internal
-
 // Parameters that a fit may change.
 enum class ClusterParameter : uint8_t {
   kMatrixEfficiency,
   kMatrixHalfSize,
   kMemoryEfficiency,
-  kIntraNode,
-  kAdapter,
+  kNodeShare,
+  kNicShare,
   kLaunchFloor,
   kProductSlowdown,
   kCount,

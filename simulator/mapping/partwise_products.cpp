@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <variant>
 
-#include "simulator/mapping/group_costs.h"
-
 namespace foretrace {
 namespace {
 
@@ -69,9 +67,8 @@ double PartwiseProducts::Beside(OpId id, const Split& split, bool backward, Tens
   }
   const double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
   // Every part is waited for across streams.
-  const GroupCosts groups(m_, p_);
   const double exchange =
-      groups.TensorReduction(bytes) / 2 + (split.parts - 1) * groups.Handovers();
+      groups_.TensorReduction(bytes) / 2 + (split.parts - 1) * groups_.Handovers();
   return whole - products + std::max(parts, exchange + parts / split.parts);
 }
 

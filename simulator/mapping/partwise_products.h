@@ -2,7 +2,7 @@
 // Products of tensor parallelism that run part by part beside the exchange of what they take or
 // make.
 
-#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/mapped_layer.h"
 
@@ -15,8 +15,13 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 class PartwiseProducts {
  public:
   PartwiseProducts(const MappedLayer& layer, const ParallelMapping& mapping,
-                   const ClusterParameters& cluster, CostSources& sources)
-      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+                   const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
+      : l_(layer),
+        m_(mapping),
+        p_(cluster),
+        groups_(groups),
+        kernels_(cluster),
+        sources_(sources) {}
 
   // Forward: the input's gathering beside a product that enters the region, the output's scattering
   // beside one that leaves it. `whole`: of the operator without exchanges.
@@ -37,6 +42,7 @@ class PartwiseProducts {
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
+  const GroupCosts& groups_;
   KernelCoster kernels_;
   CostSources& sources_;
 };

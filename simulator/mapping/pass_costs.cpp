@@ -29,7 +29,7 @@ class Coster {
         p_(cluster),
         layer_(model, mapping),
         kernels_(cluster),
-        groups_(mapping, cluster),
+        groups_(mapping, cluster, status_),
         e_(Num(ElementSize(model.dtype))),
         gradient_(Num(GradientBytes(model, mapping))),
         host_(mapping, cluster, e_, gradient_),
@@ -39,12 +39,14 @@ class Coster {
         kv_(width_ * Num(model.kv_heads > 0 ? model.kv_heads : model.heads) / Num(model.heads)),
         tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
 
-  PassTimes Run() const {
+  // Errors: an exchange that the network cannot time.
+  absl::StatusOr<PassTimes> Run() const {
     PassTimes times;
-    const OpCosts costs = CostOps(layer_, m_, p_, times.sources);
+    const OpCosts costs = CostOps(layer_, m_, p_, groups_, times.sources);
     SetExchanges(times, costs.layer);
     SetPasses(times, costs);
     SetIteration(times);
+    FORETRACE_RETURN_IF_ERROR(status_);
     return times;
   }
 
@@ -212,9 +214,7 @@ class Coster {
       // reduced and scattered.
       const double own = tokens_ * 2 * kv_ / t_ * e_;
       times.context.bytes = Bytes(static_cast<int64_t>(own * m_.context));
-      times.context.time =
-          SimTime::FromSeconds(own * (m_.context - 1) / groups_.Between(m_.tensor * m_.context) +
-                               p_.collective_latency.seconds() + groups_.Handovers());
+      times.context.time = SimTime::FromSeconds(groups_.ContextGather(own * m_.context));
       times.context.forward = 1;
       times.context.backward = full ? 3 : 2;
     }
@@ -245,8 +245,9 @@ class Coster {
       if (m_.lora == 0) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
         root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards()) +
-                                           groups_.RingPass(CollectiveOp::kAllGather, m_.shards(),
-                                                            m_.tensor, Num(root.weights.count())));
+                                           groups_.Collective(CollectiveOp::kAllGather,
+                                                              {m_.shards(), m_.tensor},
+                                                              Num(root.weights.count())));
       }
       if (root.gradients > Bytes()) {
         root.reduce = SimTime::FromSeconds(groups_.ReduceToShards(Num(root.gradients.count())) +
@@ -262,7 +263,7 @@ class Coster {
   void SetDivided(PassTimes& times) const {
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     const auto pass = [&](CollectiveOp op, double bytes, int32_t ranks, int32_t span) {
-      return SimTime::FromSeconds(groups_.RingPass(op, ranks, span, bytes));
+      return SimTime::FromSeconds(groups_.Collective(op, {ranks, span}, bytes));
     };
     const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
                             const auto& seconds) {
@@ -275,7 +276,7 @@ class Coster {
     reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas,
            [&](double bytes) { return groups_.ReduceToShards(bytes); });
     reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, [&](double bytes) {
-      return groups_.RingPass(CollectiveOp::kReduceScatter, alike, groups_.ExpertSpan(), bytes);
+      return groups_.Collective(CollectiveOp::kReduceScatter, {alike, groups_.ExpertSpan()}, bytes);
     });
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
@@ -301,13 +302,12 @@ class Coster {
   // weights are divided too nothing.
   double Reduction(double elements, int32_t ranks, int32_t span) const {
     if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
-    const double weights = groups_.RingPass(CollectiveOp::kAllGather, ranks, span, elements * e_);
-    if (m_.zero == 2) return weights;
+    const SpacedGroup group{ranks, span};
     const double gradients = elements * gradient_;
-    const double scattered = groups_.RingPass(CollectiveOp::kReduceScatter, ranks, span, gradients);
-    if (m_.zero == 1) return scattered + weights;
-    if (ranks == m_.replicas() && span == m_.tensor) return groups_.ReplicaAllReduce(gradients);
-    return scattered + groups_.RingPass(CollectiveOp::kAllGather, ranks, span, gradients);
+    if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
+    const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
+    if (m_.zero == 2) return weights;
+    return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
   }
 
   void SetIteration(PassTimes& times) const {
@@ -343,6 +343,7 @@ class Coster {
   const ClusterParameters& p_;
   MappedLayer layer_;
   KernelCoster kernels_;
+  absl::Status status_;  // of the first exchange that cannot be timed
   GroupCosts groups_;
   double e_, gradient_;
   HostCosts host_;
@@ -376,8 +377,9 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
   ParallelMapping whole = mapping;
   whole.expert = 1;
   whole.expert_tensor = 0;
-  return Mean(Coster(plain, whole, own).Run(), Coster(mixture, mapping, own).Run(),
-              Num(dense) / Num(model.layers));
+  FORETRACE_ASSIGN_OR_RETURN(const PassTimes of_plain, Coster(plain, whole, own).Run());
+  FORETRACE_ASSIGN_OR_RETURN(const PassTimes of_mixture, Coster(mixture, mapping, own).Run());
+  return Mean(of_plain, of_mixture, Num(dense) / Num(model.layers));
 }
 
 }  // namespace foretrace

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <variant>
 
-#include "simulator/mapping/group_costs.h"
-
 namespace foretrace {
 namespace {
 
@@ -81,10 +79,7 @@ std::pair<double, double> RingAttention::Seconds(OpId id) const {
   s.dtype = g.tensor(op.inputs[0]).dtype;
   s.queries = Elements(g, l_.sizes(), op.inputs[0]);
   s.keys = p_.forms.repeats_keys ? 2 * s.queries : 2 * own.b * own.kv_heads * own.sq * own.d;
-  const bool inside = m_.tensor * m_.context <= p_.devices_per_node;
-  s.hop = static_cast<double>(s.keys * ElementSize(s.dtype)) /
-              GroupCosts(m_, p_).Between(m_.tensor * m_.context) +
-          (inside ? p_.step_inside : p_.step_outside).seconds();
+  s.hop = groups_.ContextHop(static_cast<double>(s.keys * ElementSize(s.dtype)));
   const auto pass = [&](Direction direction) {
     s.own = kernels_.Seconds(Kernels({own, s.dtype, direction}), sources_);
     s.other = kernels_.Seconds(Kernels({other, s.dtype, direction}), sources_);

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/mapped_layer.h"
 
@@ -14,8 +15,13 @@ namespace foretrace {
 class RingAttention {
  public:
   RingAttention(const MappedLayer& layer, const ParallelMapping& mapping,
-                const ClusterParameters& cluster, CostSources& sources)
-      : l_(layer), m_(mapping), p_(cluster), kernels_(cluster), sources_(sources) {}
+                const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
+      : l_(layer),
+        m_(mapping),
+        p_(cluster),
+        groups_(groups),
+        kernels_(cluster),
+        sources_(sources) {}
 
   // Of the forward and the backward pass of the operator `id`, with what is exchanged meanwhile and
   // not hidden.
@@ -42,6 +48,7 @@ class RingAttention {
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
+  const GroupCosts& groups_;
   KernelCoster kernels_;
   CostSources& sources_;
 };

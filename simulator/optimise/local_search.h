@@ -1,9 +1,11 @@
 #pragma once
-// Searches from one solution to its neighbours: descent, and simulated annealing. Deterministic for
-// a seed; they end by counts, never by a clock.
+// Searches from one solution to its neighbours: descents, and simulated annealing. Deterministic
+// for a seed; they end by counts, never by a clock.
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <stop_token>
@@ -28,6 +30,40 @@ absl::Status Descend(const Changes& changes, const Attempt& attempt, const Spent
     }
   }
   return absl::OkStatus();
+}
+
+// How far coordinates are moved: by `first`, then by `shrink` of it each time, down to `last`; at
+// each scale until no move improves by a share of `least`, or `rounds` times.
+struct DescentScales {
+  double first = 1, shrink = 0.5, last = 0.01;
+  int32_t rounds = std::numeric_limits<int32_t>::max();
+  double least = 0;
+};
+
+// Moves one coordinate after the other up and down and keeps what improves: for few parameters and
+// a cost that is neither smooth nor convex. `move(point, coordinate, by)`: the point with that
+// coordinate moved, `by` a scale or its negative. `cost` is positive; the less, the better.
+template <typename Point, typename Move, typename Cost>
+Point DescendByCoordinate(Point best, size_t coordinates, const DescentScales& scales,
+                          const Move& move, const Cost& cost) {
+  double least = cost(best);
+  for (double scale = scales.first; scale > scales.last; scale *= scales.shrink) {
+    bool moved = true;
+    for (int32_t round = 0; moved && round < scales.rounds; ++round) {
+      moved = false;
+      for (size_t i = 0; i < coordinates; ++i) {
+        for (const double by : {scale, -scale}) {
+          Point other = move(best, i, by);
+          const double value = cost(other);
+          if (value >= least * (1 - scales.least)) continue;
+          least = value;
+          best = std::move(other);
+          moved = true;
+        }
+      }
+    }
+  }
+  return best;
 }
 
 struct AnnealingSettings {

@@ -11,6 +11,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/planning/shard_models.h"
+#include "simulator/planning/table_statistics.h"
 #include "simulator/replay/durations.h"
 #include "simulator/report/text_table.h"
 #include "simulator/sharding/generate.h"

@@ -101,14 +101,14 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   device.flop_rate = FlopRate::PerSecond(c.peak.per_second() * c.matrix_efficiency);
   device.memory_bandwidth =
       Bandwidth::BytesPerSecond(c.peak_memory.bytes_per_second() * c.memory_efficiency);
-  device.network = job.devices <= c.devices_per_node ? c.intra_node : c.adapter;
+  device.network = job.devices <= c.devices_per_node ? c.flat.node : c.flat.nic;
   device.overhead = SimTime::FromUs(kOperatorOverheadUs);
   device.memory = job.capacity;
   // Weight, gradient, two moments; with a 32-bit copy of the weight where it has fewer bits.
   device.bytes_per_parameter = 16;
   device.devices = static_cast<int32_t>(job.devices);
-  device.tensor_network = c.intra_node;
-  device.tensor_latency = c.collective_latency;
+  device.tensor_network = c.flat.node;
+  device.tensor_latency = c.flat.latency;
   const int64_t widest = std::min<int64_t>({job.devices, c.devices_per_node, max_tensor});
   for (int32_t t = 2; t <= widest; t *= 2) device.widths.push_back(t);
   GraphPipeProblem problem = GraphPipeProblemOf(job.model.workload, device, mini_batch);

@@ -11,6 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/planning/measured_mapping_table.h"
 #include "simulator/planning/training_job.h"
 #include "simulator/report/report_json.h"
 
@@ -22,9 +23,9 @@ using Rows = std::vector<MeasuredMapping>;
 std::vector<ClusterParameter> Fitted(const ClusterParameters& start) {
   using P = ClusterParameter;
   if (start.measured != nullptr) {
-    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kAdapter, P::kLaunchFloor};
+    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kNicShare, P::kLaunchFloor};
   }
-  return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kIntraNode, P::kAdapter, P::kLaunchFloor};
+  return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kNodeShare, P::kNicShare, P::kLaunchFloor};
 }
 
 absl::StatusOr<ClusterParameters> Fit(const Rows& rows, ClusterParameters start,

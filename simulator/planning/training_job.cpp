@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -12,34 +11,12 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/console/options.h"
 #include "simulator/mapping/cluster_file.h"
-#include "simulator/network/fitted_network.h"
 #include "simulator/planning/measured_device.h"
+#include "simulator/planning/platform_exchanges.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
 namespace {
-
-// Large enough for bandwidth, small enough for latency.
-constexpr int64_t kLargeMessage = 256 << 20;
-constexpr int64_t kSmallMessage = 1024;
-
-absl::StatusOr<SimTime> TimeOf(NetworkModel& network, CollectiveOp op, int32_t ranks,
-                               int64_t bytes) {
-  TransferSpec spec;
-  spec.op = op;
-  spec.members.resize(static_cast<size_t>(ranks));
-  std::iota(spec.members.begin(), spec.members.end(), 0);
-  spec.bytes = Bytes(bytes);
-  spec.dtype = DType::kFloat16;
-  FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network.IsolatedDuration(spec));
-  return estimate.time;
-}
-
-SimTime RouteLatency(const Topology& topology, int32_t to) {
-  Route route;
-  topology.FindRoute(0, to, route);
-  return SimTime::FromSeconds(route.latency);
-}
 
 // Devices under one switch of the PCIe tree share its way to the host.
 void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
@@ -57,42 +34,31 @@ void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
   if (rate > 0) cluster.host_link = Bandwidth::BytesPerSecond(rate);
 }
 
-// Bandwidths and latency of the links, by asking the closed form.
-absl::Status SetLinks(const PlatformSpec& spec, ClusterParameters& cluster) {
+// Bandwidths and latency of the network as solvers take them that know one bandwidth.
+absl::StatusOr<FlatLinks> FlatLinksOf(const PlatformSpec& spec, const ExchangeTimes& exchanges) {
+  constexpr Bytes kLarge(256 << 20), kSmall(1024);
   const int32_t n = spec.node.devices;
-  cluster.devices_per_node = n;
-  FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(spec));
-  FittedNetwork network(topology, NetworkOptions(), FittedNetwork::Measured());
+  FlatLinks flat;
+  // Of an exchange that passes on `share` of its bytes; what small ones take is latency.
+  const auto rate = [&](CollectiveOp op, SpacedGroup group, double share,
+                        SimTime& latency) -> absl::StatusOr<Bandwidth> {
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime large, exchanges.Collective(op, group, kLarge));
+    FORETRACE_ASSIGN_OR_RETURN(latency, exchanges.Collective(op, group, kSmall));
+    return Bandwidth::BytesPerSecond(share * static_cast<double>(kLarge.count()) /
+                                     (large - latency).seconds());
+  };
+  SimTime between_nodes;
+  if (spec.nodes > 1) {
+    FORETRACE_ASSIGN_OR_RETURN(flat.nic,
+                               rate(CollectiveOp::kAllGather, {2, n}, 0.5, between_nodes));
+  }
   if (n > 1) {
-    const auto rate = [&](CollectiveOp op, SimTime& small) -> absl::StatusOr<Bandwidth> {
-      FORETRACE_ASSIGN_OR_RETURN(const SimTime large, TimeOf(network, op, n, kLargeMessage));
-      FORETRACE_ASSIGN_OR_RETURN(small, TimeOf(network, op, n, kSmallMessage));
-      const double passed = static_cast<double>(kLargeMessage) * (n - 1) / n;
-      return Bandwidth::BytesPerSecond((op == CollectiveOp::kAllReduce ? 2 : 1) * passed /
-                                       (large - small).seconds());
-    };
-    SimTime of_gather;
-    FORETRACE_ASSIGN_OR_RETURN(cluster.intra_node,
-                               rate(CollectiveOp::kAllReduce, cluster.collective_latency));
-    FORETRACE_ASSIGN_OR_RETURN(cluster.intra_gather, rate(CollectiveOp::kAllGather, of_gather));
+    FORETRACE_ASSIGN_OR_RETURN(
+        flat.node, rate(CollectiveOp::kAllReduce, {n, 1}, 2.0 * (n - 1) / n, flat.latency));
   }
-  cluster.step_inside = n > 1 ? RouteLatency(topology, 1) : SimTime();
-  cluster.step_outside = spec.nodes > 1 ? RouteLatency(topology, n) : cluster.step_inside;
-  if (spec.nodes == 1) {
-    // Nothing leaves the node.
-    cluster.adapter = cluster.intra_node;
-  } else if (spec.node.nics > 0 && spec.fabric.link != kNoLinkType) {
-    const LinkType& link = spec.links[static_cast<size_t>(spec.fabric.link)];
-    cluster.adapter = Bandwidth::BytesPerSecond(link.payload_rate() * spec.node.nics / n);
-  } else {
-    Route route;
-    topology.FindRoute(0, n, route);
-    double rate = cluster.intra_node.bytes_per_second();
-    for (const LinkId link : route.links) rate = std::min(rate, topology.link_rate(link));
-    cluster.adapter = Bandwidth::BytesPerSecond(rate);
-  }
-  if (n == 1) cluster.intra_node = cluster.intra_gather = cluster.adapter;
-  return absl::OkStatus();
+  if (spec.nodes == 1) flat.nic = flat.node;  // nothing leaves the node
+  if (n == 1) flat.node = flat.nic;
+  return flat;
 }
 
 }  // namespace
@@ -162,7 +128,9 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         "the cost of a layer needs",
         spec.name, single ? "fp32" : "fp16");
   }
-  FORETRACE_RETURN_IF_ERROR(SetLinks(spec, cluster));
+  cluster.devices_per_node = spec.node.devices;
+  FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
+  FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
   // Products were measured in 16 bits.
   if (ElementSize(dtype) == 2) {

@@ -128,8 +128,8 @@ absl::StatusOr<PhazeMapping> SearchPhazeMapping(const TransformerConfig& model,
   std::optional<PhazeMapping> best;
   absl::Status reason;
   // The program knows one bandwidth (section 7); gradients may be reduced within a node or not.
-  std::vector<Bandwidth> links = {cluster.intra_node};
-  if (space.devices > cluster.devices_per_node) links.push_back(cluster.adapter);
+  std::vector<Bandwidth> links = {cluster.flat.node};
+  if (space.devices > cluster.devices_per_node) links.push_back(cluster.flat.nic);
   for (const PhazeOption& option : OptionsOf(space)) {
     for (const Bandwidth link : links) {
       problem.options = {option};

@@ -32,7 +32,7 @@ double LogUniformMean(double low, double high) { return (high - low) / std::log(
 // all tables to the dataset's.
 double MostPooling(const TableStatistics& part) {
   const double mean =
-      part.locality.lookups / static_cast<double>(part.tables) / static_cast<double>(part.batch);
+      part.lookups / static_cast<double>(part.tables) / static_cast<double>(part.batch);
   const double light = LogUniformMean(kLeastPooling, kHeavyPooling);
   const double heavy = (mean - (1 - part.heavy_share) * light) / part.heavy_share;
   double low = kHeavyPooling * 1.001, high = 1e5;
@@ -100,31 +100,6 @@ ShardingTask EmptyTask(const GeneratedTasks& options, const std::string& name, i
 
 }  // namespace
 
-absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxTableBytes));
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<LocalityStats> entries,
-                             ParseLocalityStats(file, text));
-  TableStatistics part;
-  part.locality = entries.front();
-  long tables = 0, batch = 0;
-  if (std::sscanf(part.locality.file.c_str(), "fbgemm_t%ld_bs%ld", &tables, &batch) != 2 ||
-      tables <= 0 || batch <= 0) {
-    return InvalidInput("{}: data file '{}' is not named fbgemm_t<tables>_bs<batch>", file,
-                        part.locality.file);
-  }
-  part.tables = tables;
-  part.batch = batch;
-  if (tables != 856 && tables != 788) {
-    return InvalidInput(
-        "{}: how many of its {} tables are heavy is known for 856 (2021) and 788 (2022) "
-        "tables alone",
-        file, tables);
-  }
-  part.label = tables == 856 ? "2021" : "2022";
-  part.heavy_share = tables == 856 ? 103.0 / 856 : 166.0 / 788;
-  return part;
-}
-
 // foretrace calibrate trace-overheads dlrm_kineto.tar.gz (facebookresearch/param,
 // et_replay/tests/inputs, commit 1e115ff), over all ops.
 CpuOverheads DlrmOverheads() {
@@ -142,11 +117,10 @@ EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, i
   table.pooling = std::round(table.pooling * 1000) / 1000;
   // Of the dataset's whole batch; a task's batch is a sample of it.
   TableAccess whole;
-  whole.reuse = ToReuseFactors(part.locality);
+  whole.reuse = part.reuse;
   whole.lookups = std::llround(table.pooling * static_cast<double>(part.batch));
-  whole.unique_rows =
-      std::max<int64_t>(1, std::llround(static_cast<double>(whole.lookups) *
-                                        part.locality.unique_rows / part.locality.lookups));
+  whole.unique_rows = std::max<int64_t>(
+      1, std::llround(static_cast<double>(whole.lookups) * part.unique_rows / part.lookups));
   const auto accessed = static_cast<double>(whole.unique_rows);
   // A batch touches from all rows down to a thirtieth; how many is not published.
   table.rows = std::llround(

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/cost/embedding/index_generator.h"
-#include "simulator/cost/embedding/locality_stats.h"
+#include "simulator/cost/embedding/reuse_factors.h"
 #include "simulator/sharding/task.h"
 
 namespace foretrace {
@@ -16,17 +16,13 @@ namespace foretrace {
 // all tables, and how often rows are accessed; how lookups spread over tables is the paper's
 // figure 3.
 struct TableStatistics {
-  std::string label;  // "2021"
-  LocalityStats locality;
+  std::string label;                    // "2021"
+  double lookups = 0, unique_rows = 0;  // of all tables together
+  ReuseFactors reuse;
   int64_t tables = 0;      // in the dataset
-  int64_t batch = 0;       // samples behind `locality`
+  int64_t batch = 0;       // samples behind them
   double heavy_share = 0;  // of tables with 20 lookups a sample or more
 };
-
-// The first entry of a locality_stats.txt. Tables and batch are in the name of the data file
-// (fbgemm_t856_bs65536.pt); the share of heavy tables is the paper's for 856 tables (2021: 103) and
-// 788 (2022: 166). Errors: other data files.
-absl::StatusOr<TableStatistics> LoadTableStatistics(const std::string& file);
 
 inline constexpr double kHeavyPooling = 20;
 

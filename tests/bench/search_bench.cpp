@@ -7,6 +7,7 @@
 #include "simulator/search/mapping_search.h"
 #include "simulator/search/workload_problem.h"
 #include "simulator/workload/multi_branch.h"
+#include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
@@ -26,7 +27,7 @@ void EvaluateGpt3(benchmark::State& state) {
   MappingSpace space;
   space.devices = 512;
   space.global_batch = 1536;
-  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
+  const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
   std::vector<ParallelMapping> fitting;
   for (const ParallelMapping& m : EnumerateMappings(Gpt3(), space)) {
     if (evaluator.Memory(m) <= Bytes(80'000'000'000)) fitting.push_back(m);

@@ -7,6 +7,7 @@
 
 #include "simulator/engine/replay.h"
 #include "simulator/mapping/trace_generation.h"
+#include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
@@ -69,6 +70,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.offload = rng() % 4 == 0;
     m.offload_weights = m.offload && m.zero == 3 && m.replicas() > 1;
     ClusterParameters cluster;
+    cluster.exchanges = Exchanges();
     cluster.host_link = Bandwidth::GBps(12);
     cluster.host_memory = Bandwidth::GBps(200);
     cluster.reduces_scales = true;
@@ -106,8 +108,9 @@ TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
     m.global_batch = 8 * (1 + static_cast<int32_t>(rng() % 60)) + static_cast<int32_t>(rng() % 3);
     // Slow links make round trips, not stages, the bottleneck.
     ClusterParameters cluster;
-    if (rng() % 2 == 0)
-      cluster.adapter = Bandwidth::GBps(0.05 * static_cast<double>(1 + rng() % 20));
+    RoundLinks links;
+    if (rng() % 2 == 0) links.nic_gbps = 0.05 * static_cast<double>(1 + rng() % 20);
+    cluster.exchanges = Exchanges(links);
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <map>
 
-#include "simulator/mapping/measured_mappings.h"
 #include "simulator/mapping/pipeline_timing.h"
+#include "simulator/planning/measured_mapping_table.h"
 
 namespace foretrace {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/optimise/local_search.h"
 
 namespace foretrace {
 namespace {
 
 constexpr double kMostError = 0.4;  // of a logarithm; more counts as this
-constexpr int kRounds = 24;
 constexpr int kFolds = 5;
 
 // Idle, gap in us, busy, pJ a FLOP, a byte of memory, a byte of the cache.
@@ -39,29 +39,16 @@ struct Width {
   }
 };
 
-// Coordinate descent: the objective is neither smooth nor convex, and has six parameters.
+// The objective is neither smooth nor convex, and has six parameters.
 template <typename Cost>
-Parameters Descend(Parameters best, bool fixed_idle, const Cost& cost) {
-  Parameters step = kStep;
-  double least = cost(best);
-  for (int round = 0; round < kRounds; ++round) {
-    bool moved = false;
-    for (size_t i = fixed_idle ? 1 : 0; i < kParameters; ++i) {
-      for (const double sign : {1.0, -1.0}) {
-        Parameters other = best;
-        other[i] = std::max(i == 0 ? 1.0 : 0.0, other[i] + sign * step[i]);
-        if (const double c = cost(other); c < least) {
-          least = c;
-          best = other;
-          moved = true;
-        }
-      }
-    }
-    if (!moved || round % 2 == 1) {
-      for (double& s : step) s *= 0.7;
-    }
-  }
-  return best;
+Parameters Descend(const Parameters& start, bool fixed_idle, const Cost& cost) {
+  const auto move = [&](Parameters p, size_t i, double by) {
+    const size_t which = fixed_idle ? i + 1 : i;
+    p[which] = std::max(which == 0 ? 1.0 : 0.0, p[which] + by * kStep[which]);
+    return p;
+  };
+  return DescendByCoordinate(start, fixed_idle ? kParameters - 1 : kParameters, {.shrink = 0.7},
+                             move, cost);
 }
 
 // First each row in the way that fits it better, then each series in the way of most of its rows.

@@ -76,4 +76,21 @@ double EstimatedUniqueRows(const ReuseFactors& reuse, double lookups, double row
   return std::min({lookups / (mean / total), lookups, rows});
 }
 
+ReuseFactors FromRightClosedBins(const std::array<double, kReuseBins>& shares) {
+  ReuseFactors reuse;
+  double total = 0;
+  for (double share : shares) total += share;
+  if (total <= 0) return reuse;
+  for (int j = 0; j < kReuseBins; ++j) {
+    const double share = shares[static_cast<size_t>(j)] / total;
+    // Bin 0 is (0, 1], a count of 1 alone, which is the paper's [1, 2). The open last bins agree.
+    const double up = j == kReuseBins - 1 ? 0 : std::ldexp(1.0, j == 0 ? 0 : 1 - j);
+    const int own = j == 0 ? 0 : j;
+    if (own > 0) reuse.fractions[static_cast<size_t>(own)] += share * (1 - up);
+    const int next = std::min(own + 1, kReuseBins - 1);
+    reuse.fractions[static_cast<size_t>(next)] += share * up;
+  }
+  return reuse;
+}
+
 }  // namespace foretrace

@@ -39,6 +39,11 @@ absl::StatusOr<std::vector<TableAccess>> AccessOfTables(std::span<const int64_t>
                                                         std::span<const int64_t> offsets,
                                                         std::span<const int64_t> rows);
 
+// From shares of accessed rows in bins closed on the right: (0, 1], (1, 2], (2, 4], ..., (16384,
+// 32768], above. Counts are taken as uniform within such a bin, so that of (2^(j-1), 2^j] one count
+// in 2^(j-1), the upper bound, moves up a bin.
+ReuseFactors FromRightClosedBins(const std::array<double, kReuseBins>& shares);
+
 // Bin of an access count of at least 0.
 int ReuseBin(int64_t count);
 // Mean access count taken for a bin: the middle of its integers, 1.5 * 2^15 for the last.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
+#include "tests/support/round_links.h"
 #include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
@@ -13,8 +14,7 @@ constexpr double kH = 1024, kH2 = kH * kH;
 // 100 GB/s in the node and 2 us a ring step; of the device the memory alone counts.
 ClusterParameters MemoryAlone(double gigabytes_per_second) {
   ClusterParameters p;
-  p.intra_node = p.intra_gather = Bandwidth::GBps(100);
-  p.step_inside = SimTime::FromUs(2);
+  p.exchanges = Exchanges();
   p.overlap_slowdown = p.device_spread = 0;
   p.peak = FlopRate::Teraflops(1e9);
   p.peak_memory = Bandwidth::GBps(gigabytes_per_second);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/memory_model.h"
+#include "tests/support/round_links.h"
 #include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
@@ -18,7 +19,7 @@ constexpr double kH = 1024, kLayer = 12 * kH * kH + 13 * kH, kRoot = 5122 * kH;
 // 10 GB/s to the host for each of eight devices, which share 100 GB/s of its memory, four fifths of
 // which loops reach.
 ClusterParameters WithHost() {
-  ClusterParameters p;
+  ClusterParameters p = FlatCluster();
   p.overlap_slowdown = p.device_spread = 0;
   p.issue = SimTime();
   p.host_link = Bandwidth::GBps(10);

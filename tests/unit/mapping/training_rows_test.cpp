@@ -9,6 +9,7 @@
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
+#include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
@@ -295,7 +296,7 @@ TEST(UnevenStagesTest, EndsCountAsLayers) {
   int64_t all = 0;
   for (int32_t s = 0; s < 8; ++s) all += StageLayers(c, m, s);
   EXPECT_EQ(all, 126);
-  EXPECT_TRUE(EstimateIteration(c, m, {}).ok());
+  EXPECT_TRUE(EstimateIteration(c, m, FlatCluster()).ok());
   const auto read = ParseMapping(ToString(m), 16, "test");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, m);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
+#include "tests/support/round_links.h"
 #include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
@@ -25,8 +26,8 @@ ClusterParameters MemoryAlone() {
   p.peak = FlopRate::Teraflops(1e9);
   p.peak_memory = Bandwidth::GBps(1);
   p.memory_efficiency = 1;
-  p.intra_node = p.intra_gather = Bandwidth::GBps(1e6);
-  p.step_inside = p.issue = SimTime();
+  p.exchanges = Exchanges({.node_gbps = 1e6, .gather_gbps = 1e6, .inside_us = 0});
+  p.issue = SimTime();
   p.multiprocessors = 0;
   return p;
 }

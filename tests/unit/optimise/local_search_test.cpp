@@ -63,6 +63,23 @@ std::optional<int> Step(int x, std::mt19937_64& rng) {
   return to < 0 || to > 60 ? std::nullopt : std::optional(to);
 }
 
+// |x - 3| + |y + 1.5| from (0, 0): scales 1, 1/2, ... 1/64 reach both exactly.
+TEST(DescendByCoordinateTest, FindsAnOptimumBetweenItsScales) {
+  using Point = std::array<double, 2>;
+  const auto move = [](Point p, size_t i, double by) {
+    p[i] += by;
+    return p;
+  };
+  const auto cost = [](const Point& p) { return 1 + std::abs(p[0] - 3) + std::abs(p[1] + 1.5); };
+  EXPECT_EQ(DescendByCoordinate(Point{0, 0}, 2, {}, move, cost), (Point{3, -1.5}));
+  // One round at each scale: x gets 1 + 1/2 + 1/4 + ... on its way to 3.
+  const Point once = DescendByCoordinate(Point{0, 0}, 1, {.rounds = 1}, move, cost);
+  EXPECT_EQ(once[0], 2 - 1.0 / 64);
+  // Moves that improve by less than a tenth are not made: 5.5 -> 4.5 -> 3.5 -> 2.5 are more.
+  const Point coarse = DescendByCoordinate(Point{0, 0}, 2, {.least = 0.1}, move, cost);
+  EXPECT_EQ(coarse[0], 3);
+}
+
 TEST(AnnealTest, LeavesAValley) {
   AnnealingSettings settings;
   settings.steps = 20'000;

@@ -9,7 +9,7 @@
 #include "simulator/dataflow/mapping.h"
 #include "simulator/dataflow/workloads.h"
 #include "simulator/hardware/catalog.h"
-#include "simulator/mapping/measured_mappings.h"
+#include "simulator/planning/measured_mapping_table.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

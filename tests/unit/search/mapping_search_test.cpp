@@ -8,6 +8,7 @@
 #include <set>
 
 #include "simulator/mapping/memory_model.h"
+#include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
@@ -72,7 +73,7 @@ TEST(MappingSearchTest, UnevenStagesAndWholeExperts) {
 
 // The bound prunes nothing that belongs to the best.
 TEST(MappingSearchTest, PruningKeepsTheBest) {
-  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
+  const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
   const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
   const auto pruned = Search(evaluator, all, 10, 3);
   const auto full = Search(evaluator, all, all.size());
@@ -102,7 +103,7 @@ TEST(MappingSearchTest, PruningKeepsTheBest) {
 }
 
 TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
-  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(80'000'000'000));
+  const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
   const MappingSpace space = Space(64, 64);
   const auto full = Search(evaluator, EnumerateMappings(Gpt3(), space), 1);
   ASSERT_TRUE(full.ok());
@@ -156,7 +157,7 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
 }
 
 TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
-  const IterationEvaluator evaluator(Gpt3(), {}, Bytes(16'000'000'000));
+  const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(16'000'000'000));
   const auto none = Search(evaluator, EnumerateMappings(Gpt3(), Space(8, 8)), 1);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(none.status().message(), testing::HasSubstr("needed"));

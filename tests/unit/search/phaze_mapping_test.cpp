@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "tests/support/round_links.h"
+
 namespace foretrace {
 namespace {
 
@@ -48,7 +50,7 @@ TEST(PhazeMappingTest, CloseToTheBestOfItsMappings) {
                                                    {Model(4096, 32, 32), 16, 32, 40},
                                                    {Model(6144, 44, 48), 16, 32, 80},
                                                    {Model(12288, 96, 96), 128, 128, 40}}) {
-    const ClusterParameters cluster;
+    const ClusterParameters cluster = FlatCluster();
     const Bytes capacity(int64_t{gib} << 30);
     const MappingSpace space = Space(devices, batch);
     const auto found = SearchPhazeMapping(model, cluster, capacity, space);
@@ -69,7 +71,7 @@ TEST(PhazeMappingTest, CloseToTheBestOfItsMappings) {
 // 96 layers of 12,288 on 128 devices of 40 GiB take tensor parallelism and recomputation; of twice
 // as much memory they keep what they can.
 TEST(PhazeMappingTest, WidthsAndRecomputationFollowMemory) {
-  const ClusterParameters cluster;
+  const ClusterParameters cluster = FlatCluster();
   const auto model = Model(12288, 96, 96);
   const auto tight = SearchPhazeMapping(model, cluster, Bytes(int64_t{40} << 30), Space(128, 128));
   ASSERT_TRUE(tight.ok()) << tight.status();
@@ -85,7 +87,7 @@ TEST(PhazeMappingTest, WidthsAndRecomputationFollowMemory) {
 // Passes of an uneven pipeline's stages, as the program adds them up and as the iteration model
 // does.
 TEST(PhazeMappingTest, LayersAddUpToTheIterationModelsStages) {
-  const ClusterParameters cluster;
+  const ClusterParameters cluster = FlatCluster();
   const auto model = Model(4096, 12, 32);
   const auto layers =
       PhazeLayersOf(model, cluster, Bandwidth::GBps(100), PhazeOption{2, 1, 0, false});

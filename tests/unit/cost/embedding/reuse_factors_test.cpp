@@ -9,7 +9,6 @@
 
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/embedding/index_generator.h"
-#include "simulator/cost/embedding/locality_stats.h"
 
 namespace foretrace {
 namespace {
@@ -92,20 +91,12 @@ TEST(IndexGenerator, LocalityMatchesItsReuseFactors) {
   EXPECT_FALSE(LocalityIndices(1000, 1000, ReuseFactors(), 3).ok());
 }
 
-TEST(LocalityStats, RebinsUpstreamsRightClosedBins) {
-  std::string text =
-      "file_a.pt\nAvg # of indices: 100\nAvg # of unique cols: 20\n"
-      "Histogram of col sizes:\n";
-  const double shares[] = {0.5, 0.25, 0.25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  for (double s : shares) text += "(x: " + std::to_string(s) + "\n";
-  const auto stats = ParseLocalityStats("t", text);
-  ASSERT_TRUE(stats.ok()) << stats.status();
-  const ReuseFactors reuse = ToReuseFactors((*stats)[0]);
+// Half of the rows once; counts 2; 3 and 4, of which 4 moves up.
+TEST(ReuseFactors, RebinsRightClosedBins) {
+  const ReuseFactors reuse = FromRightClosedBins({0.5, 0.25, 0.25});
   EXPECT_DOUBLE_EQ(reuse.fractions[1], 0.5);           // count 1
   EXPECT_DOUBLE_EQ(reuse.fractions[2], 0.25 + 0.125);  // count 2, and 3 of {3, 4}
   EXPECT_DOUBLE_EQ(reuse.fractions[3], 0.125);         // count 4
-  EXPECT_FALSE(ParseLocalityStats("t", "nothing here").ok());
-  EXPECT_FALSE(ParseLocalityStats("t", "a.pt\nHistogram of col sizes:\n(0, 1]: 0.5\n\n").ok());
 }
 
 TEST(HitRate, EverythingFitsOrNothing) {

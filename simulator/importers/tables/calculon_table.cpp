@@ -6,7 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/mapping/measured_mappings.h"
+#include "simulator/importers/tables/measured_iterations.h"
 
 namespace foretrace::internal {
 namespace {
@@ -65,47 +65,42 @@ class Members {
   absl::Status status_;
 };
 
-absl::StatusOr<MeasuredMapping> ReadRow(const rapidjson::Value& value, const std::string& name,
-                                        const std::string& where, int64_t vocabulary) {
+absl::StatusOr<MeasuredIteration> ReadRow(const rapidjson::Value& value, const std::string& name,
+                                          const std::string& where) {
   Members row(value, where);
   Members app(row.Object("application"), where + ": application");
   Members exec(row.Object("execution"), where + ": execution");
-  MeasuredMapping out;
+  MeasuredIteration out;
   out.name = name;
-  out.model.hidden = app.Int("hidden");
-  out.model.ffn = app.Int("feedforward");
-  out.model.sequence = app.Int("seq_size");
-  out.model.heads = app.Int("attn_heads");
-  out.model.layers = app.Int("num_blocks");
-  out.model.vocabulary = vocabulary;
-  ParallelMapping& m = out.mapping;
-  m.tensor = static_cast<int32_t>(exec.Int("tensor_par"));
-  m.pipeline = static_cast<int32_t>(exec.Int("pipeline_par"));
-  m.data = static_cast<int32_t>(exec.Int("data_par"));
-  m.global_batch = static_cast<int32_t>(exec.Int("batch_size"));
-  m.micro_batch = static_cast<int32_t>(exec.Int("microbatch_size"));
-  m.chunks = static_cast<int32_t>(exec.Int("pipeline_interleaving"));
-  m.sequence_parallel = exec.Bool("seq_par_ag_redo");
+  out.where = where;
+  out.hidden = app.Int("hidden");
+  out.ffn = app.Int("feedforward");
+  out.sequence = app.Int("seq_size");
+  out.heads = app.Int("attn_heads");
+  out.layers = app.Int("num_blocks");
+  out.gpus = exec.Int("num_procs");
+  out.tensor = exec.Int("tensor_par");
+  out.pipeline = exec.Int("pipeline_par");
+  out.data = exec.Int("data_par");
+  out.global_batch = exec.Int("batch_size");
+  out.micro_batch = exec.Int("microbatch_size");
+  out.chunks = exec.Int("pipeline_interleaving");
+  out.sequence_parallel = exec.Bool("seq_par_ag_redo");
+  out.measured = SimTime::FromSeconds(row.Number("measured_iteration_s"));
   const std::string recompute = exec.String("activation_recompute");
-  m.recompute = recompute == "full"        ? Recompute::kFull
-                : recompute == "attn_only" ? Recompute::kSelective
-                                           : Recompute::kNone;
+  for (const Members* part : {&row, &app, &exec}) FORETRACE_RETURN_IF_ERROR(part->status());
+  out.recompute = recompute == "attn_only" ? "selective" : recompute;
   if (recompute != "full" && recompute != "attn_only" && recompute != "none") {
     return InvalidInput("{}: activation_recompute '{}' is not full, attn_only or none", where,
                         recompute);
   }
-  out.measured = SimTime::FromSeconds(row.Number("measured_iteration_s"));
-  for (const Members* part : {&row, &app, &exec}) FORETRACE_RETURN_IF_ERROR(part->status());
-  const absl::Status ok = CheckMapping(out.model, m, exec.Int("num_procs"));
-  if (!ok.ok()) return InvalidInput("{}: {}", where, std::string(ok.message()));
   return out;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string& path,
-                                                               const std::string& content,
-                                                               int64_t vocabulary) {
+absl::StatusOr<std::vector<MeasuredIteration>> ReadCalculonTable(const std::string& path,
+                                                                 const std::string& content) {
   if (static_cast<int64_t>(content.size()) > kMaxJsonBytes) {
     return InvalidInput("{}: larger than {} MiB", path, kMaxJsonBytes >> 20);
   }
@@ -115,15 +110,13 @@ absl::StatusOr<std::vector<MeasuredMapping>> LoadCalculonTable(const std::string
     return InvalidInput("{}: byte {}: not a JSON object of measured rows: {}", path,
                         root.GetErrorOffset(), rapidjson::GetParseError_En(root.GetParseError()));
   }
-  std::vector<MeasuredMapping> rows;
+  std::vector<MeasuredIteration> rows;
   for (const auto& entry : root.GetObject()) {
     const std::string name = entry.name.GetString();
-    FORETRACE_ASSIGN_OR_RETURN(
-        MeasuredMapping row,
-        ReadRow(entry.value, name, fmt::format("{}: row '{}'", path, name), vocabulary));
+    FORETRACE_ASSIGN_OR_RETURN(MeasuredIteration row,
+                               ReadRow(entry.value, name, fmt::format("{}: row '{}'", path, name)));
     rows.push_back(std::move(row));
   }
-  if (rows.empty()) return InvalidInput("{}: no rows", path);
   return rows;
 }
 

@@ -2,14 +2,16 @@
 // The locality statistics that come with Meta's dlrm_datasets (embedding_bag/*/locality_stats.txt).
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/cost/embedding/reuse_factors.h"
 
 namespace foretrace {
+
+inline constexpr size_t kLocalityBins = 17;
 
 struct LocalityStats {
   std::string file;    // the data file described
@@ -17,16 +19,12 @@ struct LocalityStats {
   double unique_rows = 0;
   // Share of accessed rows by access count, in upstream's bins, which are closed on the right:
   // (0, 1], (1, 2], (2, 4], ..., (16384, 32768], above.
-  std::array<double, kReuseBins> by_count = {};
+  std::array<double, kLocalityBins> by_count = {};
 };
 
 // One entry per data file described. Errors: no entry, bins missing or out of order, numbers that
 // are not numbers; each with its line.
 absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view path,
                                                               std::string_view text);
-
-// The same histogram in the paper's bins, closed on the left: counts are taken as uniform within an
-// upstream bin, so that of (2^(j-1), 2^j] one count in 2^(j-1), the upper bound, moves up a bin.
-ReuseFactors ToReuseFactors(const LocalityStats& stats);
 
 }  // namespace foretrace

@@ -1,4 +1,4 @@
-#include "simulator/cost/embedding/locality_stats.h"
+#include "simulator/importers/tables/locality_stats.h"
 
 #include <charconv>
 #include <cmath>
@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
                                                               std::string_view text) {
   std::vector<LocalityStats> list;
   int line_number = 0;
-  size_t bin = kReuseBins;  // next bin of the histogram being read; kReuseBins: none
+  size_t bin = kLocalityBins;  // next bin of the histogram being read; kLocalityBins: none
   const auto bad = [&](std::string_view what) {
     return InvalidInput("{}:{}: {}", path, line_number, what);
   };
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
     const size_t colon = line.find(": ");
     if (line.ends_with(".pt")) {
       list.emplace_back().file = std::string(line);
-      bin = kReuseBins;
+      bin = kLocalityBins;
     } else if (list.empty()) {
       continue;
     } else if (line.starts_with("Histogram of col sizes")) {
@@ -46,17 +46,17 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
       if (!value) return bad("not a number");
       (line.starts_with("Avg # of indices") ? list.back().lookups : list.back().unique_rows) =
           *value;
-    } else if (line.starts_with('(') && bin < kReuseBins) {
+    } else if (line.starts_with('(') && bin < kLocalityBins) {
       const auto value =
           colon == std::string_view::npos ? std::nullopt : Number(line.substr(colon + 2));
       if (!value) return bad("a bin of the histogram without a share");
       list.back().by_count[bin++] = *value;
-    } else if (bin > 0 && bin < kReuseBins) {
+    } else if (bin > 0 && bin < kLocalityBins) {
       return bad("the histogram has fewer than 17 bins");
     }
   }
   if (list.empty()) return bad("no locality statistics found; is it a locality_stats.txt?");
-  if (bin > 0 && bin < kReuseBins) return bad("ends within a histogram: cut short?");
+  if (bin > 0 && bin < kLocalityBins) return bad("ends within a histogram: cut short?");
   for (const LocalityStats& stats : list) {
     double total = 0;
     for (const double share : stats.by_count) total += share;
@@ -71,23 +71,6 @@ absl::StatusOr<std::vector<LocalityStats>> ParseLocalityStats(std::string_view p
     }
   }
   return list;
-}
-
-ReuseFactors ToReuseFactors(const LocalityStats& stats) {
-  ReuseFactors reuse;
-  double total = 0;
-  for (double share : stats.by_count) total += share;
-  if (total <= 0) return reuse;
-  for (int j = 0; j < kReuseBins; ++j) {
-    const double share = stats.by_count[static_cast<size_t>(j)] / total;
-    // Bin 0 is (0, 1], a count of 1 alone, which is the paper's [1, 2). The open last bins agree.
-    const double up = j == kReuseBins - 1 ? 0 : std::ldexp(1.0, j == 0 ? 0 : 1 - j);
-    const int own = j == 0 ? 0 : j;
-    if (own > 0) reuse.fractions[static_cast<size_t>(own)] += share * (1 - up);
-    const int next = std::min(own + 1, kReuseBins - 1);
-    reuse.fractions[static_cast<size_t>(next)] += share * up;
-  }
-  return reuse;
 }
 
 }  // namespace foretrace

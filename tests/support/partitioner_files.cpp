@@ -1,4 +1,4 @@
-#include "simulator/search/profile_files.h"
+#include "tests/support/partitioner_files.h"
 
 #include <rapidjson/document.h>
 

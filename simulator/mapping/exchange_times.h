@@ -1,0 +1,38 @@
+#pragma once
+// What exchanges among a mapping's devices take on a network, each as if all its likes (one for
+// every device that is no member) went on at once.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "simulator/base/collective_op.h"
+#include "simulator/base/time.h"
+#include "simulator/base/units.h"
+
+namespace foretrace {
+
+// Devices that lie `span` apart; neighbours: 1.
+struct SpacedGroup {
+  int32_t ranks = 1;
+  int32_t span = 1;
+};
+
+// What solvers take that know one bandwidth (Piper, Phaze, PipeDream, GraphPipe).
+struct FlatLinks {
+  Bandwidth node = Bandwidth::GBps(230);  // bus bandwidth of an all-reduce among a node's devices
+  Bandwidth nic = Bandwidth::GBps(20);    // of a device to other nodes
+  SimTime latency = SimTime::FromUs(30);  // of an all-reduce within a node
+};
+
+// Thread-safe.
+class ExchangeTimes {
+ public:
+  virtual ~ExchangeTimes() = default;
+  // `bytes`: as TransferSpec::bytes counts them. Errors: what takes longer than can be simulated.
+  virtual absl::StatusOr<SimTime> Collective(CollectiveOp op, SpacedGroup group,
+                                             Bytes bytes) const = 0;
+  // From every device to the one `distance` further.
+  virtual absl::StatusOr<SimTime> Send(int32_t distance, Bytes bytes) const = 0;
+};
+
+}  // namespace foretrace
