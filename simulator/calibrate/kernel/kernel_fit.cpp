@@ -8,7 +8,8 @@
 #include "simulator/base/error.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/calibrate/kernel/kernel_residuals.h"
+#include "simulator/calibrate/kernel/kriging_fit.h"
+#include "simulator/calibrate/kernel/residual_fit.h"
 #include "simulator/calibrate/least_squares.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
 
@@ -16,10 +17,13 @@ namespace foretrace {
 namespace {
 
 constexpr size_t kMinSamples = 5;
+constexpr size_t kMinResidualSamples = 200;
 constexpr size_t kMinChoiceSamples = 200;
+constexpr size_t kMinFewSamples = 15;
 constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
+constexpr double kMostRemaining = 1;
 constexpr double kShownShare = 4;  // that narrow tiles and short depths do not outweigh
 constexpr int64_t kLeastShown = 5;
 constexpr double kMostFloorUs = 100;  // of a PyTorch call between two synchronisations
@@ -68,7 +72,7 @@ void AddProductParameters(KernelModel& model, std::span<const KernelSample> samp
   // Tensor cores hide the latency of a step but in products too small to fill the device, which
   // only large tables hold.
   if (model.key.kind == KernelKind::kGemm &&
-      (model.key.precision == Precision::kFloat32 || samples.size() >= kDeepSamples)) {
+      (model.key.precision == Precision::kFloat32 || samples.size() >= kManySamples)) {
     list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}});
   }
   // Kernels of tensor cores: their large tiles leave few waves, whose details then show.
@@ -185,6 +189,41 @@ absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> s
   return absl::OkStatus();
 }
 
+// What is left between measurement and the roofline or, where that is asked for, the whole model,
+// by shape.
+std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const KernelSample> samples,
+                                  const KernelModel& model, bool whole) {
+  std::vector<MeasuredShape> shapes;
+  for (const KernelSample& sample : samples) {
+    const KernelWork& work = sample.work;
+    std::optional<MeasuredShape> shape = MeasuredAs(work);
+    if (!shape) continue;
+    const KernelPoint point = model.Point(device, work);
+    const double us = whole ? model.InterpolatedUs(device, point, work) : point.kernel_us;
+    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
+    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
+    shape->log_residual = static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining));
+    shapes.push_back(*shape);
+  }
+  return shapes;
+}
+
+// What interpolation over shapes says of each sample when that is left out; nothing where it has no
+// such model.
+absl::StatusOr<std::vector<double>> FitKriging(const GpuPeaks& device,
+                                               std::span<const KernelSample> samples,
+                                               KernelModel& model) {
+  if (model.key.kind != KernelKind::kGemm || model.key.precision == Precision::kFloat32) {
+    return std::vector<double>();
+  }
+  const std::vector<MeasuredShape> shapes = LeftOf(device, samples, model, false);
+  if (shapes.size() != samples.size()) return std::vector<double>();
+  FORETRACE_ASSIGN_OR_RETURN(FittedKriging fitted,
+                             FitShapeKriging({device.sms, device.l2_mbytes}, shapes));
+  model.kriging = std::move(fitted.kriging);
+  return model.kriging.empty() ? std::vector<double>() : std::move(fitted.left_out);
+}
+
 }  // namespace
 
 absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
@@ -198,7 +237,16 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   model.key = key;
   model.form = FormOf(key.kind);
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
-  if (options.with_residual) FORETRACE_RETURN_IF_ERROR(FitResiduals(device, samples, model));
+  if (options.with_residual && samples.size() >= kMinResidualSamples) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,
+                               FitKriging(device, samples, model));
+    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, left_out, model));
+    if (key.kind == KernelKind::kGemm || key.kind == KernelKind::kAttention) {
+      model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
+    }
+  } else if (options.with_residual && samples.size() >= kMinFewSamples && IsProduct(key.kind)) {
+    FORETRACE_RETURN_IF_ERROR(FitFewResiduals(device, samples, model));
+  }
   model.lower = model.upper = RangeOf(model.form, samples[0].work);
   for (const KernelSample& sample : samples) {
     const auto at = RangeOf(model.form, sample.work);

@@ -158,10 +158,24 @@ struct Tile {
   double rows, cols;
 };
 // Output tiles of the BLAS kernels on tensor cores: libraries have more than the roofline tries.
-constexpr std::array<Tile, 18> kTiles = {
-    {{128, 256}, {256, 128}, {256, 256}, {128, 192}, {192, 128}, {128, 128},
-     {64, 256},  {256, 64},  {128, 64},  {64, 128},  {64, 64},   {64, 32},
-     {32, 64},   {128, 32},  {16, 64},   {16, 128},  {32, 128},  {32, 32}}};
+constexpr std::array<Tile, 18> kTiles = {{{128, 256},
+                                          {256, 128},
+                                          {256, 256},
+                                          {128, 192},
+                                          {192, 128},
+                                          {128, 128},
+                                          {64, 256},
+                                          {256, 64},
+                                          {128, 64},
+                                          {64, 128},
+                                          {64, 64},
+                                          {64, 32},
+                                          {32, 64},
+                                          {128, 32},
+                                          {16, 64},
+                                          {16, 128},
+                                          {32, 128},
+                                          {32, 32}}};
 constexpr std::array<Tile, 4> kSplitTiles = {{{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
 
 }  // namespace

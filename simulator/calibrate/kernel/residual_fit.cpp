@@ -1,67 +1,19 @@
-#include "simulator/calibrate/kernel/kernel_residuals.h"
+#include "simulator/calibrate/kernel/residual_fit.h"
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 #include <vector>
 
+#include "simulator/base/split_mix.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/boosting.h"
-#include "simulator/calibrate/kernel/kriging_fit.h"
 
 namespace foretrace {
 namespace {
 
-constexpr size_t kMinResidualSamples = 200;
-constexpr size_t kMinFewSamples = 15;
 // Of the features of a product: log m, n, k and the number of products.
 constexpr size_t kFirstSize = 2, kSizes = 4;
-constexpr double kMostRemaining = 1;
-
-// d log(observed) / d log(kernel): how much a measurement says about the kernel itself.
-double Sensitivity(const Measurement& measurement, double kernel_us, int64_t order) {
-  const double undrifted = measurement.Observed(kernel_us);
-  const double sum = measurement.overhead_us + kernel_us;
-  return kernel_us / sum * std::pow(sum / undrifted, 8) * undrifted /
-         measurement.Observed(kernel_us, order);
-}
-
-// What is left between measurement and the roofline or, where that is asked for, the whole model,
-// by shape.
-std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const KernelSample> samples,
-                                  const KernelModel& model, bool whole) {
-  std::vector<MeasuredShape> shapes;
-  for (const KernelSample& sample : samples) {
-    const KernelWork& work = sample.work;
-    std::optional<MeasuredShape> shape = MeasuredAs(work);
-    if (!shape) continue;
-    const KernelPoint point = model.Point(device, work);
-    const double us = whole ? model.InterpolatedUs(device, point, work) : point.kernel_us;
-    const double s = std::max(Sensitivity(model.measurement, us, sample.order), 0.02);
-    const double left = std::log(sample.time_us / model.measurement.Observed(us, sample.order)) / s;
-    shape->log_residual = static_cast<float>(std::clamp(left, -kMostRemaining, kMostRemaining));
-    shapes.push_back(*shape);
-  }
-  return shapes;
-}
-
-// What interpolation over shapes says of each sample when that is left out; nothing where it has no
-// such model.
-absl::StatusOr<std::vector<double>> FitKriging(const GpuPeaks& device,
-                                               std::span<const KernelSample> samples,
-                                               KernelModel& model) {
-  if (model.key.kind != KernelKind::kGemm || model.key.precision == Precision::kFloat32) {
-    return std::vector<double>();
-  }
-  const std::vector<MeasuredShape> shapes = LeftOf(device, samples, model, false);
-  if (shapes.size() != samples.size()) return std::vector<double>();
-  FORETRACE_ASSIGN_OR_RETURN(FittedKriging fitted,
-                             FitShapeKriging({device.sms, device.l2_mbytes}, shapes));
-  model.kriging = std::move(fitted.kriging);
-  return model.kriging.empty() ? std::vector<double>() : std::move(fitted.left_out);
-}
 
 BoostingOptions ResidualOptions(const KernelModel& model, size_t samples) {
   BoostingOptions options;
@@ -76,7 +28,7 @@ BoostingOptions ResidualOptions(const KernelModel& model, size_t samples) {
   }
   if (!model.kriging.empty()) {  // tables of many shapes, with few errors left
     options = {.trees = 400,
-               .depth = samples >= kDeepSamples ? 7 : 5,
+               .depth = samples >= kManySamples ? 7 : 5,
                .learning_rate = 0.05,
                .min_child_weight = 4,
                .features_per_node = 0.4,
@@ -123,32 +75,82 @@ double ClipOf(const ResidualRows& rows) {
   return std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
 }
 
-// Trees on what the roofline leaves. Where shapes are interpolated two ensembles: one on what that
-// leaves, with the shape left out, as it will be where it was not measured; and one that knows
-// nothing of it, whose errors are others, so that the mean of both is better than either.
+// What trees that were fitted to the other matrices leave of a fifth of the matrices (n, k).
+absl::StatusOr<std::vector<double>> LeftOfHeldOut(std::span<const KernelSample> samples, int count,
+                                                  const ResidualRows& rows,
+                                                  const BoostingOptions& options) {
+  constexpr uint64_t kFolds = 5;
+  const auto width = static_cast<size_t>(count);
+  ResidualRows used;
+  std::vector<size_t> held_out;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto n = static_cast<uint64_t>(samples[i].work.n),
+               k = static_cast<uint64_t>(samples[i].work.k);
+    if (SplitMix64(SplitMix64(n) ^ k) % kFolds == 0) {
+      held_out.push_back(i);
+      continue;
+    }
+    const float* x = rows.features.data() + i * width;
+    used.features.insert(used.features.end(), x, x + width);
+    used.targets.push_back(rows.targets[i]);
+    used.weights.push_back(rows.weights[i]);
+  }
+  std::vector<double> left;
+  if (held_out.empty() || used.targets.empty()) return left;
+  FORETRACE_ASSIGN_OR_RETURN(
+      const TreeEnsemble trees,
+      TrainBoostedTrees(used.features, count, used.targets, used.weights, options));
+  for (const size_t i : held_out) {
+    const std::span<const float> x(rows.features.data() + i * width, width);
+    left.push_back(static_cast<double>(rows.targets[i] - trees.Evaluate(x)));
+  }
+  return left;
+}
+
+}  // namespace
+
+double Sensitivity(const Measurement& measurement, double kernel_us, int64_t order) {
+  const double undrifted = measurement.Observed(kernel_us);
+  const double sum = measurement.overhead_us + kernel_us;
+  return kernel_us / sum * std::pow(sum / undrifted, 8) * undrifted /
+         measurement.Observed(kernel_us, order);
+}
+
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
                          std::span<const double> left_out, KernelModel& model) {
-  constexpr double kKrigingShare = 0.5;
   const int count = model.feature_count();
   const BoostingOptions options = ResidualOptions(model, samples.size());
-  const auto train = [&](double share) {
-    const ResidualRows rows = RowsOf(device, samples, left_out, share, model);
+  const ResidualRows plain = RowsOf(device, samples, left_out, 0, model);
+  const auto train = [&](const ResidualRows& rows) {
     return TrainBoostedTrees(rows.features, count, rows.targets, rows.weights, options);
   };
-  FORETRACE_ASSIGN_OR_RETURN(model.residual, train(0));
-  if (!left_out.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble kriged, train(1));
-    model.residual = TreeEnsemble::MeanOf(model.residual, kriged);
-    model.kriging_share = kKrigingShare;
+  if (left_out.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(model.residual, train(plain));
+    model.residual_clip = ClipOf(plain);
+    return absl::OkStatus();
+  }
+  const ResidualRows kriged = RowsOf(device, samples, left_out, 1, model);
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> a,
+                             LeftOfHeldOut(samples, count, plain, options));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> b,
+                             LeftOfHeldOut(samples, count, kriged, options));
+  double least = HUGE_VAL;
+  for (const double share : {1.0, 0.5, 0.0}) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += std::abs((1 - share) * a[i] + share * b[i]);
+    if (sum >= least) continue;
+    least = sum;
+    model.kriging_share = share;
+  }
+  FORETRACE_ASSIGN_OR_RETURN(model.residual, train(model.kriging_share > 0 ? kriged : plain));
+  if (model.kriging_share > 0 && model.kriging_share < 1) {
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, train(plain));
+    model.residual = TreeEnsemble::MeanOf(model.residual, other);
   }
   model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));
   return absl::OkStatus();
 }
 
-// Small trees over the sizes of a product, on what the roofline leaves of a few rows: what a GPU's
-// caches and its power make of sizes differs between chips by more than a factor (operands of 64 Ki
-// columns take a P100 2.6 times its roofline's time). Kept where rows that took no part get better
-// by it. Their depth was chosen by the V100 and the P100, adapted from the A100 (docs/accuracy.md).
 absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
                              KernelModel& model) {
   constexpr size_t kFolds = 5;
@@ -193,24 +195,6 @@ absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSampl
   FORETRACE_ASSIGN_OR_RETURN(model.residual,
                              TrainBoostedTrees(features, count, targets, weights, options));
   return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status FitResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
-                          KernelModel& model) {
-  const KernelKind kind = model.key.kind;
-  if (samples.size() >= kMinResidualSamples) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,
-                               FitKriging(device, samples, model));
-    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, left_out, model));
-    if (kind == KernelKind::kGemm || kind == KernelKind::kAttention) {
-      model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
-    }
-    return absl::OkStatus();
-  }
-  if (samples.size() < kMinFewSamples || !IsProduct(kind)) return absl::OkStatus();
-  return FitFewResiduals(device, samples, model);
 }
 
 }  // namespace foretrace

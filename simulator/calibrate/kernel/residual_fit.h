@@ -1,0 +1,33 @@
+#pragma once
+// Trees on what rooflines of kernels, and interpolation over shapes, leave of measured times.
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "simulator/calibrate/kernel/kernel_fit.h"
+
+namespace foretrace {
+
+// From so many samples on a table holds products of all sizes, small ones too.
+inline constexpr size_t kManySamples = 2000;
+
+// d log(observed) / d log(kernel): how much a measurement says about the kernel itself.
+double Sensitivity(const Measurement& measurement, double kernel_us, int64_t order);
+
+// Trees on what the roofline leaves. Where shapes are interpolated there are two ensembles: one on
+// what that leaves, with the shape left out, as it will be where it was not measured; and one that
+// knows nothing of it. Errors of both differ, so that their mean can be better than either: the one
+// or the other or the mean, as matrices held out say.
+// `left_out`: what interpolation says of each sample without it; empty: there is none. Errors: what
+// the training of trees says.
+absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
+                         std::span<const double> left_out, KernelModel& model);
+
+// Small trees over the sizes of a product, on what the roofline leaves of a few rows: what a GPU's
+// caches and its power make of sizes differs between chips by more than a factor (operands of 64 Ki
+// columns take a P100 2.6 times its roofline's time). Kept where rows that took no part get better
+// by it. Their depth was chosen by the V100 and the P100, adapted from the A100 (docs/accuracy.md).
+absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
+                             KernelModel& model);
+
+}  // namespace foretrace
