@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "tests/support/partitioner_files.h"
+#include "tests/unit/search/partitioner_files.h"
 #include "tests/unit/search/partition_fixture.h"
 
 namespace foretrace {

@@ -10,7 +10,7 @@
 #include <regex>
 #include <string>
 
-#include "tests/support/partitioner_files.h"
+#include "tests/unit/search/partitioner_files.h"
 #include "tests/unit/search/partition_fixture.h"
 
 namespace foretrace {

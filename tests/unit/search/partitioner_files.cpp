@@ -1,4 +1,4 @@
-#include "tests/support/partitioner_files.h"
+#include "tests/unit/search/partitioner_files.h"
 
 #include <rapidjson/document.h>
 
