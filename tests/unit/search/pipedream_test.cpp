@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/search/partitioner_files.h"
 #include "tests/unit/search/partition_fixture.h"
+#include "tests/unit/search/partitioner_files.h"
 
 namespace foretrace {
 namespace {

@@ -10,8 +10,8 @@
 #include <regex>
 #include <string>
 
-#include "tests/unit/search/partitioner_files.h"
 #include "tests/unit/search/partition_fixture.h"
+#include "tests/unit/search/partitioner_files.h"
 
 namespace foretrace {
 namespace {
