@@ -56,7 +56,6 @@ LONG = {
     "collective": "collective all_reduce --topology dgx-a100:4096 --bytes 1K:1T --csv o",
     "serve": "serve llama3.1-8b --platform dgx-h100 --count 3000000 --rate 1000 --timeline o.json",
     "configurations": "serve llama3.1-70b --platform dgx-h100:8 --search --gpus 64 --rate 50 --count 5000 --html o.html",
-    "dataflow": "dataflow gpt-1t --batch 3072 --system sn30-1024 --html o.html",
     "architect": "architect gpt3-175b --devices 1024 --hbm 32 --global-batch 1024 -o o",
     "generate": "generate gpt3-175b --platform dgx-a100-80gb:64 --mapping 'tp8 pp16 dp4 mb1 gb1024 full' -o o",
     "graph_level": "place nasneta --backends framework,tvm,tensorrt,cudnn --device v100-sxm2-16gb --graph-level tensorrt "
@@ -64,7 +63,7 @@ LONG = {
     "sweep": "sweep serve llama3.1-8b --platform dgx-h100 --count 200000 --over rate=1:1000:1 --csv o",
     "reading": "inspect - --csv o",
 }
-SO_FAR = ("search", "collective", "configurations", "sweep")  # whose answer is what is known by then
+SO_FAR = ("search", "local", "collective", "configurations", "graph_level", "sweep")  # whose answer is what is known by then
 ESCAPE = "\\\\u001b[31mred\\\\u0007"  # in JSON, of sed
 
 
