@@ -18,4 +18,9 @@ double ExpectedMaximum(int64_t count) {
   return sum * kStep;
 }
 
+double SlowestDevice(const ClusterParameters& cluster, int64_t devices) {
+  if (cluster.sustained <= FlopRate()) return 1;
+  return 1 + cluster.device_spread * ExpectedMaximum(devices);
+}
+
 }  // namespace foretrace

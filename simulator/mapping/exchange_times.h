@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/collective_op.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 
@@ -23,6 +24,25 @@ struct FlatLinks {
   Bandwidth nic = Bandwidth::GBps(20);    // of a device to other nodes
   SimTime latency = SimTime::FromUs(30);  // of an all-reduce within a node
 };
+
+// What a small exchange takes, and the rate at which a large one passes on more.
+struct LinkRate {
+  SimTime latency;
+  Bandwidth bandwidth;
+};
+
+// Of an exchange that passes on `share` of its bytes; `time(bytes)`: a StatusOr<SimTime>. Errors:
+// those of it.
+template <typename Time>
+absl::StatusOr<LinkRate> RateOf(double share, const Time& time) {
+  constexpr Bytes kLarge(256 << 20), kSmall(1024);
+  LinkRate rate;
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime large, time(kLarge));
+  FORETRACE_ASSIGN_OR_RETURN(rate.latency, time(kSmall));
+  rate.bandwidth = Bandwidth::BytesPerSecond(share * static_cast<double>(kLarge.count()) /
+                                             (large - rate.latency).seconds());
+  return rate;
+}
 
 // Thread-safe.
 class ExchangeTimes {

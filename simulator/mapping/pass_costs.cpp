@@ -379,10 +379,7 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
         ToString(mapping));
   }
   ClusterParameters own = cluster;
-  // Devices at their power limit run at the clock that their silicon allows; others at the same.
-  if (cluster.sustained > FlopRate()) {
-    own.slowest_device = 1 + cluster.device_spread * ExpectedMaximum(mapping.devices());
-  }
+  own.slowest_device = SlowestDevice(cluster, mapping.devices());
   if (DenseLayers(model) == 0) return Coster(model, mapping, own).Run();
   const TransformerConfig plain = WithLayersOf(model, true), mixture = WithLayersOf(model, false);
   ParallelMapping whole = mapping;

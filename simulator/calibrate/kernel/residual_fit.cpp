@@ -42,6 +42,26 @@ BoostingOptions ResidualOptions(const KernelModel& model, size_t samples) {
 // What trees learn: the features of each sample, what is left of its log time, its weight.
 struct ResidualRows {
   std::vector<float> features, targets, weights;
+
+  void Add(std::span<const float> x, const KernelModel& model, const KernelPoint& point,
+           const KernelSample& sample) {
+    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
+    const double error =
+        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
+    features.insert(features.end(), x.begin(), x.end());
+    targets.push_back(static_cast<float>(std::clamp(error / s, -1.5, 1.5)));
+    weights.push_back(static_cast<float>(s * s));
+  }
+  // Row `i` of others, which have `width` features.
+  void Copy(const ResidualRows& from, size_t i, size_t width) {
+    const float* x = from.features.data() + i * width;
+    features.insert(features.end(), x, x + width);
+    targets.push_back(from.targets[i]);
+    weights.push_back(from.weights[i]);
+  }
+  absl::StatusOr<TreeEnsemble> Train(int count, const BoostingOptions& options) const {
+    return TrainBoostedTrees(features, count, targets, weights, options);
+  }
 };
 
 // Of what the roofline leaves and, where shapes are interpolated, what that share of it leaves.
@@ -55,14 +75,7 @@ ResidualRows RowsOf(const GpuPeaks& device, std::span<const KernelSample> sample
     if (!left_out.empty()) {
       KernelModel::AddKriged(device, sample.work, share > 0 ? left_out[i] : 0, share, point);
     }
-    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
-    const double error =
-        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
-    const double target = std::clamp(error / s, -1.5, 1.5);
-    rows.features.insert(rows.features.end(), point.features.begin(),
-                         point.features.begin() + count);
-    rows.targets.push_back(static_cast<float>(target));
-    rows.weights.push_back(static_cast<float>(s * s));
+    rows.Add(std::span(point.features).first(static_cast<size_t>(count)), model, point, sample);
   }
   return rows;
 }
@@ -90,16 +103,11 @@ absl::StatusOr<std::vector<double>> LeftOfHeldOut(std::span<const KernelSample> 
       held_out.push_back(i);
       continue;
     }
-    const float* x = rows.features.data() + i * width;
-    used.features.insert(used.features.end(), x, x + width);
-    used.targets.push_back(rows.targets[i]);
-    used.weights.push_back(rows.weights[i]);
+    used.Copy(rows, i, width);
   }
   std::vector<double> left;
   if (held_out.empty() || used.targets.empty()) return left;
-  FORETRACE_ASSIGN_OR_RETURN(
-      const TreeEnsemble trees,
-      TrainBoostedTrees(used.features, count, used.targets, used.weights, options));
+  FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees, used.Train(count, options));
   for (const size_t i : held_out) {
     const std::span<const float> x(rows.features.data() + i * width, width);
     left.push_back(static_cast<double>(rows.targets[i] - trees.Evaluate(x)));
@@ -121,11 +129,8 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
   const int count = model.feature_count();
   const BoostingOptions options = ResidualOptions(model, samples.size());
   const ResidualRows plain = RowsOf(device, samples, left_out, 0, model);
-  const auto train = [&](const ResidualRows& rows) {
-    return TrainBoostedTrees(rows.features, count, rows.targets, rows.weights, options);
-  };
   if (left_out.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(model.residual, train(plain));
+    FORETRACE_ASSIGN_OR_RETURN(model.residual, plain.Train(count, options));
     model.residual_clip = ClipOf(plain);
     return absl::OkStatus();
   }
@@ -142,9 +147,10 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
     least = sum;
     model.kriging_share = share;
   }
-  FORETRACE_ASSIGN_OR_RETURN(model.residual, train(model.kriging_share > 0 ? kriged : plain));
+  FORETRACE_ASSIGN_OR_RETURN(model.residual,
+                             (model.kriging_share > 0 ? kriged : plain).Train(count, options));
   if (model.kriging_share > 0 && model.kriging_share < 1) {
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, train(plain));
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, plain.Train(count, options));
     model.residual = TreeEnsemble::MeanOf(model.residual, other);
   }
   model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));
@@ -155,45 +161,35 @@ absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSampl
                              KernelModel& model) {
   constexpr size_t kFolds = 5;
   const int count = model.feature_count();
-  std::vector<float> features, targets, weights;
+  const auto width = static_cast<size_t>(count);
+  ResidualRows rows;
   double clip = 0;
   for (const KernelSample& sample : samples) {
     KernelFeatures sizes = {};
     const KernelPoint point = model.Point(device, sample.work);
     std::copy_n(point.features.begin() + kFirstSize, kSizes, sizes.begin() + kFirstSize);
-    features.insert(features.end(), sizes.begin(), sizes.begin() + count);
-    const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
-    const double error =
-        std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
-    targets.push_back(static_cast<float>(std::clamp(error / s, -1.5, 1.5)));
-    weights.push_back(static_cast<float>(s * s));
-    clip = std::max(clip, std::abs(static_cast<double>(targets.back())));
+    rows.Add(std::span(sizes).first(width), model, point, sample);
+    clip = std::max(clip, std::abs(static_cast<double>(rows.targets.back())));
   }
   const BoostingOptions options = {
       .trees = 100, .depth = 3, .learning_rate = 0.1, .min_child_weight = 1, .l2 = 0.3};
-  const auto width = static_cast<size_t>(count);
   double without = 0, with = 0;
   for (size_t fold = 0; fold < kFolds; ++fold) {
-    std::vector<float> x, y, w;
+    ResidualRows used;
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (i % kFolds == fold) continue;
-      x.insert(x.end(), features.begin() + i * width, features.begin() + (i + 1) * width);
-      y.push_back(targets[i]);
-      w.push_back(weights[i]);
+      if (i % kFolds != fold) used.Copy(rows, i, width);
     }
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees,
-                               TrainBoostedTrees(x, count, y, w, options));
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees, used.Train(count, options));
     for (size_t i = fold; i < samples.size(); i += kFolds) {
       const float at = static_cast<float>(
-          trees.Evaluate(std::span<const float>(features.data() + i * width, width)));
-      without += weights[i] * std::abs(targets[i]);
-      with += weights[i] * std::abs(targets[i] - at);
+          trees.Evaluate(std::span<const float>(rows.features.data() + i * width, width)));
+      without += rows.weights[i] * std::abs(rows.targets[i]);
+      with += rows.weights[i] * std::abs(rows.targets[i] - at);
     }
   }
   if (with >= without) return absl::OkStatus();
   model.residual_clip = std::clamp(clip, 0.05, 1.5);
-  FORETRACE_ASSIGN_OR_RETURN(model.residual,
-                             TrainBoostedTrees(features, count, targets, weights, options));
+  FORETRACE_ASSIGN_OR_RETURN(model.residual, rows.Train(count, options));
   return absl::OkStatus();
 }
 

@@ -47,21 +47,19 @@ class Links {
     d.network = {NetworkKind::kSwitch, size, inside ? cluster_.flat.node : cluster_.flat.nic, false,
                  SimTime()};
     if (size > 1 && cluster_.exchanges != nullptr) {
-      FORETRACE_ASSIGN_OR_RETURN(d.network.latency, Time(size, span, role, kSmall));
-      FORETRACE_ASSIGN_OR_RETURN(const SimTime large, Time(size, span, role, kLarge));
-      const double passed =
-          role == Role::kPipeline ? 1 : static_cast<double>(size - 1) / Real(size);
-      d.network.bandwidth = Bandwidth::BytesPerSecond(passed * Real(kLarge.count()) /
-                                                      (large - d.network.latency).seconds());
+      const double share =
+          role == Role::kPipeline ? 1 : static_cast<double>(size - 1) / static_cast<double>(size);
+      FORETRACE_ASSIGN_OR_RETURN(const LinkRate rate, RateOf(share, [&](Bytes bytes) {
+                                   return Time(size, span, role, bytes);
+                                 }));
+      d.network.latency = rate.latency;
+      d.network.bandwidth = rate.bandwidth;
     }
     d.link.bandwidth = d.network.bandwidth;
     return d;
   }
 
  private:
-  static constexpr Bytes kLarge = Bytes(256 << 20), kSmall = Bytes(1024);
-  static double Real(int64_t n) { return static_cast<double>(n); }
-
   absl::StatusOr<SimTime> Time(int64_t size, int64_t span, Role role, Bytes bytes) const {
     if (role == Role::kPipeline) return cluster_.exchanges->Send(static_cast<int32_t>(span), bytes);
     const SpacedGroup group = {static_cast<int32_t>(size), static_cast<int32_t>(span)};
@@ -123,9 +121,7 @@ absl::StatusOr<SimTime> DataflowIteration(const TransformerConfig& model,
   if (const std::string what = Unsaid(model, mapping); !what.empty())
     return Infeasible("a dataflow mapping does not say {}", what);
   ClusterParameters own = cluster;
-  // As EstimateIteration has it.
-  if (cluster.sustained > FlopRate())
-    own.slowest_device = 1 + cluster.device_spread * ExpectedMaximum(mapping.devices());
+  own.slowest_device = SlowestDevice(cluster, mapping.devices());
   const auto kernels = KernelTimesOf(own, mapping);
   dataflow::Formulas formulas;
   formulas.kernel_times = kernels.get();

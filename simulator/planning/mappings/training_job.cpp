@@ -36,25 +36,20 @@ void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
 
 // Bandwidths and latency of the network as solvers take them that know one bandwidth.
 absl::StatusOr<FlatLinks> FlatLinksOf(const PlatformSpec& spec, const ExchangeTimes& exchanges) {
-  constexpr Bytes kLarge(256 << 20), kSmall(1024);
   const int32_t n = spec.node.devices;
-  FlatLinks flat;
-  // Of an exchange that passes on `share` of its bytes; what small ones take is latency.
-  const auto rate = [&](CollectiveOp op, SpacedGroup group, double share,
-                        SimTime& latency) -> absl::StatusOr<Bandwidth> {
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime large, exchanges.Collective(op, group, kLarge));
-    FORETRACE_ASSIGN_OR_RETURN(latency, exchanges.Collective(op, group, kSmall));
-    return Bandwidth::BytesPerSecond(share * static_cast<double>(kLarge.count()) /
-                                     (large - latency).seconds());
+  const auto rate = [&](CollectiveOp op, SpacedGroup group, double share) {
+    return RateOf(share, [&](Bytes bytes) { return exchanges.Collective(op, group, bytes); });
   };
-  SimTime between_nodes;
+  FlatLinks flat;
   if (spec.nodes > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(flat.nic,
-                               rate(CollectiveOp::kAllGather, {2, n}, 0.5, between_nodes));
+    FORETRACE_ASSIGN_OR_RETURN(const LinkRate nic, rate(CollectiveOp::kAllGather, {2, n}, 0.5));
+    flat.nic = nic.bandwidth;
   }
   if (n > 1) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        flat.node, rate(CollectiveOp::kAllReduce, {n, 1}, 2.0 * (n - 1) / n, flat.latency));
+    FORETRACE_ASSIGN_OR_RETURN(const LinkRate node,
+                               rate(CollectiveOp::kAllReduce, {n, 1}, 2.0 * (n - 1) / n));
+    flat.node = node.bandwidth;
+    flat.latency = node.latency;
   }
   if (spec.nodes == 1) flat.nic = flat.node;  // nothing leaves the node
   if (n == 1) flat.node = flat.nic;
