@@ -118,11 +118,7 @@ Workload MakeStateSpace(const StateSpaceSizes& sizes) {
   const BlockBuilder::Forward forward = builder.AddForward();
   if (sizes.train) builder.AddBackward(forward);
   Workload w = MakeWorkload("state space", std::move(builder.graph));
-  w.layers = sizes.layers;
-  w.batch = sizes.batch;
-  w.tiled_size = sizes.sequence;
-  w.layer_input_bytes =
-      static_cast<double>(sizes.hidden) * static_cast<double>(sizes.sequence) * w.word_bytes;
+  StackLayers(sizes.layers, sizes.batch, sizes.sequence, sizes.hidden, w);
   return w;
 }
 

@@ -306,11 +306,7 @@ Workload MakeTransformer(const TransformerSizes& sizes) {
   if (sizes.train) AddBackward(builder, forward);
   Workload w = MakeWorkload("transformer", std::move(builder.graph));
   if (sizes.vocabulary > 0) w.head = std::make_shared<const Workload>(MakeHead(sizes));
-  w.layers = sizes.layers;
-  w.batch = sizes.batch;
-  w.tiled_size = sizes.sequence;
-  w.layer_input_bytes =
-      static_cast<double>(sizes.hidden) * static_cast<double>(sizes.sequence) * w.word_bytes;
+  StackLayers(sizes.layers, sizes.batch, sizes.sequence, sizes.hidden, w);
   return w;
 }
 

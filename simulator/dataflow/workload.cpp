@@ -95,6 +95,15 @@ Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes) {
   return w;
 }
 
+void StackLayers(int64_t layers, double batch, int64_t sequence, int64_t hidden,
+                 Workload& workload) {
+  workload.layers = layers;
+  workload.batch = batch;
+  workload.tiled_size = sequence;
+  workload.layer_input_bytes =
+      static_cast<double>(hidden) * static_cast<double>(sequence) * workload.word_bytes;
+}
+
 Workload ForwardOf(const Workload& workload) {
   Workload w = MakeWorkload(workload.name, ForwardPass(workload.graph), workload.word_bytes);
   w.layers = workload.layers;

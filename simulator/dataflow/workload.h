@@ -89,6 +89,10 @@ struct Workload {
   bool trains() const;  // has a backward pass
 };
 Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes = 2);
+// Makes it `layers` of a network over sequences of `hidden` values a position: whole sequences pass
+// from layer to layer, and are tiled.
+void StackLayers(int64_t layers, double batch, int64_t sequence, int64_t hidden,
+                 Workload& workload);
 // Without its backward kernels.
 Workload ForwardOf(const Workload& workload);
 

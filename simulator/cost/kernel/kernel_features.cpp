@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/convolution_roofline.h"
+#include "simulator/cost/kernel/product_tiles.h"
 
 namespace foretrace {
 namespace {
@@ -154,29 +155,7 @@ KernelPoint AttentionPoint(const GemmTime& time, const GpuPeaks& device, const K
 }
 constexpr int kAttentionFeatureCount = 19;
 
-struct Tile {
-  double rows, cols;
-};
-// Output tiles of the BLAS kernels on tensor cores: libraries have more than the roofline tries.
-constexpr std::array<Tile, 18> kTiles = {{{128, 256},
-                                          {256, 128},
-                                          {256, 256},
-                                          {128, 192},
-                                          {192, 128},
-                                          {128, 128},
-                                          {64, 256},
-                                          {256, 64},
-                                          {128, 64},
-                                          {64, 128},
-                                          {64, 64},
-                                          {64, 32},
-                                          {32, 64},
-                                          {128, 32},
-                                          {16, 64},
-                                          {16, 128},
-                                          {32, 128},
-                                          {32, 32}}};
-constexpr std::array<Tile, 4> kSplitTiles = {{{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
+constexpr std::array<ProductTile, 4> kSplitTiles = {{{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
 
 }  // namespace
 
@@ -187,7 +166,7 @@ void AddInterpolatedFeatures(const GpuPeaks& device, const KernelWork& work, dou
   auto next = static_cast<size_t>(GemmFeatureCount(work.kind));
   const auto add = [&](float x) { point.features[next++] = x; };
   add(static_cast<float>(log_residual));
-  for (const auto& [rows, cols] : kTiles) {
+  for (const auto& [rows, cols] : kProductTiles) {
     const double waves = std::ceil(Blocks(m, n, rows, cols) / device.sms);
     add(Log2(waves * device.sms * rows * cols / (m * n)));
   }

@@ -3,28 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/cost/kernel/product_tiles.h"
 
 namespace foretrace {
 namespace {
 
-struct Tile {
-  double rows, cols;
-};
-// Output tiles of the BLAS kernels on tensor cores, large ones first.
-constexpr std::array<Tile, 11> kTiles = {{{128, 256},
-                                          {256, 128},
-                                          {256, 256},
-                                          {128, 192},
-                                          {192, 128},
-                                          {128, 128},
-                                          {64, 256},
-                                          {256, 64},
-                                          {128, 64},
-                                          {64, 128},
-                                          {64, 64}}};
+// Large ones first.
+constexpr std::span kTiles = std::span(kProductTiles).first<11>();
 constexpr double kEmptiest = 0.25;  // of a wave: below it tiles no longer decide
 constexpr int64_t kWidestAlignment = 4096;
 constexpr double kLeastCached = 0.05, kMostCached = 5;  // operands over L2: outside, all or nothing
@@ -53,7 +42,7 @@ constexpr std::array<Part, 6> kParts = {{{0.324, 3.562, 2.624, 0, 0, 1},
                                          {0.062, 1.432, 1, kCached, kCached + 2, 0.5}}};
 constexpr double kMeanVariance = 1;  // of what all shapes have in common
 
-float LogWaveLoss(const ShapeDevice& device, double m, double n, const Tile& tile) {
+float LogWaveLoss(const ShapeDevice& device, double m, double n, const ProductTile& tile) {
   const double waves = std::ceil(m / tile.rows) * std::ceil(n / tile.cols) / device.multiprocessors;
   return static_cast<float>(std::log(std::ceil(waves) / std::max(waves, kEmptiest)));
 }

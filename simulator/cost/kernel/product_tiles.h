@@ -1,0 +1,32 @@
+#pragma once
+// Output tiles of products.
+
+#include <array>
+
+namespace foretrace {
+
+struct ProductTile {
+  double rows, cols;
+};
+// Output tiles of the BLAS kernels on tensor cores: libraries have more than the roofline tries.
+// Large ones first, of which shapes are interpolated by the first eleven (shape_kriging.cpp).
+inline constexpr std::array<ProductTile, 18> kProductTiles = {{{128, 256},
+                                                               {256, 128},
+                                                               {256, 256},
+                                                               {128, 192},
+                                                               {192, 128},
+                                                               {128, 128},
+                                                               {64, 256},
+                                                               {256, 64},
+                                                               {128, 64},
+                                                               {64, 128},
+                                                               {64, 64},
+                                                               {64, 32},
+                                                               {32, 64},
+                                                               {128, 32},
+                                                               {16, 64},
+                                                               {16, 128},
+                                                               {32, 128},
+                                                               {32, 32}}};
+
+}  // namespace foretrace
