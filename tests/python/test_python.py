@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
@@ -133,39 +132,45 @@ class Failures(unittest.TestCase):
 
 
 class Long(unittest.TestCase):
-    def test_other_threads_run_meanwhile(self):
-        def count(stop, counted):
-            while not stop.is_set():
-                counted[0] += 1
-                time.sleep(0.001)
-        stop, counted = threading.Event(), [0]
-        thread = threading.Thread(target=count, args=(stop, counted))
-        thread.start()
-        foretrace.predict(SAMPLE)
-        stop.set()
-        thread.join()
-        self.assertGreater(counted[0], 2)
-
     def test_progress(self):
         told = []
         foretrace.predict(SAMPLE, progress=lambda *what: told.append(what))
         self.assertIn(("reading traces", 8, 8), told)
 
+    # A search of far longer than any test takes, which only an interruption ends.
+    ENDLESS = ("foretrace.search({!r}, 'dgx-a100', global_batch=4096, searcher='local', steps=10000000)\n"
+               "print('answered')").format(str(GPT))
+
+    def start(self, program):
+        return subprocess.Popen([sys.executable, "-c", program + self.ENDLESS], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+
+    def check_interrupted(self, running, printed):
+        try:
+            out, error = running.communicate(timeout=60)
+        finally:
+            running.kill()
+        self.assertIn("KeyboardInterrupt", error)
+        self.assertEqual(out, printed)
+
+    def test_other_threads_run_meanwhile(self):
+        # Were the interpreter's lock held during the search, the thread would never come to interrupt it.
+        running = self.start("import foretrace, os, signal, threading, time\n"
+                             "def count():\n"
+                             "    for _ in range(100):\n"
+                             "        time.sleep(0.001)\n"
+                             "    print('counted', flush=True)\n"
+                             "    os.kill(os.getpid(), signal.SIGINT)\n"
+                             "threading.Thread(target=count).start()\n")
+        self.check_interrupted(running, "counted\n")
+
     def test_ctrl_c_ends_the_work(self):
-        # A search of far longer than this test takes.
-        program = ("import foretrace\n"
-                   "print('begun', flush=True)\n"
-                   "foretrace.search({!r}, 'dgx-a100', global_batch=4096, searcher='local', steps=10000000)\n"
-                   "print('answered')")
-        running = subprocess.Popen([sys.executable, "-c", program.format(str(GPT))], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True,
-                                   env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+        running = self.start("import foretrace\nprint('begun', flush=True)\n")
         self.assertEqual(running.stdout.readline(), "begun\n")
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
-        out, error = running.communicate(timeout=60)
-        self.assertIn("KeyboardInterrupt", error)
-        self.assertEqual(out, "")
+        self.check_interrupted(running, "")
 
     def test_an_exception_of_progress_ends_the_work(self):
         def refuse(*_):
