@@ -32,12 +32,18 @@ struct Line {
   double x = 0;
   Along along = Along::kLine;
 };
+// How experts are divided among devices, and tokens among experts.
+struct Division {
+  double devices = 1, widths = 1;
+  std::string distribution;
+};
 struct Row {
   std::string precision;
   double ms = 0;
   std::vector<Line> lines;
   bool first_line_counts = false;  // else the mean of all
   std::string siblings;            // what rows of the same kernels and the same x share
+  Division division;
 };
 using Points = std::map<double, double>;
 using Lines = absl::flat_hash_map<std::string, Points>;
@@ -141,6 +147,11 @@ class Reader {
       default:
         row.lines = {{header_.Rest(fields, {"num_tokens"}), size("num_tokens"), Along::kPowers}};
         row.siblings = header_.Rest(fields, {"distribution", "moe_ep_size", "moe_tp_size"});
+        if (header_.Has("moe_ep_size")) row.division.devices = size("moe_ep_size");
+        if (header_.Has("moe_tp_size")) row.division.widths = size("moe_tp_size");
+        if (const int at = header_.At("distribution"); at >= 0) {
+          row.division.distribution = fields[static_cast<size_t>(at)];
+        }
     }
     if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
     return row;
@@ -203,30 +214,60 @@ std::optional<double> Predict(const Row& row, const Lines& lines, bool own_count
 
 // How far rows are from what their lines say of them, by what they share: experts of one shape run
 // the same kernels, whose tiles and choices change with the number of tokens, however they are
-// divided.
+// divided. The nearer the division, the more alike: tokens of an expert double with the devices.
 class Siblings {
  public:
   Siblings(const std::vector<Row>& rows, const Lines& lines) {
     for (const Row& row : rows) {
       if (row.siblings.empty()) continue;
       const auto ms = Predict(row, lines, false);
-      if (ms) misses_[row.siblings].push_back({row.lines.front().key, std::log(*ms / row.ms)});
+      if (ms) misses_[row.siblings].push_back({&row, std::log(*ms / row.ms)});
     }
   }
-  // What a row's prediction is to be multiplied by: the median of its siblings on other lines.
+  // What a row's prediction is to be multiplied by: the median of its siblings on other lines, each
+  // by its weight.
   double Correction(const Row& row) const {
     constexpr size_t kFewest = 3;
     const auto at = misses_.find(row.siblings);
     if (row.siblings.empty() || at == misses_.end()) return 1;
-    std::vector<double> others;
-    for (const auto& [line, miss] : at->second) {
-      if (line != row.lines.front().key) others.push_back(miss);
+    std::vector<Weighted> others;
+    for (const auto& [sibling, miss] : at->second) {
+      if (sibling->lines.front().key == row.lines.front().key) continue;
+      others.push_back({miss, Weight(row.division, sibling->division)});
     }
-    return others.size() < kFewest ? 1 : std::exp(-Quantile(std::move(others), 0.5));
+    return others.size() < kFewest ? 1 : std::exp(-Median(std::move(others)));
   }
 
  private:
-  absl::flat_hash_map<std::string, std::vector<std::pair<std::string, double>>> misses_;
+  struct Weighted {
+    double value = 0, weight = 0;
+  };
+  struct Miss {
+    const Row* row = nullptr;
+    double log = 0;
+  };
+
+  // By the inverse square of how many doublings lie between.
+  static double Weight(const Division& a, const Division& b) {
+    constexpr double kOtherDistribution = 0.5;
+    const double away = 1 + std::abs(std::log2(a.devices / b.devices)) +
+                        std::abs(std::log2(a.widths / b.widths));
+    return (a.distribution == b.distribution ? 1 : kOtherDistribution) / (away * away);
+  }
+
+  static double Median(std::vector<Weighted> values) {
+    std::ranges::stable_sort(values, {}, &Weighted::value);
+    double half = 0;
+    for (const Weighted& v : values) half += v.weight / 2;
+    double below = 0;
+    for (const Weighted& v : values) {
+      below += v.weight;
+      if (below >= half) return v.value;
+    }
+    return values.back().value;
+  }
+
+  absl::flat_hash_map<std::string, std::vector<Miss>> misses_;
 };
 
 std::string_view FirstLine(std::string_view text) {

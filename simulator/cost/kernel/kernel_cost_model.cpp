@@ -125,6 +125,17 @@ Estimate SumOf(const KernelList& list, Predict predict) {
   return total;
 }
 
+// A kernel counts once: what an inner call is known to have launched is no longer the outer's.
+template <typename Op, typename Ops>
+void LeaveEnclosing(const RankTrace& rank, const Op& inner, Ops& ops) {
+  NodeIndex at = rank.parent(inner.call);
+  while (at.valid() && !ops.contains(at.value)) at = rank.parent(at);
+  if (!at.valid()) return;
+  std::erase_if(ops.at(at.value).kernels, [&](NodeIndex node) {
+    return std::ranges::find(inner.kernels, node) != inner.kernels.end();
+  });
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -265,6 +276,7 @@ void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Op
     if (!traced.has_value()) continue;
     known[call] = traced;
     known[call]->assumed = true;
+    LeaveEnclosing(rank, op, ops);
     ops[call] = op;
   }
 }

@@ -146,6 +146,21 @@ TEST(OperatorTable, ExpertsOfOneShapeMissAlike) {
   EXPECT_NEAR(errors->front().median_percent, 0, 1e-9);
 }
 
+// Six divisions, of which the times at 2 tokens of 1 and 2 devices lie a tenth above their lines, the
+// others' on them: the nearest division says so of 1, and both sides differ at 2, which alone is off.
+TEST(OperatorTable, ExpertsMissLikeTheNearestDivisions) {
+  std::string table = "moe_dtype,moe_ep_size,num_tokens,latency_ms\n";
+  for (const int ranks : {1, 2, 4, 8, 16, 32}) {
+    for (const auto& [tokens, ms] : {std::pair{1, 1.0}, {2, ranks <= 2 ? 2.2 : 2.0}, {4, 4.0}}) {
+      table += fmt::format("bfloat16,{},{},{}\n", ranks, tokens, ms);
+    }
+  }
+  const auto errors = HoldOutOperators("t.csv", table);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ(errors->front().held_out, 6);
+  EXPECT_NEAR(errors->front().p90_percent, 100 * (1 - 1 / 1.1) / 2, 1e-9);  // at 4.5 of 5
+}
+
 TEST(OperatorTable, MistakesAreNamed) {
   const std::string header = "attn_dtype,num_heads,num_key_value_heads,step,latency_ms\n";
   EXPECT_FALSE(IsOperatorTable("a,b\n1,2\n"));
