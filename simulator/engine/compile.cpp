@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -13,6 +16,18 @@
 
 namespace foretrace {
 namespace {
+
+absl::Status CheckTimes(const TraceStore& store) {
+  const bool timed = store.ranks().front().info().has_times;
+  for (const RankTrace& rank : store.ranks()) {
+    if (rank.info().has_times != timed) {
+      return InvalidInput("{} has {} times but {} has {}; simulate them apart", rank.info().source,
+                          timed ? "no" : "recorded", store.ranks().front().info().source,
+                          timed ? "some" : "none");
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& map,
                                const CompileOptions& options) {
@@ -38,49 +53,52 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
-  CompiledJob job;
-  job.semantics = options.semantics;
-  job.symbolic = !store.ranks().front().info().has_times;
-  for (const RankTrace& rank : store.ranks()) {
-    if (rank.info().has_times == job.symbolic) {
-      return InvalidInput("{} has {} times but {} has {}; simulate them apart", rank.info().source,
-                          rank.info().has_times ? "recorded" : "no",
-                          store.ranks().front().info().source, job.symbolic ? "none" : "some");
-    }
-  }
-  FORETRACE_ASSIGN_OR_RETURN(job.communicators, MatchCommunicators(store));
-  FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, job.communicators, options));
-  const std::vector<SimTime> clock_offset = EstimateClockOffsets(store, job.communicators);
-  FORETRACE_RETURN_IF_ERROR(CheckClockOffsets(store, job.communicators, clock_offset));
-
-  job.origin = SimTime::Max();
-  for (size_t r = 0; r < store.ranks().size(); ++r) {
-    job.origin = std::min(job.origin, RecordedBegin(store.ranks()[r]) + clock_offset[r]);
-  }
-  std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
-  job.cpu_anchors.resize(store.ranks().size());
+absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const CompileOptions& options) {
+  Reconstruction recording;
+  FORETRACE_ASSIGN_OR_RETURN(recording.communicators, MatchCommunicators(store));
+  FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, recording.communicators, options));
+  recording.clock_offset = EstimateClockOffsets(store, recording.communicators);
+  FORETRACE_RETURN_IF_ERROR(
+      CheckClockOffsets(store, recording.communicators, recording.clock_offset));
   AcceleratorCatalog shipped;
   if (options.accelerators == nullptr) {
     FORETRACE_ASSIGN_OR_RETURN(shipped, LoadRecordedAccelerators(store));
   }
   const AcceleratorCatalog& accelerators =
       options.accelerators == nullptr ? shipped : *options.accelerators;
-  std::vector<std::unique_ptr<RankAnalysis>> analyses;
   LatencyMeter meter;
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    analyses.push_back(std::make_unique<RankAnalysis>(
-        store, r, accelerators.DriverOf(store.ranks()[r].info().device_name)));
-    if (!job.symbolic) meter.Add(store.ranks()[r], analyses[r]->sync);
+    const RankInfo& info = store.ranks()[r].info();
+    recording.ranks.push_back(
+        std::make_unique<RankAnalysis>(store, r, accelerators.DriverOf(info.device_name)));
+    if (info.has_times) meter.Add(store.ranks()[r], recording.ranks[r]->sync);
   }
-  const Latencies latencies = options.latencies.value_or(
-      meter.Measure(accelerators.DriverOf(store.ranks().front().info().device_name).latencies));
+  recording.latencies =
+      meter.Measure(accelerators.DriverOf(store.ranks().front().info().device_name).latencies);
+  return recording;
+}
+
+// Of each rank, once it is compiled, `done` is told.
+absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOptions& options,
+                                        const Reconstruction& recording,
+                                        CommunicatorMap communicators,
+                                        const std::function<void(uint32_t rank)>& done) {
+  CompiledJob job;
+  job.semantics = options.semantics;
+  job.symbolic = !store.ranks().front().info().has_times;
+  job.communicators = std::move(communicators);
+  const std::vector<SimTime>& clock_offset = recording.clock_offset;
+  job.origin = SimTime::Max();
+  for (size_t r = 0; r < store.ranks().size(); ++r) {
+    job.origin = std::min(job.origin, RecordedBegin(store.ranks()[r]) + clock_offset[r]);
+  }
+  std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
+  job.cpu_anchors.resize(store.ranks().size());
+  const Latencies latencies = options.latencies.value_or(recording.latencies);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    RankCompiler compiler(store, r, options, *analyses[r], latencies);
+    RankCompiler compiler(store, r, options, *recording.ranks[r], latencies);
     FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
-    analyses[r].reset();
+    done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
     if (!job.symbolic) {
@@ -96,6 +114,31 @@ absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOption
   }
   FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, item_of, job));
   return job;
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
+  FORETRACE_RETURN_IF_ERROR(CheckTimes(store));
+  FORETRACE_ASSIGN_OR_RETURN(Reconstruction recording, Reconstruct(store, options));
+  if (!options.keep_reconstruction) {
+    CommunicatorMap communicators = std::move(recording.communicators);
+    return CompileFrom(store, options, recording, std::move(communicators),
+                       [&](uint32_t rank) { recording.ranks[rank].reset(); });
+  }
+  const auto kept = std::make_shared<const Reconstruction>(std::move(recording));
+  FORETRACE_ASSIGN_OR_RETURN(
+      CompiledJob job, CompileFrom(store, options, *kept, kept->communicators, [](uint32_t) {}));
+  job.reconstruction = kept;
+  return job;
+}
+
+absl::StatusOr<CompiledJob> CompileAgain(const TraceStore& store, const CompiledJob& job,
+                                         const CompileOptions& options) {
+  if (job.reconstruction == nullptr) return Compile(store, options);
+  const Reconstruction& kept = *job.reconstruction;
+  FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, kept.communicators, options));
+  return CompileFrom(store, options, kept, kept.communicators, [](uint32_t) {});
 }
 
 }  // namespace foretrace

@@ -19,6 +19,8 @@
 
 namespace foretrace {
 
+struct Reconstruction;
+
 enum class Semantics : uint8_t {
   kFull,
   kAlgorithm1,  // multi-GPU paper, Algorithm 1
@@ -57,6 +59,8 @@ struct CompileOptions {
   SyncCosts sync_costs;
   // Limits of drivers by the device that a rank names; null: those of the files that ship.
   const AcceleratorCatalog* accelerators = nullptr;
+  // What the recording implies stays with the job, for CompileAgain.
+  bool keep_reconstruction = false;
 };
 
 // What the compiler inferred and how well it fits, for reports.
@@ -112,10 +116,17 @@ struct CompiledJob {
   std::vector<NodeRef> missing;
   Semantics semantics = Semantics::kFull;
   bool symbolic = false;
+  // Null without CompileOptions::keep_reconstruction.
+  std::shared_ptr<const Reconstruction> reconstruction;
 };
 
 // Errors: missing members without allow_missing_ranks, communicators that disagree, traces mixed
 // with and without times.
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options);
+
+// The same recording under other options. What `job` keeps of it is not inferred again; the catalog
+// of accelerators is that of `job`.
+absl::StatusOr<CompiledJob> CompileAgain(const TraceStore& store, const CompiledJob& job,
+                                         const CompileOptions& options);
 
 }  // namespace foretrace

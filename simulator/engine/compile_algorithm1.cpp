@@ -110,8 +110,6 @@ void RankCompiler::CompileAlgorithm1() {
   }
   for (const auto& stream : issued) AddStream(stream);
   JoinStreams(sequence);
-  analysis_.sync.device_edges = {};
-  analysis_.sync.block_edges = {};
   FindIterations();
   StartStepsTogether();
 }

@@ -27,7 +27,7 @@ RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank, const DriverL
 }
 
 RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
-                           RankAnalysis& analysis, const Latencies& latencies)
+                           const RankAnalysis& analysis, const Latencies& latencies)
     : store_(store),
       rank_(store.ranks()[rank]),
       options_(options),
@@ -52,7 +52,7 @@ absl::StatusOr<CompiledRank> RankCompiler::Run() {
 
 void RankCompiler::CompileRecorded() {
   const IssueOrder& order = analysis_.order;
-  RankSync& sync = analysis_.sync;
+  const RankSync& sync = analysis_.sync;
   std::vector<CpuTimelinePoints> timelines;
   if (order.timelines.empty()) {
     CpuTimeline marks_only;
@@ -63,7 +63,7 @@ void RankCompiler::CompileRecorded() {
     timelines.push_back(
         BuildCpuTimeline(rank_, order.timelines[t], *index_, sync, options_.sync_costs, t == 0));
   }
-  out_.report.sync = std::move(sync);
+  out_.report.sync = sync.Summary();
   size_t items = 0;
   for (const CpuTimelinePoints& timeline : timelines) items += timeline.points.size();
   for (uint32_t i = 0; i < rank_.size(); ++i) items += IsDeviceKind(rank_.kind(NodeIndex(i)));
@@ -304,7 +304,7 @@ std::vector<WaitOfItem> RankCompiler::WaitsOf(const std::vector<SyncEdge>& edges
 }
 
 void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
-  RankSync& sync = out_.report.sync;
+  const RankSync& sync = analysis_.sync;
   waits_ = WaitsOf(sync.device_edges);
   const std::vector<WaitOfItem> blocking = WaitsOf(sync.block_edges);
   waits_.insert(waits_.end(), blocking.begin(), blocking.end());
@@ -313,11 +313,6 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
   for (const OtherEdges& others : sync.unshown.others) {
     out_.unshown.others.push_back({WaitsOf(others.instead_of), WaitsOf(others.taken)});
   }
-  sync.device_edges = {};
-  sync.block_edges = {};
-  sync.unshown.chosen = {};
-  sync.unshown.latest = {};
-  sync.unshown.others = {};
   KeepUnrecordedWaits();
   AddLaunchQueueWaits(timelines);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Compiles one rank; a detail of compile.h.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,11 +29,19 @@ struct RankAnalysis {
   RankSync sync;
 };
 
+// What is inferred from a job's recordings, whatever is asked of it.
+struct Reconstruction {
+  CommunicatorMap communicators;
+  std::vector<SimTime> clock_offset;  // by rank
+  std::vector<std::unique_ptr<RankAnalysis>> ranks;
+  Latencies latencies;
+};
+
 class RankCompiler {
  public:
-  // `analysis` is used up; `latencies` are those of the platform.
+  // `latencies` are those of the platform.
   RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
-               RankAnalysis& analysis, const Latencies& latencies);
+               const RankAnalysis& analysis, const Latencies& latencies);
   absl::StatusOr<CompiledRank> Run();
 
  private:
@@ -63,7 +72,7 @@ class RankCompiler {
   const TraceStore& store_;
   const RankTrace& rank_;
   const CompileOptions& options_;
-  RankAnalysis& analysis_;
+  const RankAnalysis& analysis_;
   const DeviceIndex* index_;  // null for symbolic traces
   CompiledRank out_;
   SimTime recorded_begin_;

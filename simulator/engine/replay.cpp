@@ -143,6 +143,7 @@ void Tell(const TraceStore& store, Prediction& prediction,
     std::vector<ItemWait>().swap(told.ranks[rank].waits);
   });
   std::vector<RendezvousProgram>().swap(told.rendezvous);
+  prediction.job.reconstruction.reset();
 }
 
 absl::StatusOr<Prediction> Predict(const TraceStore& store, const CompileOptions& options,

@@ -46,8 +46,9 @@ absl::StatusOr<Prediction> Replay(const TraceStore& store, CompiledJob job, Netw
 std::vector<PredictedRank> MeasureRanks(const TraceStore& store, const CompiledJob& job,
                                         const Program& program, const Schedule& schedule);
 
-// What becomes of the items, waits and rendezvous of Prediction::job. Reports over observed events
-// do without; freed while observers are told, they make room for what these keep.
+// What becomes of the items, waits and rendezvous of Prediction::job, and of its reconstruction.
+// Reports over observed events do without; freed while observers are told, they make room for what
+// these keep.
 enum class ProgramUse : uint8_t { kKeep, kFree };
 
 void Tell(const TraceStore& store, Prediction& prediction,

@@ -339,6 +339,38 @@ class TransferGraph {
   std::set<std::pair<uint32_t, uint32_t>> left_to_ends_;  // index of rank, node
 };
 
+// By stream, when its first work with a recorded launch began. Work without one that is earlier
+// was in flight when the recording began, if the rank has launches at all.
+std::vector<SimTime> FirstLaunched(const RankTrace& rank) {
+  std::vector<SimTime> first(rank.lanes().size(), SimTime::Max());
+  bool launches = false;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (!IsDeviceKind(rank.kind(node)) || !rank.launcher(node).valid()) continue;
+    SimTime& start = first[rank.lane(node).value];
+    start = std::min(start, rank.start(node));
+    launches = true;
+  }
+  if (!launches) std::ranges::fill(first, SimTime::Min());
+  return first;
+}
+
+// No launch says who the partner of a kernel was that was in flight. That it meets nobody, because
+// the partner's share lies before the recording, is no sign of a rank without a trace.
+void DropInFlight(const TraceStore& store, PointToPointMatches& matches) {
+  std::map<uint32_t, std::vector<SimTime>> first_launched;  // by rank, of those asked for
+  matches.unmatched += static_cast<int64_t>(
+      std::erase_if(matches.rendezvous, [&](const PointToPointRendezvous& rendezvous) {
+        if (rendezvous.declared || rendezvous.members.size() > 1) return false;
+        const auto& [r, kernel] = rendezvous.members.front();
+        const RankTrace& rank = store.ranks()[r];
+        if (rank.launcher(kernel).valid()) return false;
+        const auto [known, added] = first_launched.try_emplace(r);
+        if (added) known->second = FirstLaunched(rank);
+        return rank.start(kernel) < known->second[rank.lane(kernel).value];
+      }));
+}
+
 }  // namespace
 
 absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
@@ -359,6 +391,7 @@ absl::StatusOr<PointToPointMatches> MatchPointToPoint(const TraceStore& store,
   }
   std::vector<PointToPointRendezvous> found = MatchByEnds(store, open, known);
   std::move(found.begin(), found.end(), std::back_inserter(declared->rendezvous));
+  if (store.ranks().front().info().has_times) DropInFlight(store, *declared);
   return declared;
 }
 

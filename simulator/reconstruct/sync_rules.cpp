@@ -82,4 +82,15 @@ RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueO
   return Inference(rank, index, order).Run();
 }
 
+RankSync RankSync::Summary() const {
+  RankSync summary;
+  std::ranges::copy(rules, summary.rules);
+  summary.unresolved_waits = unresolved_waits;
+  summary.held = held;
+  summary.after_unrecorded = after_unrecorded;
+  summary.unshown.calls = unshown.calls;
+  summary.unshown.ambiguous = unshown.ambiguous;
+  return summary;
+}
+
 }  // namespace foretrace

@@ -39,6 +39,9 @@ struct RankSync {
   // before the recording.
   std::vector<HeldWait> after_unrecorded;
   UnshownWaits unshown;
+
+  // All but the edges.
+  RankSync Summary() const;
 };
 
 RankSync InferSync(const RankTrace& rank, const DeviceIndex& index, const IssueOrder& order);

@@ -202,7 +202,7 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
        {AbsentRanks::kNeverLast, AbsentRanks::kAlike, AbsentRanks::kAsRecorded}) {
     CompileOptions options = setup.compile();
     options.absent = absent;
-    FORETRACE_ASSIGN_OR_RETURN(CompiledJob other, CompileJob(store, setup, options));
+    FORETRACE_ASSIGN_OR_RETURN(CompiledJob other, CompileJob(store, setup, options, &job));
     ScaleCpu(other.program, setup.cpu_scale());
     Program program = other.program;
     FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, other, setup.sizes(), program));

@@ -294,8 +294,10 @@ absl::StatusOr<std::optional<std::string>> DoubtOfReplay(const TraceStore& store
     if (unedited != nullptr) return Doubt(store, *unedited);
   }
   if (setup.retargets() && unedited != nullptr) return Doubt(store, *unedited);
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob recorded,
+                             CompileAgain(store, prediction.job, AsRecorded(setup)));
   FORETRACE_ASSIGN_OR_RETURN(const Prediction unchanged,
-                             Predict(store, AsRecorded(setup), nullptr));
+                             Replay(store, std::move(recorded), nullptr));
   return Doubt(store, unchanged);
 }
 

@@ -100,10 +100,20 @@ CompileOptions AsRecorded(const SimulationSetup& setup) {
 }
 
 absl::StatusOr<CompiledJob> CompileJob(const TraceStore& store, const SimulationSetup& setup,
-                                       const CompileOptions& options) {
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, Compile(store, options));
+                                       const CompileOptions& options, const CompiledJob* same) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, same == nullptr
+                                                  ? Compile(store, options)
+                                                  : CompileAgain(store, *same, options));
   for (const Ingredient ingredient : setup.left_out()) LeaveOut(ingredient, job);
   return job;
+}
+
+absl::StatusOr<CompiledJob> JobBeforeEdits(const TraceStore& store, const SimulationSetup& setup,
+                                           const Prediction& prediction,
+                                           const Prediction* unedited) {
+  if (setup.what_if().empty() && setup.cpu_scale() == 1) return prediction.job;
+  if (unedited != nullptr && !setup.retargets()) return unedited->job;
+  return CompileJob(store, setup, setup.compile(), &prediction.job);
 }
 
 absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const SimulationSetup& setup,
@@ -116,7 +126,10 @@ absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const Simulation
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
                                     const CompileOptions& options, NetworkModel* network,
                                     std::optional<Prediction>* unedited) {
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, options));
+  CompileOptions kept = options;
+  // Else one program answers all.
+  kept.keep_reconstruction |= !ReplaysRecording(setup) || setup.compile().allow_missing_ranks;
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, kept));
   if (options.absent != AbsentRanks::kAsRecorded && job.absent_rendezvous == 0 && !job.symbolic &&
       options.semantics == Semantics::kFull && !setup.what_if().scale_out()) {
     return InvalidInput(
@@ -124,7 +137,8 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
   }
   const bool runs_again = network == nullptr || !network->contends();
   if (unedited != nullptr && setup.retargets()) {
-    FORETRACE_ASSIGN_OR_RETURN(*unedited, Predict(store, AsRecorded(setup), nullptr));
+    FORETRACE_ASSIGN_OR_RETURN(CompiledJob recorded, CompileAgain(store, job, AsRecorded(setup)));
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, std::move(recorded), nullptr));
   } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
   }

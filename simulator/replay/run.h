@@ -17,9 +17,17 @@ namespace foretrace {
 // The options that replay the recording unchanged.
 CompileOptions AsRecorded(const SimulationSetup& setup);
 
-// Compiles the job and leaves out of it what --without says.
+// Compiles the job and leaves out of it what --without says. `same`: a job of the same recording,
+// which is then not read anew.
 absl::StatusOr<CompiledJob> CompileJob(const TraceStore& store, const SimulationSetup& setup,
-                                       const CompileOptions& options);
+                                       const CompileOptions& options,
+                                       const CompiledJob* same = nullptr);
+
+// The job of a prediction before --what-if and --cpu-scale changed it; `unedited` (may be null) as
+// Simulate set it.
+absl::StatusOr<CompiledJob> JobBeforeEdits(const TraceStore& store, const SimulationSetup& setup,
+                                           const Prediction& prediction,
+                                           const Prediction* unedited);
 
 // Applies the changes of --what-if to a job of CompileJob, and executes it.
 absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const SimulationSetup& setup,

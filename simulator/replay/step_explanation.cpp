@@ -49,11 +49,12 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
 
 // A what-if whose answer hangs on waits that nobody knows the meaning of is in doubt.
 absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& setup,
-                             const Prediction& prediction, ReportOptions& report) {
+                             const Prediction& prediction, const Prediction* unedited,
+                             ReportOptions& report) {
   if (!report.iteration.has_value()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(
       const std::optional<WaitIntervals> intervals,
-      IntervalsOfWaits(store, setup, prediction, *report.iteration, report.step));
+      IntervalsOfWaits(store, setup, prediction, *report.iteration, report.step, unedited));
   if (!intervals.has_value()) return absl::OkStatus();
   report.unshown = intervals->step;
   const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *intervals);
@@ -119,7 +120,7 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
   report.iteration =
       request.iteration >= 0 ? request.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, unedited, report));
-  FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, report));
+  FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, unedited, report));
   if (report.doubt.has_value() && request.strict) {
     return Infeasible("--strict: {}", *report.doubt);
   }

@@ -53,7 +53,7 @@ std::vector<SimTime> MarkedTimes(const Prediction& prediction, int64_t iteration
 
 absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
-    int64_t iteration, const std::optional<StepSummary>& step) {
+    int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited) {
   if (prediction.job.symbolic || prediction.job.semantics != Semantics::kFull ||
       !HasUnshownWaits(prediction.job) ||
       (setup.network() != nullptr && setup.network()->contends()) ||
@@ -72,7 +72,8 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
   intervals.step = At(as_taken);
   std::vector<WaitInterval> marked;  // by rank
   for (const SimTime time : MarkedTimes(prediction, iteration)) marked.push_back(At(time));
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, setup.compile()));
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job,
+                             JobBeforeEdits(store, setup, prediction, unedited));
   // Waits for nothing, for the latest, and the other readings.
   for (size_t reading = 0; reading < 2 + OtherReadings(job); ++reading) {
     CompiledJob other = job;

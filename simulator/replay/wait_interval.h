@@ -23,10 +23,11 @@ struct WaitIntervals {
 // Where such waits wait for nothing, where they wait for the latest that the recording allows, and
 // by every other reading, with the changes of --what-if applied. Unset where the recording is
 // replayed unchanged, which does not depend on them; where it shows what all waits wait for; and on
-// a network in which transfers contend, which would have to run again.
+// a network in which transfers contend, which would have to run again. `unedited` (may be null):
+// without --what-if.
 absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
-    int64_t iteration, const std::optional<StepSummary>& step);
+    int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited);
 
 // In plain words, where an interval is wider than 1 % of what it is of.
 std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,

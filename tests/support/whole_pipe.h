@@ -19,12 +19,9 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/executor.h"
 #include "simulator/importers/importer.h"
-#include "simulator/replay/absent_ranks.h"
-#include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
-#include "simulator/replay/step_report.h"
+#include "simulator/replay/step_explanation.h"
 #include "simulator/replay/timeline_request.h"
-#include "simulator/replay/wait_interval.h"
 #include "simulator/replay/what_if/sensitivity.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_report.h"
@@ -70,35 +67,6 @@ struct PipeOptions {
   std::string timeline;  // as --timeline
 };
 
-// The step in steady state, and what hangs on waits and ranks that nobody recorded.
-inline absl::Status ReportStep(const TraceStore& store, const SimulationSetup& setup,
-                               Prediction& prediction, Prediction* before, bool sensitivity,
-                               ReportOptions& report) {
-  report.iteration = RepresentativeStep(store, prediction);
-  if (!report.iteration.has_value()) return absl::OkStatus();
-  const int64_t step = *report.iteration;
-  FORETRACE_ASSIGN_OR_RETURN(report.step,
-                             SummarizeStep(store, prediction, step, setup.network(), report.notes));
-  NoteBlockedShare(prediction, step, report.notes);
-  FORETRACE_ASSIGN_OR_RETURN(const std::optional<WaitIntervals> intervals,
-                             IntervalsOfWaits(store, setup, prediction, step, report.step));
-  if (intervals.has_value()) report.unshown = intervals->step;
-  FORETRACE_ASSIGN_OR_RETURN(report.absent, IntervalOfAbsentRanks(store, setup, prediction, step));
-  if (sensitivity && report.step.has_value()) {
-    FORETRACE_ASSIGN_OR_RETURN(report.sensitivity,
-                               ComputeSensitivity(store, prediction.job, step, setup.network(), 3));
-  }
-  if (before == nullptr) return absl::OkStatus();
-  report.unedited = IterationTimes(*before);
-  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
-  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
-                             ExplainedRun::Make(store, *before, step, by_completion));
-  FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
-                             ExplainedRun::Make(store, prediction, step, by_completion));
-  report.causes = Differences(from, to);
-  return absl::OkStatus();
-}
-
 inline absl::Status PredictAndReport(const TraceStore& store, const PipeOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(const SimulationSetup setup,
                              SimulationSetup::Make(options.simulation, store));
@@ -109,14 +77,16 @@ inline absl::Status PredictAndReport(const TraceStore& store, const PipeOptions&
   std::optional<Prediction> unedited;
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
                              Simulate(store, setup, compile, setup.network(), &unedited));
-  ReportOptions report_options;
-  report_options.what_if = !setup.what_if().empty();
-  report_options.notes = RunNotes(store, prediction, setup);
-  Prediction* before = unedited.has_value() ? &*unedited : nullptr;
-  FORETRACE_ASSIGN_OR_RETURN(report_options.doubt, DoubtOfReplay(store, setup, prediction, before));
   const auto windows = Windows(prediction);
-  FORETRACE_RETURN_IF_ERROR(
-      ReportStep(store, setup, prediction, before, options.sensitivity, report_options));
+  FORETRACE_ASSIGN_OR_RETURN(
+      ReportOptions report_options,
+      ExplainStep(store, setup, {}, prediction, unedited.has_value() ? &*unedited : nullptr));
+  if (options.sensitivity && report_options.step.has_value()) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        report_options.sensitivity,
+        ComputeSensitivity(store, prediction.job, *report_options.iteration, setup.network(), 3));
+  }
+  FORETRACE_RETURN_IF_ERROR(NoteAlignedStart(store, setup, prediction, report_options.notes));
   EventTable table(store);
   EngineObserver* observers[] = {&table};
   Tell(store, prediction, observers, ProgramUse::kKeep);
@@ -143,6 +113,25 @@ inline std::string DrawnTimeline(Drawn& drawn) {
     default:
       return "";
   }
+}
+
+// Another machine, other transfers, more ranks: of two in three inputs none, since each reads a
+// platform's file.
+inline void DrawMachine(Drawn& drawn, SimulationOptions& options) {
+  const uint32_t kind = drawn.Below(18);
+  if (kind == 0 || kind > 6) return;
+  if (kind != 5) options.platform = "dgx-a100";
+  if (kind <= 4) options.network = kind == 4 ? "fluid" : "fitted";
+  if (kind == 2 || kind == 3) {
+    options.ranks = static_cast<int32_t>(2 + drawn.Below(24));
+    static constexpr std::string_view kGroups[] = {"", "all", "pair", "."};
+    options.data_parallel = kGroups[drawn.Below(4)];
+  }
+  if (kind == 5) {
+    options.on = "dgx-a100:2";
+    options.cpu_scale = 0.5 + drawn.Below(4);
+  }
+  if (kind == 6) options.durations.durations = {"model"};
 }
 
 inline PipeOptions DrawnOptions(Drawn& drawn) {
@@ -176,6 +165,7 @@ inline PipeOptions DrawnOptions(Drawn& drawn) {
   if (drawn.OneIn(8)) options.durations.durations = {"model-for=kind=kernel"};
   if (drawn.OneIn(8)) options.semantics = "algorithm1";
   options.aligned_start = drawn.OneIn(8);
+  DrawMachine(drawn, options);
   all.sensitivity = drawn.OneIn(16);
   all.timeline = DrawnTimeline(drawn);
   return all;

@@ -167,13 +167,19 @@ class Rank:
             self.call("cudaEventRecord", 1.1)
             self.stream_waits(stream, self.last[other])
 
-    def block(self, call, ends):
-        """A call that returns 3 us after the last of `ends`."""
+    def block(self, call, ends, event=None):
+        """A call that returns 3 us after the last of `ends`; `event`: which it names."""
         begin, _ = self.spend(2.0)
         self.graph.after[self.now] += [self.graph.add([end], 3.0) for end in ends]
         self.correlation += 1
         self.rows.append((begin, self.now, call, "cuda_runtime", self.thread,
                           {"correlation": self.correlation}))
+        if event is not None:
+            self.rows[-1][5]["_wait"] = (-1, event)
+
+    def wait_on_cpu(self, event):
+        """cudaEventSynchronize."""
+        self.block("cudaEventSynchronize", [] if event["end"] is None else [event["end"]], event)
 
     def read_loss(self):
         with self.range("aten::item"), self.range("aten::_local_scalar_dense"):
@@ -193,6 +199,26 @@ class Range:
     def __exit__(self, *_):
         _, end = self.rank.spend(1.5)
         self.rank.rows.append((self.begin, end) + self.row)
+
+
+# What ROCm's profiles call it. One call copies and waits: hipMemcpyWithStream.
+HIP = {"cudaLaunchKernel": "hipLaunchKernel", "cudaLaunchKernelExC": "hipExtLaunchKernel",
+       "cudaMemcpyAsync": "hipMemcpyAsync", "Memcpy HtoD (Pinned -> Device)": "Memcpy HtoD (Host -> Device)",
+       "Memcpy DtoH (Device -> Pinned)": "Memcpy DtoH (Device -> Host)",
+       "Memcpy DtoH (Device -> Pageable)": "Memcpy DtoH (Device -> Host)"}
+DEVICES = {"nvidia": "NVIDIA A100-SXM4-80GB", "amd": "AMD Instinct MI300X"}
+
+
+def as_rocm(row):
+    begin, end, name, category, thread, arguments = row
+    if name.startswith("ncclDevKernel"):
+        name = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
+        arguments = {k: v for k, v in arguments.items() if k[0].islower()}
+    elif name in HIP:
+        name = HIP[name]
+    elif name.startswith("cuda"):
+        name = "hip" + name[len("cuda"):]
+    return begin, end, name, category, thread, arguments
 
 
 def communication(operation, elements, group, ranks, **more):
@@ -233,29 +259,46 @@ class Job:
             rank.stream_waits(COMPUTE, kernel[1])
         return kernel[1]
 
-    def exchange(self, rank, group, key, us, stream):
-        """An all-to-all issued from `stream` on the communicator's own; returns what its wait() awaits."""
-        arguments = communication("all_to_allv", 1 << 20, group, self.groups[group])
-        with rank.range("c10d::alltoall_base_"):
+    def exchange(self, rank, group, key, us, stream, own=EXCHANGE, operation="all_to_allv"):
+        """Of all with all, issued from `stream` on the communicator's own; returns what its wait()
+        awaits."""
+        call, kernel_name = {"all_to_allv": ("alltoall_base_", ALL_TO_ALL),
+                             "allreduce": ("allreduce_", ALL_REDUCE)}[operation]
+        arguments = communication(operation, 1 << 20, group, self.groups[group])
+        with rank.range(f"c10d::{call}"):
             with rank.range("record_param_comms", arguments=arguments):
-                rank.wait_event(EXCHANGE, rank.record_event(stream))
-                kernel = rank.launch(EXCHANGE, None, ALL_TO_ALL, arguments, "cudaLaunchKernelExC")
-                done = rank.record_event(EXCHANGE)
+                rank.wait_event(own, rank.record_event(stream))
+                kernel = rank.launch(own, None, kernel_name, arguments, "cudaLaunchKernelExC")
+                done = rank.record_event(own)
         self.rendezvous.setdefault((group, key), (us, []))[1].append(kernel)
         return done
 
-    def from_or_to_root(self, rank, group, operation, root, key, us):
-        """Of a broadcast the root leaves when it likes, of a reduction all but the root do."""
+    def from_or_to_root(self, rank, group, operation, root, key, us, stream=COMPUTE,
+                        own=TENSOR_PARALLEL):
+        """Issued from `stream` on the communicator's own; returns what its wait() awaits. Of a broadcast
+        the root leaves when it likes, of a reduction all but the root do."""
         arguments = communication(operation, 1 << 20, group, self.groups[group],
                                   **{"Root Rank": self.groups[group].index(root)})
         with rank.range(f"c10d::{operation}_"):
             with rank.range("record_param_comms", arguments=arguments):
-                rank.after_stream(TENSOR_PARALLEL, COMPUTE)
-                kernel = rank.launch(TENSOR_PARALLEL, None, f"ncclDevKernel_{operation.title()}_RING",
+                rank.wait_event(own, rank.record_event(stream))
+                kernel = rank.launch(own, None, f"ncclDevKernel_{operation.title()}_RING",
                                      arguments, "cudaLaunchKernelExC")
+                done = rank.record_event(own)
         self.rooted.setdefault((group, key), []).append(
             (kernel, us, (rank.number == root) == (operation == "reduce"), rank.number == root))
-        rank.stream_waits(COMPUTE, kernel[1])
+        return done
+
+    def exchange_by_list(self, rank, group, transfers, us, stream):
+        """`transfers` (send or recv, peer, what) by one kernel issued from `stream`, as
+        batch_isend_irecv does; returns what its wait() awaits."""
+        with rank.range("nccl:coalesced", "user_annotation"):
+            rank.wait_event(EXCHANGE, rank.record_event(stream))
+            self._announce(rank, group, transfers)
+            keys = [(rank.number, peer, what) if kind == "send" else (peer, rank.number, what)
+                    for kind, peer, what in transfers]
+            self._kernel(rank, EXCHANGE, keys, {}, us)
+            return rank.record_event(EXCHANGE)
 
     def _describe(self, rank, kind, peer, group):
         ranks = self.groups[group]
@@ -264,6 +307,16 @@ class Job:
         own, other = ranks.index(rank.number), ranks.index(peer)
         arrow = f"{own}->{other}" if kind == "send" else f"{own}<-{other}"
         return arguments, f"nccl:{kind} {arrow}"
+
+    def _announce(self, rank, group, transfers):
+        """What is recorded of each transfer of one kernel."""
+        for kind, peer, _ in transfers:
+            arguments, annotation = self._describe(rank, kind, peer, group)
+            with rank.range(f"c10d::{kind}"):
+                with rank.range("record_param_comms", arguments=arguments):
+                    pass
+                with rank.range(annotation, "user_annotation"):
+                    pass
 
     def _kernel(self, rank, stream, keys, arguments, us):
         kernel = rank.launch(stream, None, SEND_RECV, arguments, "cudaLaunchKernelExC")
@@ -282,13 +335,7 @@ class Job:
         if batched:
             with rank.range("nccl:coalesced", "user_annotation"):
                 rank.after_stream(PIPELINE, COMPUTE)
-                for kind, peer, _ in transfers:
-                    arguments, annotation = self._describe(rank, kind, peer, group)
-                    with rank.range(f"c10d::{kind}"):
-                        with rank.range("record_param_comms", arguments=arguments):
-                            pass
-                        with rank.range(annotation, "user_annotation"):
-                            pass
+                self._announce(rank, group, transfers)
                 ends.append(self._kernel(rank, PIPELINE, [key(*t) for t in transfers], {}, us)[1])
         else:
             # Each pair of ranks has its own stream, on which the lower rank sends first.
@@ -358,12 +405,14 @@ class Job:
                       if row[3] == "kernel")
 
     def write(self, folder, clocks=lambda rank: 0.0, metadata="all", events="recorded",
-              recorded=None, in_flight=False):
+              recorded=None, in_flight=False, vendor="nvidia"):
         """One profile a rank. `metadata` of communication: all, numbered (and its sequence numbers),
         annotations, none. `events`: their records are calls without arguments (recorded), are left
         out (absent), or waits name them, as newer profilers write it (named). `recorded`: the first
         and last step that a rank's profile holds; `in_flight`: and the device work issued before
-        that began later, whose launch it does not hold."""
+        that began later, whose launch it does not hold; a step and a fraction: from, or until, amid it.
+        `vendor` amd: calls, copies and kernels as profiles of ROCm name them, which hold no records of
+        events and say of communication only what the CPU's ranges do."""
         os.makedirs(folder, exist_ok=True)
         for rank in self.ranks:
             rows = [row for row in rank.rows if events != "absent" or row[2] != "cudaEventRecord"]
@@ -371,6 +420,8 @@ class Job:
                 rows += self._named_waits(rank)
             if recorded is not None:
                 rows = self._within(rank, rows, *recorded(rank.number), in_flight)
+            if vendor == "amd":
+                rows = [as_rocm(row) for row in rows if row[2] != "cudaEventRecord"]
             rows = [self._event(rank, row, clocks(rank.number), metadata) for row in rows]
             info = {"backend": "nccl", "rank": rank.number, "world_size": len(self.ranks)}
             if metadata in ("all", "numbered"):
@@ -381,7 +432,7 @@ class Job:
             with open(os.path.join(folder, f"rank{rank.number}.json"), "w") as file:
                 json.dump({"schemaVersion": 1, "distributedInfo": info,
                            "deviceProperties": [{"id": rank.number % 8, "numSms": 108,
-                                                 "name": "NVIDIA A100-SXM4-80GB"}],
+                                                 "name": DEVICES[vendor]}],
                            "traceEvents": [e for e in rows if e is not None]}, file)
 
     def _within(self, rank, rows, first, last, in_flight):
@@ -389,7 +440,12 @@ class Job:
         times = self.graph.times
         marks = {name: (times[begin], times[end]) for begin, end, name, *_ in rank.rows
                  if name.startswith("ProfilerStep#")}
-        begin, end = marks[f"ProfilerStep#{first}"][0], marks[f"ProfilerStep#{last}"][1]
+        def amid(step):
+            since, until = marks[f"ProfilerStep#{int(step)}"]
+            return since + (step - int(step)) * (until - since)
+
+        begin = amid(first)
+        end = amid(last) if last != int(last) else marks[f"ProfilerStep#{last}"][1]
         kept = {args["correlation"] for b, _, _, category, _, args in rank.rows
                 if category == "cuda_runtime" and begin <= times[b] < end}
         if in_flight:
@@ -409,7 +465,8 @@ class Job:
             if "_wait" not in arguments:
                 continue
             stream, event = arguments["_wait"]
-            rows.append((begin, end, "Stream Wait Event", "cuda_sync", stream,
+            kind = "Event Sync" if stream < 0 else "Stream Wait Event"
+            rows.append((begin, end, kind, "cuda_sync", stream,
                          {"stream": stream, "correlation": arguments["correlation"],
                           "device": rank.number % 8,
                           "wait_on_stream": event["stream"], "wait_on_cuda_event_id": 1,
@@ -442,7 +499,8 @@ def rooted(ranks, rounds, operation, slower=None, steps=(3, 4)):
                 for r in range(rounds):
                     us = (500 + 600 * noise.random()) * (slower or {}).get(rank.number, 1.0)
                     job.compute(rank, "block", 3, us, "tn")
-                    job.from_or_to_root(rank, "dp", operation, 1, (step, r), 70.0)
+                    rank.wait_event(COMPUTE, job.from_or_to_root(rank, "dp", operation, 1, (step, r),
+                                                                 70.0))
                 rank.read_loss()
     return job.solve()
 

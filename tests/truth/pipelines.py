@@ -9,10 +9,6 @@ from job import COMPUTE, COPIES, INPUT_DIST
 GATHERS, SCATTERS, LOOKUP = 21, 22, 43
 
 
-def event_synchronize(rank, event):
-    rank.block("cudaEventSynchronize", [event["end"]])
-
-
 def _collective(job, rank, operation, kernel, key, us, stream):
     arguments = truth.communication(operation, 1 << 22, "dp", job.groups["dp"])
     with rank.range(f"c10d::{operation}_"):
@@ -35,7 +31,7 @@ def fully_sharded(ranks, layers=8, slower=None, gather_us=300.0, scatter_us=400.
         backward = key[1] == "backward"
         with rank.range("FullyShardedDataParallel._pre", "user_annotation"):
             if len(freed[rank.number]) >= limit:
-                event_synchronize(rank, freed[rank.number][-limit])
+                rank.wait_on_cpu(freed[rank.number][-limit])
             rank.wait_event(COMPUTE, _collective(job, rank, "allgather_base", "AllGather_RING_LL",
                                                  key + ("gather",), gather_us, GATHERS))
         job.compute(rank, "aten::linear", 3, (1700.0 if backward else 900.0) * factor, "tn")
@@ -164,7 +160,7 @@ def decoding(ahead, slower=None, kernels=30, us=60.0, steps=range(1, 12)):
             copied.append(rank.record_event(COPIES))
             if len(copied) > ahead:
                 with rank.range("get_output"):
-                    event_synchronize(rank, copied[-1 - ahead])
+                    rank.wait_on_cpu(copied[-1 - ahead])
     return job.solve()
 
 

@@ -38,10 +38,18 @@ class Phase:
             self.blocks = (rng.choice(events)[0], rng.choice((1, 2)))
         self.thread = 2 if main and number > 0 and rng.random() < 0.4 else 1
         self.records = rng.random() < 0.7
+        self.together, self.group, self.root = "all_to_all", "mp", 0
+
+
+# What a phase's ranks do together, in programs that are varied.
+TOGETHER = ("all_to_all", "all_reduce", "broadcast", "reduce", "ring", "pairs")
 
 
 class Program:
-    def __init__(self, seed):
+    """`varied`: with other communication than all-to-alls too, partly in groups of unequal size, and
+    sends that may not wait for their receivers."""
+
+    def __init__(self, seed, varied=False):
         rng = random.Random(seed)
         self.phases = []
         streams = rng.sample(SIDES, rng.choice((1, 2, 3, 4)))
@@ -62,15 +70,55 @@ class Program:
         self.throttle = rng.choice((0, 0, 2)) if not self.reads_loss else 0
         self.uneven = rng.choice((0.0, 0.0, 0.3))
         self.ranks = rng.choice((1, 2, 2, 4))
+        self.buffered_us = None
+        if varied:
+            self.vary(random.Random(seed * 31 + 7))
+
+    def vary(self, rng):
+        self.ranks = rng.choice((2, 3, 4, 5))
+        self.buffered_us = rng.choice((None, None, 12.0))
+        for phase in self.phases:
+            phase.together = rng.choice(TOGETHER)
+            phase.root = rng.randrange(self.ranks)
+            if phase.collective and rng.random() < 0.5 and phase.together in TOGETHER[:4]:
+                phase.group = "part"  # of which some ranks are not
+                phase.root = rng.choice(self.groups()["part"])
+
+    def groups(self):
+        """A group of all ranks, and one of fewer."""
+        return {"mp": list(range(self.ranks)), "part": list(range(max(2, self.ranks - 1)))}
 
 
 def drawn(seed, slower=None, steps=range(1, 9), program=None):
     program = program or Program(seed)
-    job = truth.Job(program.ranks, {"mp": list(range(program.ranks))})
+    job = truth.Job(program.ranks, program.groups() if program.ranks > 1 else {"mp": [0]})
+    job.buffered_us = program.buffered_us
     for rank in job.ranks:
         rank.events = {}  # (phase, step) -> event of its end
         rank.ends = []
         rank.later = {}   # phase -> what its collective's wait() awaits
+
+    def together(rank, number, phase, step, stream):
+        """Returns the event of the end of what the phase's ranks do together; none, where this rank takes
+        no part."""
+        key, us = (step, number), phase.collective_us
+        if rank.number not in job.groups[phase.group]:
+            return None
+        own = EXCHANGE if phase.group == "mp" else truth.DATA_PARALLEL
+        if phase.together in ("all_to_all", "all_reduce"):
+            operation = "allreduce" if phase.together == "all_reduce" else "all_to_allv"
+            return job.exchange(rank, phase.group, key, us, stream, own, operation)
+        if phase.together in ("broadcast", "reduce"):
+            return job.from_or_to_root(rank, phase.group, phase.together, phase.root, key, us, stream, own)
+        if phase.together == "ring":
+            transfers = [("send", (rank.number + 1) % program.ranks, key),
+                         ("recv", (rank.number - 1) % program.ranks, key)]
+        else:
+            other = rank.number ^ 1
+            if other >= program.ranks:
+                return None
+            transfers = [("send" if rank.number < other else "recv", other, key)]
+        return job.exchange_by_list(rank, "mp", transfers, us, stream)
 
     def one_phase(rank, number, phase, step, factor):
         stream = phase.stream
@@ -79,7 +127,7 @@ def drawn(seed, slower=None, steps=range(1, 9), program=None):
             if phase.blocks is not None:
                 event = rank.events.get((phase.blocks[0], step - phase.blocks[1]))
                 if event is not None and event["end"] is not None:
-                    rank.block("cudaEventSynchronize", [event["end"]])
+                    rank.wait_on_cpu(event)
             for kind, what, lag in phase.waits:
                 if kind == "stream":
                     rank.wait_event(stream, rank.record_event(what))
@@ -101,8 +149,8 @@ def drawn(seed, slower=None, steps=range(1, 9), program=None):
                         rank.launch(stream, phase.us * factor() / phase.kernels, f"{truth.GEMM}_tn")
             if phase.reads:
                 rank.copy_to_host(stream)
-            if phase.collective:
-                done = job.exchange(rank, "mp", (step, number), phase.collective_us, stream)
+            done = together(rank, number, phase, step, stream) if phase.collective else None
+            if done is not None:
                 if phase.collective == "at once":
                     rank.wait_event(stream, done)
                     with rank.range("aten::add"):

@@ -67,5 +67,49 @@ class ChangedWithoutNames(unittest.TestCase):
                                                        delta=0.01 * time + 10)
 
 
+# Ways to record a job: those that name events, drivers of another vendor, profilers that start amid an
+# iteration of each rank, clocks apart.
+RECORDINGS = {
+    "events named": {"events": "named"},
+    "by ROCm": {"events": "absent", "vendor": "amd"},
+    "from amid an iteration": {"events": "absent", "recorded": lambda rank: (2.2 + 0.3 * rank, 7)},
+    "with work in flight": {"events": "absent", "recorded": lambda rank: (2.4, 7),
+                            "in_flight": True},
+    "one rank shorter": {"events": "absent",
+                         "recorded": lambda rank: (2, 6.6) if rank == 1 else (1, 8)},
+    "clocks apart": {"events": "absent", "clocks": lambda rank: (0, 130, -90, 60, 20)[rank]},
+}
+
+# Once wrong: copies that held the CPU, of a class most of which did not (9004, 9007), a kernel in
+# flight of which no launch says with whom it exchanges (9013).
+VARIED = (9001, 9004, 9007, 9009, 9013)
+
+
+class VariedPrograms(unittest.TestCase):
+    """Broadcasts, reductions to one, rings, pairs and groups of unequal size, in many recordings."""
+
+    def check(self, found, expected, tolerance):
+        for of_rank, time in zip(found["ranks"], expected):
+            self.assertAlmostEqual(of_rank["iteration_time_us"], time, delta=tolerance * time + 10)
+
+    def test_right_or_doubted(self):
+        for seed in VARIED:
+            program = random_jobs.Program(seed, varied=True)
+            job = random_jobs.drawn(seed, program=program)
+            faster = {r: 0.4 for r in range(program.ranks)}
+            changed = [(f"name=gemm.*_(tn|nt){ranks}",
+                        random_jobs.drawn(seed, slower, program=program).step_times(5))
+                       for ranks, slower in ((":x0.4", faster), (",rank=0:x0.5", {0: 0.5}))]
+            for name, writing in RECORDINGS.items():
+                with self.subTest(seed=seed, recording=name), tempfile.TemporaryDirectory() as folder:
+                    job.write(folder, **writing)
+                    self.check(report(folder, step=6), job.step_times(6), 0.001)
+                    for what_if, expected in changed:
+                        found = report(folder, [what_if], step=5)
+                        if found["doubt"] is None:
+                            self.check(found, expected, 0.002)
+                        self.assertTrue(found["doubt"] is None or writing["events"] != "named")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -110,7 +110,7 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
       {"aligned start", Ingredient::kStartSkew},
   };
   add("full", full);
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, CompileJob(store, setup, setup.compile()));
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, JobBeforeEdits(store, setup, full, nullptr));
   for (const auto& [name, ingredient] : kVariants) {
     CompiledJob variant = job;
     LeaveOut(ingredient, variant);
@@ -120,8 +120,9 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
   }
   CompileOptions options = setup.compile();
   options.semantics = Semantics::kAlgorithm1;
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob algorithm1, CompileJob(store, setup, options, &full.job));
   FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
-                             Simulate(store, setup, options, setup.network()));
+                             SimulateJob(store, setup, std::move(algorithm1), setup.network()));
   add("Algorithm 1", prediction);
   AddBaseline(c, store, full, result);
   return absl::OkStatus();
@@ -156,18 +157,20 @@ void JudgeMeasured(const ValidationCase& c, const TraceStore& store, const Predi
 }
 
 // The same job with recorded durations, for the errors that durations are to blame for.
-absl::StatusOr<Prediction> ReplayRecorded(const TraceStore& store, const SimulationSetup& setup) {
+absl::StatusOr<Prediction> ReplayRecorded(const TraceStore& store, const SimulationSetup& setup,
+                                          const CompiledJob& modelled) {
   const RecordedCostModel recorded;
   CompileOptions options = setup.compile();
   options.durations = &recorded;
   options.model_communication = false;
-  return Simulate(store, setup, options, nullptr);
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, options, &modelled));
+  return SimulateJob(store, setup, std::move(job), nullptr);
 }
 
 absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
                        const SimulationSetup& setup, const Prediction& modelled,
                        std::span<ValidatedStep> steps, ValidationResult& result) {
-  FORETRACE_ASSIGN_OR_RETURN(const Prediction replay, ReplayRecorded(store, setup));
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction replay, ReplayRecorded(store, setup, modelled.job));
   const std::vector<StepError> errors = CompareSteps(store, replay);
   for (size_t i = 0; i < std::min(errors.size(), steps.size()); ++i) {
     steps[i].replay_error = errors[i].error;
@@ -204,6 +207,7 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandC
     setup.compile().overheads = &*hold_out.statistics;
     setup.compile().overheads_apply = hold_out.judged;
   }
+  setup.compile().keep_reconstruction = ablation;
   FORETRACE_ASSIGN_OR_RETURN(const Prediction prediction,
                              Simulate(store, setup, setup.compile(), setup.network()));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, c.traces.strict));

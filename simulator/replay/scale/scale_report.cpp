@@ -17,8 +17,10 @@ namespace foretrace {
 namespace {
 
 // The job as it is before it grows.
-absl::StatusOr<CompiledJob> JobOf(const TraceStore& store, const SimulationSetup& setup) {
-  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, setup.compile()));
+absl::StatusOr<CompiledJob> JobOf(const TraceStore& store, const SimulationSetup& setup,
+                                  const ScaledStep& scaled) {
+  FORETRACE_ASSIGN_OR_RETURN(CompiledJob job,
+                             JobBeforeEdits(store, setup, scaled.prediction, scaled.unedited));
   ScaleCpu(job.program, setup.cpu_scale());
   return job;
 }
@@ -142,7 +144,7 @@ absl::StatusOr<std::optional<ScaleOutSummary>> SummarizeScaleOut(const TraceStor
   out.at_hand = static_cast<int32_t>(store.ranks().size());
   FORETRACE_ASSIGN_OR_RETURN(out.expected, time_of(scaled.prediction));
   out.lower = out.upper = out.expected;
-  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, JobOf(store, setup));
+  FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job, JobOf(store, setup, scaled));
   FORETRACE_RETURN_IF_ERROR(AddGrowth(store, setup, job, out));
   for (const LastArrival last : {LastArrival::kAtHand, LastArrival::kLate}) {
     if (out.groups.empty()) break;

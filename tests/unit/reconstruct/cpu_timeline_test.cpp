@@ -205,7 +205,7 @@ TEST(BlockingCopies, OnDevicesNoCopyBlocks) {
   EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
 }
 
-// Pageable copies to the host of 100 us each; `returned` of 3 calls after 20 us, the rest after
+// Pageable copies to the host of 60 us each; `returned` of 3 calls after 20 us, the rest after
 // all.
 int HeldCalls(int returned) {
   JobScript job(1);
@@ -213,7 +213,7 @@ int HeldCalls(int returned) {
     const double at = 200.0 * k;
     job.rank(0).Device("copy" + std::to_string(k), NodeKind::kMemcpy,
                        static_cast<uint8_t>(MemcpyKind::kDeviceToHostPageable),
-                       {at, at + (k < returned ? 20 : 115)}, 7, {at + 10, at + 110});
+                       {at, at + (k < returned ? 20 : 75)}, 7, {at + 10, at + 70});
   }
   const TraceStore store = job.Build();
   const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
@@ -229,6 +229,40 @@ TEST(BlockingCopies, CallsThatReturnedBeforeTheirCopiesEndedDidNotBlock) {
   EXPECT_EQ(HeldCalls(1), 2);
   // Most of the class returned before: it does not block.
   EXPECT_EQ(HeldCalls(2), 0);
+}
+
+// Profiles of ROCm name no kind of host memory, and such copies then count as pinned. The first
+// goes on until the work before it and the copy are done; the second's stream was idle.
+TEST(BlockingCopies, CallsThatWentOnUntilTheirCopiesEndedDidBlock) {
+  const auto held = [](double returns) {
+    JobScript job(1);
+    const auto kind = static_cast<uint8_t>(MemcpyKind::kDeviceToHostPinned);
+    job.rank(0).Kernel("work", {0, 5}, 7, {10, 400});
+    job.rank(0).Device("behind", NodeKind::kMemcpy, kind, {20, returns}, 7, {401, 405});
+    job.rank(0).Device("idle", NodeKind::kMemcpy, kind, {500, 520}, 7, {508, 512});
+    const TraceStore store = job.Build();
+    const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+    return std::pair(copies.Holds(FindNode(store, 0, "launch behind")),
+                     copies.Holds(FindNode(store, 0, "launch idle")));
+  };
+  EXPECT_EQ(held(410), std::pair(true, true));  // what shows nothing is like what does
+  EXPECT_EQ(held(30), std::pair(false, false));
+}
+
+// What took long before its copy began, and copies that end when their calls do on streams that did
+// nothing before.
+TEST(BlockingCopies, CallsThatTookLongThemselvesDidNotBlock) {
+  JobScript job(1);
+  job.rank(0).Device("copy", NodeKind::kMemcpy,
+                     static_cast<uint8_t>(MemcpyKind::kDeviceToHostPinned), {0, 40'000}, 7,
+                     {39'990, 39'995});
+  job.rank(0).Device("short", NodeKind::kMemcpy,
+                     static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned), {41'000, 41'010}, 8,
+                     {41'012, 41'014});
+  const TraceStore store = job.Build();
+  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+  EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
+  EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch short")));
 }
 
 }  // namespace
