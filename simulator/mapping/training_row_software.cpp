@@ -115,6 +115,7 @@ void SetKernels(const Fields& f, TrainingRow& row) {
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   software.fused_pointwise |= compiled;
+  software.compiled = compiled;
   row.config.fused_attention = software.fused_attention;
   row.config.dropout = software.dropout;
   row.config.gradient_placeholders = software.gradient_placeholders;
