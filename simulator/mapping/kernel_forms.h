@@ -21,6 +21,9 @@ struct KernelForms {
   // all keys and values gathered at once (ring_attention.h); otherwise as Transformer Engine has
   // it.
   bool wide_merges = false;
+  // Layers run as a compiler's kernels (torch.compile), which wait for an exchange where it starts
+  // (torch/distributed/_functional_collectives.py, _maybe_wrap_tensor).
+  bool compiled = false;
   // The products of a device's experts run one expert after another, and their results are put
   // together (Megatron Core, transformer/moe/experts.py, SequentialMLP); otherwise as one.
   bool sequential_experts = false;

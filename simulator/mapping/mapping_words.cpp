@@ -150,14 +150,10 @@ std::string ToString(const ParallelMapping& m) {
   return text;
 }
 
-absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
-                                             const std::string& source) {
-  ParallelMapping m;
-  m.global_batch = global_batch;
+absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& m) {
   std::set<std::string> said;
   std::istringstream words(text);
-  bool any = false;
-  for (std::string word; words >> word; any = true) {
+  for (std::string word; words >> word;) {
     if (!said.insert(SubjectOf(word)).second) {
       return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
     }
@@ -170,8 +166,17 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
           source, word);
     }
   }
-  if (!any) return InvalidInput("{}: the mapping is empty; an example: tp8 pp4 dp2 mb1", source);
-  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
+  return CheckDegrees(m);
+}
+
+absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
+                                             const std::string& source) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return InvalidInput("{}: the mapping is empty; an example: tp8 pp4 dp2 mb1", source);
+  }
+  ParallelMapping m;
+  m.global_batch = global_batch;
+  FORETRACE_RETURN_IF_ERROR(AddWords(text, source, m));
   return m;
 }
 

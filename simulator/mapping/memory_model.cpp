@@ -129,11 +129,14 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   }
   if (m.zero >= 3) {
     const double g = Num(GradientBytes(c, m)), trained = m.lora > 0 ? 0 : 1;
-    // Two layers' weights, one layer's gradients and their form for the reduction.
+    // Two layers' weights, with the buffer that stays where they are copied out of it, one layer's
+    // gradients and their form for the reduction.
     const double block = layer.dense() + layer.expert();
-    use.gathered = Rounded((2 * e + trained * (e + g)) * block);
-    // The output layer is a group of its own, whose weights stay.
-    if (last) use.gathered += Rounded((e + trained * (e + g)) * layer.head());
+    use.gathered = Rounded(((c.copies_gathered ? 3 : 2) * e + trained * (e + g)) * block);
+    // Weights outside of layers are of the root, which keeps them (PassTimes::first_root).
+    const auto [first_root, last_root] = layer.RootWeights();
+    if (stage == 0) use.gathered += Rounded(e * first_root);
+    if (last) use.gathered += Rounded(e * last_root + trained * (e + g) * layer.head());
   }
   const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);

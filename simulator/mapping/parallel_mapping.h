@@ -97,6 +97,8 @@ std::string ToString(const ParallelMapping& mapping);
 // the global batch, else `global_batch` is taken. `source` names the text in messages.
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
                                              const std::string& source);
+// The same onto `mapping`, of which what no word says stays.
+absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& mapping);
 
 // No degree or batch size comes near this; products of two stay inside 32 bits times 2.
 inline constexpr int32_t kMaxDegree = 1 << 20;

@@ -50,7 +50,7 @@ double RingAttention::MergedForward(const Steps& s) const {
   const double packing = Call(ElementwiseOp{s.keys, s.keys}, s.dtype);
   return s.own + Others() * (s.other + merge + packing) +
          m_.context * Call(Cast(q, kWide), s.dtype) + Call(Cast(q, s.dtype), kWide) +
-         std::max(Others() * s.hop - s.own, 0.0);
+         std::max(s.gather - s.own, 0.0);
 }
 
 // As before; gradients are added up in 32 bits, those of keys and values, of which each further
@@ -62,8 +62,25 @@ double RingAttention::MergedBackward(const Steps& s) const {
   const double passed = 2 * s.hop;  // twice the bytes
   return s.own + Others() * (s.other + copy(kv, s.dtype) + add(kv / 2) + copy(kv, kWide)) +
          Call(FillOp{q + kv}, kWide) + add(kv) + m_.context * (copy(kv, kWide) + add(q)) +
-         Call(Cast(q + kv, s.dtype), kWide) + std::max(Others() * s.hop - s.own, 0.0) +
+         Call(Cast(q + kv, s.dtype), kWide) + std::max(s.gather - s.own, 0.0) +
          Others() * std::max(passed - s.other, 0.0) + passed;
+}
+
+// The same compiled: what is gathered is packed once, as the later packings are without use, and
+// waited for where it starts; a step's result is merged by one kernel.
+double RingAttention::CompiledForward(const Steps& s) const {
+  return s.own + Others() * (s.other + Call(AddNarrow(s.queries), kWide)) +
+         Call(ElementwiseOp{s.keys, s.keys}, s.dtype) + s.gather;
+}
+
+// A step's gradients of keys and values, of which each further step has half, are added to those
+// that arrived by the kernel that packs them; all that is passed on is waited for.
+double RingAttention::CompiledBackward(const Steps& s) const {
+  const int64_t q = s.queries, kv = s.keys;
+  const double packing = Call(ElementwiseOp{kv, kv + kv / 4}, kWide);
+  return s.own + Others() * (s.other + Call(AddNarrow(q), kWide) + packing) +
+         Call(ElementwiseOp{kv, kv}, s.dtype) + Call(Cast(kv, kWide), s.dtype) +
+         Call(Cast(kv, s.dtype), kWide) + s.gather + m_.context * 2 * s.hop;
 }
 
 std::pair<double, double> RingAttention::Seconds(OpId id) const {
@@ -79,15 +96,22 @@ std::pair<double, double> RingAttention::Seconds(OpId id) const {
   s.dtype = g.tensor(op.inputs[0]).dtype;
   s.queries = Elements(g, l_.sizes(), op.inputs[0]);
   s.keys = p_.forms.repeats_keys ? 2 * s.queries : 2 * own.b * own.kv_heads * own.sq * own.d;
-  s.hop = groups_.ContextHop(static_cast<double>(s.keys * ElementSize(s.dtype)));
+  const auto bytes = static_cast<double>(s.keys * ElementSize(s.dtype));
+  s.hop = groups_.ContextHop(bytes);
+  s.gather = groups_.ContextGather(bytes * m_.context);
   const auto pass = [&](Direction direction) {
     s.own = kernels_.Seconds(Kernels({own, s.dtype, direction}), sources_);
     s.other = kernels_.Seconds(Kernels({other, s.dtype, direction}), sources_);
   };
+  const bool compiled = p_.forms.wide_merges && p_.forms.compiled;
   pass(Direction::kForward);
-  const double forward = p_.forms.wide_merges ? MergedForward(s) : Forward(s);
+  const double forward = compiled               ? CompiledForward(s)
+                         : p_.forms.wide_merges ? MergedForward(s)
+                                                : Forward(s);
   pass(Direction::kBackward);
-  return {forward, p_.forms.wide_merges ? MergedBackward(s) : Backward(s)};
+  return {forward, compiled               ? CompiledBackward(s)
+                   : p_.forms.wide_merges ? MergedBackward(s)
+                                          : Backward(s)};
 }
 
 }  // namespace foretrace

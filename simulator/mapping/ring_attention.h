@@ -34,11 +34,14 @@ class RingAttention {
     int64_t queries = 0, keys = 0;  // elements of a device's queries; of its keys and values
     double own = 0, other = 0;      // attention of the first step, and of each further one
     double hop = 0;                 // bytes of `keys` once from neighbour to neighbour, seconds
+    double gather = 0;              // the same of all devices to all
   };
   double Forward(const Steps& s) const;
   double Backward(const Steps& s) const;
   double MergedForward(const Steps& s) const;
   double MergedBackward(const Steps& s) const;
+  double CompiledForward(const Steps& s) const;
+  double CompiledBackward(const Steps& s) const;
 
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
     return kernels_.Seconds(Kernels({shape, dtype, Direction::kForward}), sources_);

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <sstream>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -103,9 +105,12 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   int64_t batch = f.Int("global_batch", 0, error);
   const int64_t accumulation = f.Int("grad_accum", 0, error);
   int64_t micro = f.Int("micro_batch", 0, error);
+  if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
   // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
   const bool any_batch = batch == 0 && f.Text("oom") == "1";
-  if (error.empty() && batch == 0 && !any_batch) error = "no global_batch is stated";
+  if (error.empty() && batch == 0 && !any_batch) {
+    error = "no global_batch is stated, nor micro_batch with grad_accum";
+  }
   if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
   if (micro == 0) {
     micro = 1;
@@ -130,8 +135,41 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   }
 }
 
+double StepSeconds(const Fields& f, const TrainingRow& row) {
+  if (f.States("step_s")) return f.Number("step_s");
+  const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
+  const double tokens =
+      static_cast<double>(row.mapping.global_batch) * static_cast<double>(row.config.sequence);
+  return rate > 0 ? tokens / rate : 0;
+}
+
+void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
+  if (!f.States("mapping")) return;
+  const std::string text = f.Text("mapping");
+  ParallelMapping m = row.mapping;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
+      row.recompute_stated |= word == Name(static_cast<Recompute>(i));
+    }
+    if (word == "ulysses") m.ring = false;
+    if (word == "ring") m.ulysses = false;
+  }
+  const absl::Status read = AddWords(text, "mapping", m);
+  const auto columns = [](const ParallelMapping& of) {
+    return std::tuple(of.tensor, of.pipeline, of.context, of.data, of.expert, of.expert_tensor,
+                      of.chunks, of.micro_batch, of.global_batch);
+  };
+  if (error.empty() && !read.ok()) error = std::string(read.message());
+  if (error.empty() && columns(m) != columns(row.mapping)) {
+    error = fmt::format("mapping '{}' contradicts the columns of degrees and batches", text);
+  }
+  row.mapping = std::move(m);
+}
+
 void SpreadOverChunks(TrainingRow& row) {
   ParallelMapping& m = row.mapping;
+  if (!m.layers.empty() || m.counted_ends) return;
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
   if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;

@@ -37,6 +37,10 @@ std::string MissingSize(const TransformerConfig& c);
 // Degrees, micro-batches and layers of chunks; `error`: what contradicts itself.
 void ReadMapping(const Fields& f, TrainingRow& row, std::string& error);
 void SpreadOverChunks(TrainingRow& row);
+// The column `mapping`, over what the row's other columns and its software say.
+void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
+// Of a step, as stated or by the tokens a second; 0: neither.
+double StepSeconds(const Fields& f, const TrainingRow& row);
 // What software does without being told, by what the row calls it, and what the row says of it:
 // division over replicas, overlap, recomputation, precision of products, adapters.
 void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row);

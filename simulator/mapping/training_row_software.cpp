@@ -20,13 +20,19 @@ constexpr int32_t kAssumedRank = 16;
 // products in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
 constexpr double kScaledByRow = 0.58 + 0.20;
 
-// What is divided over replicas, as the row says it; -1: it does not.
+// What is divided over replicas, as the row says it; -1: it does not. PyTorch's strategies are
+// named in torch/distributed/fsdp/api.py, ShardingStrategy.
 int32_t ZeroOf(const std::string& sharding) {
-  if (Contains(sharding, "fsdp") || Contains(sharding, "zero-3")) return 3;
-  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) return 3;
-  if (Contains(sharding, "zero-2")) return 2;
-  if (Contains(sharding, "zero-1") || Contains(sharding, "distributed optimizer")) return 1;
-  return Contains(sharding, "none") ? 0 : -1;
+  constexpr std::pair<std::string_view, int32_t> kWords[] = {
+      {"shard_grad_op", 2}, {"zero-2", 2},   {"zero2", 2},
+      {"zero-1", 1},        {"zero1", 1},    {"distributed optimizer", 1},
+      {"fsdp", 3},          {"zero-3", 3},   {"zero3", 3},
+      {"hsdp", 3},          {"hybrid", 3},   {"full_shard", 3},
+      {"none", 0},          {"no_shard", 0}, {"ddp", 0}};
+  for (const auto& [word, zero] : kWords) {
+    if (Contains(sharding, word)) return zero;
+  }
+  return -1;
 }
 
 bool IsFineTuning(const Fields& f) {
@@ -55,7 +61,7 @@ StackRelease OfUnknownSoftware() {
 void ReadVariants(const Fields& f, TrainingRow& row) {
   row.mapping.fp8 = Contains(f.Text("precision"), "fp8") || Contains(f.Text("precision"), "float8");
   if (Contains(f.Text("precision"), "rowwise")) row.eight_bit_share = kScaledByRow;
-  if (!Contains(f.Text("table"), "lora")) return;
+  if (Contains(f.Text("mapping"), "lora") || !Contains(f.Text("table"), "lora")) return;
   row.mapping.lora = kAssumedRank;
   row.notes.push_back(fmt::format(
       "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
@@ -115,9 +121,11 @@ void SetKernels(const Fields& f, TrainingRow& row) {
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   software.fused_pointwise |= compiled;
+  software.compiled = compiled;
   row.config.fused_attention = software.fused_attention;
   row.config.dropout = software.dropout;
   row.config.gradient_placeholders = software.gradient_placeholders;
+  row.config.copies_gathered = software.per_parameter_sharding;
   row.config.eager = software.eager && !compiled;
   row.config.loss = compiled && software.compiled_loss ? LossForm::kFused : software.loss;
 }

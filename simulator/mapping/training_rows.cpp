@@ -55,12 +55,29 @@ std::string NotCovered(const Fields& f) {
 
 // Of what is not computed in 8 bits: bfloat16 there.
 DType PrecisionOf(const std::string& text) {
-  const std::string precision = LowerCase(text);
-  if (Contains(text, "fp8") || Contains(text, "float8")) return DType::kBFloat16;
-  if (precision.starts_with("bf16")) return DType::kBFloat16;
-  if (precision.starts_with("fp16")) return DType::kFloat16;
-  return precision.starts_with("fp32") || precision.starts_with("tf32") ? DType::kFloat32
-                                                                        : DType::kUnknown;
+  const std::pair<std::string_view, DType> words[] = {
+      {"fp8", DType::kBFloat16},      {"float8", DType::kBFloat16}, {"bf16", DType::kBFloat16},
+      {"bfloat16", DType::kBFloat16}, {"fp16", DType::kFloat16},    {"float16", DType::kFloat16},
+      {"fp32", DType::kFloat32},      {"float32", DType::kFloat32}, {"tf32", DType::kFloat32}};
+  for (const auto& [word, dtype] : words) {
+    if (Contains(text, word)) return dtype;
+  }
+  return DType::kUnknown;
+}
+
+// Of a row with sizes of its own, a model by another name only if it is as wide: fewer layers of
+// it.
+absl::StatusOr<std::optional<TransformerConfig>> FindModel(const Fields& f,
+                                                           const ModelByName& find) {
+  const std::string name = f.Text("model");
+  if (!f.States("hidden")) return find(name, false);
+  FORETRACE_ASSIGN_OR_RETURN(auto other, find(name, false));
+  std::string unread;
+  if (other && other->hidden > 0 && other->hidden == f.Int("hidden", 0, unread) &&
+      other->heads == f.Int("heads", other->heads, unread)) {
+    return other;
+  }
+  return find(name, true);
 }
 
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
@@ -69,7 +86,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
-  FORETRACE_ASSIGN_OR_RETURN(const auto known, find(row.model, f.States("hidden")));
+  FORETRACE_ASSIGN_OR_RETURN(const auto known, FindModel(f, find));
   if (known) row.config = *known;
   if (known && known->name != row.model) {
     row.notes.push_back(fmt::format("the model is taken to be {}", known->name));
@@ -79,6 +96,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);
   ReadSoftware(f, stacks, row);
+  ReadWords(f, row, error);
   const DType dtype = PrecisionOf(f.Text("precision"));
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
   if (error.empty() && dtype == DType::kUnknown) {
@@ -92,7 +110,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     const absl::Status sizes = CheckTransformer(WithDefaults(row.config));
     if (!sizes.ok()) error = std::string(sizes.message());
   }
-  const double step = f.Number("step_s");
+  const double step = StepSeconds(f, row);
   row.out_of_memory = f.Text("oom") == "1";
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
     error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));

@@ -50,11 +50,13 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
 // head_dim, source, etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu,
-// table, date and note are read where they are there. Empty fields are not stated: sizes then are
-// those of the named model, degrees 1, a micro-batch one sample. What the framework does by itself
-// is its stack's (stacks). Runs that went out of memory (oom 1) need no step_s. Rows that
-// contradict themselves, that name what no model is known for, or that need what is not covered are
-// listed as refused. Errors: an unreadable file, missing columns, no rows.
+// table, date, note and mapping are read where they are there. `mapping`: words of ParseMapping for
+// which there is no column, instead of what the framework does by itself. Empty fields are not
+// stated: sizes then are those of the named model, degrees 1, a micro-batch one sample, a batch or
+// a step what follows from the rest. What the framework does by itself is its stack's (stacks).
+// Runs that went out of memory (oom 1) need no step_s. Rows that contradict themselves, that name
+// what no model is known for, or that need what is not covered are listed as refused. Errors: an
+// unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);

@@ -54,6 +54,10 @@ struct TransformerConfig {
   // tensor of the weights' shape and type instead, of which one for each shape stays (Transformer
   // Engine, pytorch/module/base.py, get_dummy_wgrad).
   bool gradient_placeholders = false;
+  // Weights that are gathered from replicas are copied out of the buffer that they arrive in, the
+  // forward pass's last of which stays until the next (PyTorch,
+  // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, wait_for_unshard).
+  bool copies_gathered = false;
   // Departures from the family; what is not given is the family's.
   std::optional<bool> gated;              // feed-forward layers of three matrices
   std::optional<bool> biases;             // of matrix products

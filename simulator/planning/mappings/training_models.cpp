@@ -37,6 +37,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std:
   std::string as = name;
   if (path.empty()) {
     const std::string* namesake = own_sizes ? nullptr : Namesake(name);
+    if (namesake == nullptr && !own_sizes) namesake = LongerOrShorter(name);
     if (namesake == nullptr) return Kin(name);
     path = *namesake;
     as = fs::path(path).stem().string();
@@ -66,6 +67,27 @@ const std::string* TrainingModels::Namesake(const std::string& name) const {
     found = &file.path;
   }
   return found;
+}
+
+const std::string* TrainingModels::LongerOrShorter(const std::string& name) const {
+  constexpr std::string_view kBetween = "-_ ";
+  const std::string wanted = LowerCase(name);
+  const std::string *begins = nullptr, *only = nullptr;
+  size_t longest = 0, longer = 0;
+  for (const auto& [plain, file] : files_) {
+    const std::string own = LowerCase(file.name);
+    if (own.size() > longest && own.size() < wanted.size() && wanted.starts_with(own) &&
+        kBetween.find(wanted[own.size()]) != std::string_view::npos) {
+      longest = own.size();
+      begins = &file.path;
+    }
+    const size_t last = own.find_last_of(kBetween);
+    if (last == std::string::npos || PlainName(own.substr(0, last)) != PlainName(wanted)) continue;
+    ++longer;
+    only = &file.path;
+  }
+  if (begins != nullptr) return begins;
+  return longer == 1 ? only : nullptr;
 }
 
 absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(

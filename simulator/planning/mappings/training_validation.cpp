@@ -37,6 +37,16 @@ std::set<std::string> Words(const std::string& text) {
   return words;
 }
 
+// The first word that is not a vendor's or a system's: "h100" of "DGX H100".
+std::string ChipOf(const std::string& gpu) {
+  std::string name = LowerCase(gpu);
+  for (const std::string_view before : {"nvidia", "dgx", "hgx"}) {
+    const size_t rest = name.find_first_not_of(" -_", before.size());
+    if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
+  }
+  return name.substr(0, name.find_first_of(" -_"));
+}
+
 // The shipped platform of several nodes whose device shares most words with the row's GPU, among
 // those that share the first; nodes of as many devices before others, then those that say that the
 // row's source ran on them.
@@ -45,7 +55,7 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
   std::string best;
   int most = 0;
   const std::set<std::string> wanted = Words(gpu);
-  const std::string chip = LowerCase(gpu.substr(0, gpu.find_first_of(" -")));
+  const std::string chip = ChipOf(gpu);
   for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
     const std::string& file = shipped.path;
     const auto spec = LoadPlatform(file);

@@ -174,18 +174,25 @@ TEST(DividedCostsTest, ZeroCoversExperts) {
 }
 
 // ZeRO 3 in bfloat16 holds two layers' weights, one layer's gradients in 2 bytes and in the 4 that
-// they are reduced in, and the output layer's weights with both forms of its gradient: 10 bytes for
-// each of 12 h^2 + 13 h weights, 8 for each of 2,048 h + 2 h (with the final norm). Adapters leave
-// weights alone: 4 and 2 bytes.
+// they are reduced in, both forms of the output layer's gradient and the weights outside of layers:
+// 10 bytes for each of 12 h^2 + 13 h weights, 6 for each of 2,048 h + 2 h (with the final norm), 2
+// for each of 3,072 h of the embedding, and of the output layer's where it has its own. Copied out
+// of a buffer, a layer's weights stay there too. Adapters leave weights alone: 4 and 2 bytes.
 TEST(DividedCostsTest, MemoryOfWhatIsGathered) {
   TransformerConfig c = Model();
   c.dtype = DType::kBFloat16;
   ParallelMapping m = Mapping(1, 8);
   m.zero = 3;
-  const int64_t h = 1024, layer = 12 * h * h + 13 * h, head = 2050 * h;
-  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(10 * layer + 8 * head));
+  const int64_t h = 1024, layer = 12 * h * h + 13 * h, head = 2050 * h, embedding = 3072 * h;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(10 * layer + 6 * head + 2 * embedding));
+  c.copies_gathered = true;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(12 * layer + 6 * head + 2 * embedding));
+  c.copies_gathered = false;
+  c.tied = false;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(10 * layer + 8 * head + 2 * embedding));
+  c.tied = true;
   m.lora = 16;
-  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(4 * layer + 2 * head));
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes(4 * layer + 2 * embedding));
   // Optimizer state is of the adapters: 16 (h + 3 h) elements a layer, divided over 8 replicas.
   EXPECT_EQ(MemoryOf(c, m).optimizer, Bytes(12 * 4 * 64 * h / 8));
 }

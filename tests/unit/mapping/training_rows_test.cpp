@@ -236,6 +236,39 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
   EXPECT_THAT((*rows)[1].refused, HasSubstr("grad_accum 2"));
 }
 
+// What no column says: exchanges of heads, adapters, layers by stage. In 2 s 16 GPUs at 4,096
+// tokens/s pass 32 sequences of 4,096, as 8 replicas of 2 x 2 have.
+TEST(TrainingRowsTest, WordsOfMappingsAndWhatFollows) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",tokens_per_s_per_gpu,mapping");
+  const std::string path = testing::TempDir() + "/words.csv";
+  const std::string row = "known,32,,,,,,4096,16,H100,8,1,1,8,2,,,2,2,,bfloat16,";
+  const std::string staged = "known,32,,,,,,4096,16,H100,8,1,2,8,1,,,2,2,,amp_bf16,";
+  std::ofstream(path) << header << row << "FULL_SHARD,,NeMo,0,,,4096,ulysses\n"
+                      << staged << "none,,NeMo,0,2,,,\"layers=17,15 lora32 full\"\n"
+                      << staged << "none,,NeMo,0,2,,,tp2\n"
+                      << staged << "none,,NeMo,0,2,,,fast\n"
+                      << row << "SHARD_GRAD_OP,,NeMo,0,,,,\n";
+  const auto read = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(read.ok()) << read.status();
+  const std::vector<TrainingRow>& rows = *read;
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_TRUE(rows[0].mapping.ulysses);
+  EXPECT_FALSE(rows[0].mapping.ring);
+  EXPECT_EQ(rows[0].mapping.zero, 3);
+  EXPECT_EQ(rows[0].mapping.global_batch, 32);
+  EXPECT_EQ(rows[0].measured, SimTime::FromSeconds(2));
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_THAT(rows[1].mapping.layers, ElementsAre(17, 15));
+  EXPECT_EQ(rows[1].mapping.lora, 32);
+  EXPECT_TRUE(rows[1].recompute_stated);
+  EXPECT_EQ(rows[1].config.dtype, DType::kBFloat16);
+  EXPECT_THAT(rows[2].refused, HasSubstr("contradicts the columns"));
+  EXPECT_THAT(rows[3].refused, HasSubstr("'fast' is not part of a mapping"));
+  EXPECT_THAT(rows[4].refused, HasSubstr("step_s ''"));
+  EXPECT_EQ(rows[4].mapping.zero, 2);
+}
+
 // Llama 3.1 405B: 126 layers, embedding and output layer on 8 stages of 8 chunks are 2 a chunk;
 // BLOOM: 70 layers and both ends on 12 stages are 6 a stage.
 // The model's heads of their own size stay where a row repeats its sizes; sizes that do not divide

@@ -114,6 +114,44 @@ TEST(UnfusedKernelsTest, RingsMergedIn32Bits) {
   EXPECT_NEAR(more.backward, (1 + 10 + 2.5 + 1.25 + 6 + 3 + 4.5) - (2 + 3 + 1 + 1.5), 0.01);
 }
 
+// Compiled, forward instead a sum of 5 bytes an element of 2 and the keys' packing. Backward the sum
+// for queries; of keys and values, half as many, the packing 1, a cast to 32 bits and back 1.5 each
+// and a kernel that reads 5 bytes and writes 4.
+TEST(UnfusedKernelsTest, CompiledRings) {
+  ParallelMapping m;
+  m.context = 2;
+  m.ring = true;
+  KernelForms forms;
+  forms.wide_merges = forms.compiled = true;
+  const More more = Beyond(Grouped(), m, forms);
+  EXPECT_NEAR(more.forward, (5 + 1) - (1 + 6 + 0.5), 0.01);
+  EXPECT_NEAR(more.backward, (5 + 1 + 1.5 + 1.5 + 2.25) - (2 + 3 + 1 + 1.5), 0.01);
+}
+
+// They wait for what is exchanged, which others hide: keys and values of both parts once a pass, of
+// 256 per token, and backward twice a part's bytes after each of two steps. By rings 512 and 2,048
+// kB go once to the other device; at 1 kB an us and 2 us a step.
+TEST(UnfusedKernelsTest, CompiledRingsWaitForExchanges) {
+  ParallelMapping m;
+  m.context = 2;
+  m.ring = true;
+  ClusterParameters p = MemoryAlone();
+  p.forms.wide_merges = true;
+  const auto longer = [&](bool compiled) {
+    p.forms.compiled = compiled;
+    const auto passes = [&](double gbps, double inside_us) {
+      p.exchanges = Exchanges({.node_gbps = 1e6, .gather_gbps = gbps, .inside_us = inside_us});
+      const auto times = TimePasses(Grouped(), m, p);
+      EXPECT_TRUE(times.ok()) << times.status();
+      return (times->layer_forward + times->layer_backward).us();
+    };
+    return passes(1, 2) - passes(1e6, 0);
+  };
+  const double part = 512.0 * 512 * 2 / 1e3;  // kB
+  EXPECT_NEAR(longer(true), 2 * (part + 2) + 2 * 2 * (part + 2), 2);
+  EXPECT_LT(longer(false), longer(true) / 2);
+}
+
 // A weight's update on the memory alone: foreach kernels move more than the fused one.
 TEST(UnfusedKernelsTest, ForeachOptimizer) {
   ClusterParameters p = MemoryAlone();

@@ -28,6 +28,12 @@ TEST(TrainingModelsTest, NamesThatDifferFromTheFiles) {
   EXPECT_EQ(either.name, "llama-70b");
   EXPECT_EQ(either.family, TransformerFamily::kLlama);
   EXPECT_EQ(TrainingModels("").Find("llama3-405B", true)->value().layers, 0);
+  // Names that say more, and one that leaves out the only size; BLOOM has several.
+  EXPECT_EQ(Found("Mixtral-8x7B-v0.1").name, "mixtral-8x7b");
+  EXPECT_EQ(Found("DeepSeek-V3-671B").name, "deepseek-v3");
+  EXPECT_EQ(Found("deepseek-v2-lite-chat").name, "deepseek-v2-lite");
+  EXPECT_EQ(Found("grok-1").name, "grok1-314b");
+  EXPECT_EQ(Found("BLOOM").layers, 0);
   const auto none = TrainingModels("").Find("strange-7b");
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
