@@ -12,6 +12,9 @@ A case is a folder tests/golden/NAME with
   expected.stderr   standard error; an absent file means that there must be none
   expected.exit     exit code of the last line, one number
 
+Calibrations are those of tests/data/calibration, which stay as they are while the shipped ones are
+fitted anew; they show as $SRC/calibration.
+
 What differs between machines or runs is normalised before comparing: paths of the project, of the
 public data and of the working folder become $SRC, $REALDATA and $WORK.
 
@@ -97,6 +100,9 @@ def run(case, foretrace, real_data):
         source, data = pathlib.Path(work) / "src", pathlib.Path(work) / "data"
         source.symlink_to(ROOT)
         data.symlink_to(real_data)
+        frozen = pathlib.Path(work) / "cal"
+        frozen.mkdir()
+        (frozen / "calibration").symlink_to(ROOT / "tests" / "data" / "calibration")
         bin_folder = pathlib.Path(work) / "bin"
         bin_folder.mkdir()
         (bin_folder / "foretrace").symlink_to(foretrace)
@@ -104,7 +110,7 @@ def run(case, foretrace, real_data):
         run_folder.mkdir()
         environment = dict(os.environ)
         environment.update(SRC=str(source), REALDATA=str(data), LC_ALL="C", TZ="UTC",
-                           FORETRACE_REALDATA=str(data), FORETRACE_DATA=str(source),
+                           FORETRACE_REALDATA=str(data), FORETRACE_DATA=f"{frozen}:{source}",
                            PATH=f"{bin_folder}:{environment['PATH']}")
         stdout, stderr, code = "", "", 0
         for command in case.commands:
@@ -119,6 +125,7 @@ def run(case, foretrace, real_data):
             stderr += PROGRESS.sub("", done.stderr.decode(errors="backslashreplace"))
             code = done.returncode
         substitutions = {str(run_folder): "$WORK", str(source): "$SRC", str(ROOT): "$SRC",
+                         str(frozen): "$SRC",
                          str(data): "$REALDATA", str(real_data): "$REALDATA"}
         return {"stdout": normalise(stdout, substitutions),
                 "stderr": normalise(stderr, substitutions), "exit": f"{code}\n"}

@@ -117,15 +117,10 @@ std::vector<ShippedFile> ListShipped(const ShippedKind& kind) {
 
 std::vector<std::string> ListShipped(std::string_view folder, std::string_view file) {
   std::vector<std::string> all;
-  for (const std::string& root : DataFolders()) {
+  for (const ShippedFile& one : ListShipped(ShippedKind{"folder", folder, ""})) {
+    const fs::path path = fs::path(one.path) / file;
     std::error_code error;
-    std::vector<std::string> here;
-    for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, error)) {
-      const fs::path path = entry.path() / file;
-      if (fs::exists(path, error)) here.push_back(path.string());
-    }
-    std::sort(here.begin(), here.end());
-    all.insert(all.end(), here.begin(), here.end());
+    if (fs::exists(path, error)) all.push_back(path.string());
   }
   return all;
 }

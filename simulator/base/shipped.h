@@ -36,7 +36,8 @@ struct ShippedFile {
 };
 std::vector<ShippedFile> ListShipped(const ShippedKind& kind);
 
-// FOLDER/*/FILE of every data folder; each in order of names.
+// FOLDER/NAME/FILE where it is there, in order of names; of equal names the folder that FindShipped
+// finds.
 std::vector<std::string> ListShipped(std::string_view folder, std::string_view file);
 
 }  // namespace foretrace

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/progress.h"
 #include "simulator/base/statistics.h"
 #include "simulator/calibrate/csv_table.h"
 #include "simulator/cost/calibration_file.h"
@@ -33,11 +33,7 @@ struct FitOptions {
   std::string form;
   Interconnect interconnect = Interconnect::kUnknown;
   // Told before each model of the fit; empty: nobody.
-  std::function<void(std::string_view what, int64_t done, int64_t total)> progress;
-
-  void Tell(std::string_view what, size_t done, size_t total) const {
-    if (progress) progress(what, static_cast<int64_t>(done), static_cast<int64_t>(total));
-  }
+  ProgressSink progress;
 };
 
 // The outcome of a fit: what the calibration file will say. Immutable and thread-safe.

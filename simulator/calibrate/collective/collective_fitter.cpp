@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Fit(
   std::vector<std::string> notes;
   const std::vector<Sweep> sweeps = SweepsOf(rows);
   for (const Sweep& sweep : sweeps) {
-    options.Tell("sweeps", static_cast<size_t>(&sweep - sweeps.data()), sweeps.size());
+    Tell(options.progress, "sweeps", static_cast<size_t>(&sweep - sweeps.data()), sweeps.size());
     std::set<int64_t> sizes;
     for (const BenchmarkRow* row : sweep.rows) sizes.insert(SizeOf(*row));
     if (sizes.size() < kMinCurvePoints) {

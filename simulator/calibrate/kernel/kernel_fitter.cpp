@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   // By name, element-wise kernels come first and find what DRAM gives.
   size_t done = 0;
   for (const auto& [name, group] : groups) {
-    fit.Tell("kernel models", done++, groups.size());
+    Tell(fit.progress, "kernel models", done++, groups.size());
     options.has_overhead = group.has_overhead;
     auto model = FitKernelModel(device, group.key, group.samples, options);
     if (!model.ok()) {

@@ -58,7 +58,7 @@ absl::StatusOr<SimTime> IterationOf(const MeasuredMapping& row, const ClusterPar
 absl::Status Predict(const MappingValidationOptions& options, const Rows& rows,
                      const ClusterParameters& cluster, bool dataflow, MappingValidation& result) {
   for (const MeasuredMapping& row : rows) {
-    options.Tell("rows", static_cast<size_t>(&row - rows.data()), rows.size());
+    Tell(options.progress, "rows", static_cast<size_t>(&row - rows.data()), rows.size());
     const auto time = IterationOf(row, cluster, dataflow);
     if (!time.ok()) return InvalidInput("{}: {}", row.name, std::string(time.status().message()));
     const double error = time->seconds() / row.measured.seconds() - 1;

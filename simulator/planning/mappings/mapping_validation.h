@@ -1,12 +1,12 @@
 #pragma once
 // Measured iterations of mappings against the simulation.
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/progress.h"
 #include "simulator/base/statistics.h"
 #include "simulator/mapping/measured_mappings.h"
 #include "simulator/report/text_table.h"
@@ -29,11 +29,7 @@ struct MappingValidationOptions {
   std::string calibration = "none";
   std::string kernels = "auto";
   bool dataflow = false;  // iterations by the dataflow model (dataflow_iteration.h)
-  std::function<void(std::string_view what, int64_t done, int64_t total)> progress;  // may be empty
-
-  void Tell(std::string_view what, size_t done, size_t total) const {
-    if (progress) progress(what, static_cast<int64_t>(done), static_cast<int64_t>(total));
-  }
+  ProgressSink progress;
 };
 
 struct ValidatedMapping {

@@ -275,7 +275,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   TrainingValidation result;
   CostSources sources;
   for (TrainingRow& row : rows) {
-    options.Tell("rows", result.rows.size(), rows.size());
+    Tell(options.progress, "rows", result.rows.size(), rows.size());
     JudgedRow judged{std::move(row), SimTime(), 0, std::nullopt, 0, 0};
     if (judged.row.refused.empty())
       Judge(clusters, options.dataflow, judged, result.notes, sources);

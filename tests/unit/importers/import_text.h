@@ -24,6 +24,12 @@ inline absl::StatusOr<TraceStore> ImportText(const Importer& importer, std::stri
   return TraceStore::Assemble(std::move(ranks), std::move(result.diagnostics));
 }
 
+// Events of a PyTorch profile, with what precedes them in its document.
+inline absl::StatusOr<TraceStore> ImportEvents(const std::string& events,
+                                               const std::string& head = "") {
+  return ImportText(*MakeKinetoImporter(), "{" + head + R"("traceEvents": [)" + events + "]}");
+}
+
 // The only node of that name; invalid when there is none.
 inline NodeIndex FindNode(const TraceStore& store, const RankTrace& rank, std::string_view name,
                           int occurrence = 0) {

@@ -2,16 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "simulator/importers/kineto/classify.h"
-#include "simulator/trace/serving_step.h"
 #include "tests/unit/importers/import_text.h"
 
 namespace foretrace {
 namespace {
-
-absl::StatusOr<TraceStore> ImportEvents(const std::string& events, const std::string& head = "") {
-  return ImportText(*MakeKinetoImporter(), "{" + head + R"("traceEvents": [)" + events + "]}");
-}
 
 // One operator that launches one kernel.
 constexpr char kLaunch[] =
@@ -228,128 +222,6 @@ TEST(Kineto, PutsEventWaitsOntoTheirCalls) {
   EXPECT_FALSE(sync->stream.valid());
 }
 
-// An operator range, the launch in it, and the kernel.
-std::string CollectiveEvents(const std::string& ranges, const std::string& kernel,
-                             const std::string& kernel_args = "") {
-  return ranges +
-         R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":50,"dur":2,
-             "args":{"correlation":5}},
-            {"ph":"X","cat":"kernel","name":")" +
-         kernel + R"(","pid":0,"tid":40,"ts":60,"dur":9,"args":{"stream":40,"correlation":5)" +
-         kernel_args + "}}";
-}
-
-const CommAttr& OnlyCollective(const TraceStore& store, NodeIndex& node) {
-  const RankTrace& rank = store.ranks()[0];
-  for (uint32_t n = 0; n < rank.size(); ++n) {
-    if (IsCommunicationKind(rank.kind(NodeIndex(n)))) node = NodeIndex(n);
-  }
-  return *rank.comm(node);
-}
-
-TEST(Kineto, DescribesACollectiveByTheKernelsArguments) {
-  const auto store = ImportEvents(CollectiveEvents(
-      "", "ncclDevKernel_SendRecv(ncclDevComm*, unsigned long, ncclWork*)",
-      R"(,"Collective name":"all_to_allv","In msg nelems":12,"Out msg nelems":8,"Group size":2,
-          "dtype":"Half","In split size":"[4, 8]","Out split size":"[6, 2]",
-          "Process Group Name":"ep","Process Group Description":"experts",
-          "Process Group Ranks":"[1, 3]","Seq":17)"));
-  ASSERT_TRUE(store.ok()) << store.status();
-  NodeIndex node;
-  const CommAttr& comm = OnlyCollective(*store, node);
-  const RankTrace& rank = store->ranks()[0];
-  EXPECT_EQ(rank.kind(node), NodeKind::kCollective);
-  EXPECT_EQ(rank.collective_op(node), CollectiveOp::kAllToAll);
-  EXPECT_EQ(comm.bytes_in, Bytes(24));  // 12 elements of 2 bytes
-  EXPECT_EQ(comm.bytes_out, Bytes(16));
-  EXPECT_THAT(rank.in_splits(comm), ::testing::ElementsAre(8, 16));
-  EXPECT_THAT(rank.out_splits(comm), ::testing::ElementsAre(12, 4));
-  EXPECT_EQ(comm.group_size, 2);
-  EXPECT_EQ(comm.sequence, 17);
-  EXPECT_EQ(store->strings().Get(comm.group), "ep");
-  ASSERT_TRUE(store->process_groups().contains("ep"));
-  EXPECT_THAT(store->process_groups().find("ep")->second.ranks, ::testing::ElementsAre(1, 3));
-}
-
-TEST(Kineto, DescribesACollectiveByTheOperatorsAroundItsLaunch) {
-  const std::string ranges =
-      R"({"ph":"X","cat":"cpu_op","name":"c10d::alltoall_base_","pid":9,"tid":9,"ts":40,"dur":20,
-          "args":{"Input Dims":[[10],[6],[],[],[],[]],"Input type":["float","float","","","",""]}},
-         {"ph":"X","cat":"user_annotation","name":"nccl:all_to_all","pid":9,"tid":9,"ts":45,"dur":10,
-          "args":{"Input Dims":[[6]],"Input type":["float"]}},)";
-  const auto store = ImportEvents(
-      CollectiveEvents(ranges, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)"));
-  ASSERT_TRUE(store.ok()) << store.status();
-  NodeIndex node;
-  const CommAttr& comm = OnlyCollective(*store, node);
-  EXPECT_EQ(store->ranks()[0].collective_op(node), CollectiveOp::kAllToAll);
-  EXPECT_EQ(comm.bytes_in, Bytes(24));   // 6 floats; (output, input, ...)
-  EXPECT_EQ(comm.bytes_out, Bytes(40));  // 10 floats
-  EXPECT_EQ(comm.dtype, DType::kFloat32);
-}
-
-TEST(Kineto, TellsSendsFromReceivesAndSumsUpGroupedOnes) {
-  const auto range = [](const std::string& name, int ts, int elements) {
-    return R"({"ph":"X","cat":"user_annotation","name":")" + name + R"(","pid":9,"tid":9,"ts":)" +
-           std::to_string(ts) + R"(,"dur":3,"args":{"Input Dims":[[)" + std::to_string(elements) +
-           R"(]],"Input type":["float"]}},)";
-  };
-  NodeIndex node;
-  const auto send = ImportEvents(
-      CollectiveEvents(range("nccl:send 0->1", 49, 5), "ncclDevKernel_SendRecv(ncclDevComm*)"));
-  ASSERT_TRUE(send.ok()) << send.status();
-  const CommAttr& sent = OnlyCollective(*send, node);
-  EXPECT_EQ(send->ranks()[0].kind(node), NodeKind::kSend);
-  EXPECT_EQ(sent.peer, 1);
-  EXPECT_EQ(sent.bytes_in, Bytes(20));
-  EXPECT_EQ(sent.bytes_out, Bytes(0));
-  // batch_isend_irecv: the operations end before the one launch that serves them.
-  const auto both =
-      ImportEvents(CollectiveEvents(range("nccl:send 0->1", 40, 5) + range("nccl:recv 0<-1", 44, 7),
-                                    "ncclDevKernel_SendRecv(ncclDevComm*)"));
-  ASSERT_TRUE(both.ok()) << both.status();
-  const CommAttr& exchange = OnlyCollective(*both, node);
-  EXPECT_EQ(both->ranks()[0].kind(node), NodeKind::kCollective);
-  EXPECT_EQ(both->ranks()[0].collective_op(node), CollectiveOp::kSendRecv);
-  EXPECT_EQ(exchange.bytes_in, Bytes(20));
-  EXPECT_EQ(exchange.bytes_out, Bytes(28));
-  EXPECT_EQ(exchange.peer, 1);
-}
-
-// Arguments name partners by their rank in the job, annotations by their place in the group.
-TEST(Kineto, FindsPartnersOfBatchedTransfers) {
-  const auto operation = [](const std::string& kind, int ts, const std::string& partner,
-                            const std::string& annotation) {
-    const std::string at = std::to_string(ts);
-    return R"({"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":9,"ts":)" + at +
-           R"(,"dur":2,"args":{"Collective name":")" + kind + R"(","In msg nelems":3,
-               "Out msg nelems":3,"dtype":"Float","Group size":3,"Process Group Name":"pp",
-               "Process Group Ranks":"[1, 4, 7]",)" +
-           partner + R"(}},
-              {"ph":"X","cat":"user_annotation","name":")" +
-           annotation + R"(","pid":9,"tid":9,"ts":)" + at + R"(.5,"dur":1,"args":{}},)";
-  };
-  const auto store =
-      ImportEvents(CollectiveEvents(operation("send", 40, R"("Dst Rank":7)", "nccl:send 1->2") +
-                                        operation("recv", 44, R"("Src Rank":1)", "nccl:recv 1<-0"),
-                                    "ncclDevKernel_SendRecv(ncclDevComm*)"),
-                   R"("distributedInfo": {"backend": "nccl", "rank": 4, "world_size": 9},)");
-  ASSERT_TRUE(store.ok()) << store.status();
-  NodeIndex node;
-  const CommAttr& comm = OnlyCollective(*store, node);
-  EXPECT_EQ(store->ranks()[0].collective_op(node), CollectiveOp::kSendRecv);
-  EXPECT_THAT(store->ranks()[0].in_splits(comm), ::testing::ElementsAre(0, 0, 12));
-  EXPECT_THAT(store->ranks()[0].out_splits(comm), ::testing::ElementsAre(12, 0, 0));
-  EXPECT_EQ(comm.peer, -1);
-  const auto single = ImportEvents(
-      CollectiveEvents("", "ncclDevKernel_SendRecv(ncclDevComm*)",
-                       R"(,"Collective name":"send","In msg nelems":3,"Out msg nelems":3,
-                          "dtype":"Float","Group size":3,"Process Group Name":"pp",
-                          "Process Group Ranks":"[1, 4, 7]","Dst Rank":1)"));
-  ASSERT_TRUE(single.ok()) << single.status();
-  EXPECT_EQ(OnlyCollective(*single, node).peer, 1);
-}
-
 TEST(Kineto, ErrorsAreOneLineWhateverTheNames) {
   const auto store = ImportEvents(
       R"({"ph":"X","cat":"cpu_op","name":"a\nb","pid":1,"tid":1,"ts":"1at","dur":2,"args":{}})");
@@ -435,89 +307,6 @@ TEST(Kineto, SurvivesAnyTruncationAndAnyFlippedByte) {
       EXPECT_EQ(store.status().message().find('\n'), std::string_view::npos);
     }
   }
-}
-
-std::string Annotation(std::string_view name, int start, int duration) {
-  return fmt::format(
-      R"({{"ph":"X","cat":"user_annotation","name":"{}","pid":9,"tid":9,"ts":{},"dur":{}}},)", name,
-      start, duration);
-}
-
-constexpr char kAnyOp[] = R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":9,"tid":9,"ts":2,
-                              "dur":3})";
-
-TEST(Kineto, AnnotationsOfServingEnginesMarkSteps) {
-  // Out of order of time; the draft's forward pass lies within a step, a span of no step between.
-  const auto store = ImportEvents(Annotation("step[DECODE bs=4]", 40, 10) +
-                                  Annotation("step[EXTEND bs=1 toks=512]", 1, 30) +
-                                  Annotation("step[EXTEND bs=1 toks=512 c_sk=9]", 20, 5) +
-                                  Annotation("scheduler", 32, 5) + kAnyOp);
-  ASSERT_TRUE(store.ok()) << store.status();
-  const auto marks = store->ranks()[0].iterations();
-  ASSERT_EQ(marks.size(), 2u);
-  EXPECT_EQ(marks[0].number, 1);
-  EXPECT_EQ(marks[1].number, 2);
-  EXPECT_EQ(PhaseOfStep(*store, 1), ServingPhase::kPrefill);
-  EXPECT_EQ(PhaseOfStep(*store, 2), ServingPhase::kDecode);
-  EXPECT_EQ(PhaseOfStep(*store, 3), std::nullopt);
-  EXPECT_TRUE(store->diagnostics().empty());
-}
-
-TEST(Kineto, MarksOfTheProfilerComeBeforeThoseOfEngines) {
-  const auto store =
-      ImportEvents(Annotation("execute_context_0(0)_generation_2(2)", 5, 10) +
-                   Annotation("ProfilerStep#7", 1, 90) +
-                   Annotation("execute_context_0(0)_generation_2(2)", 95, 10) + kAnyOp);
-  ASSERT_TRUE(store.ok()) << store.status();
-  const auto marks = store->ranks()[0].iterations();
-  ASSERT_EQ(marks.size(), 1u);
-  EXPECT_EQ(marks[0].number, 7);
-  EXPECT_EQ(PhaseOfStep(*store, 7), std::nullopt);
-}
-
-TEST(ServingStep, NamesThePhase) {
-  EXPECT_EQ(ParseServingStep("execute_context_2(4096)_generation_0(0)"), ServingPhase::kPrefill);
-  EXPECT_EQ(ParseServingStep("execute_context_1(888_788544)_generation_0(0)"),
-            ServingPhase::kPrefill);
-  EXPECT_EQ(ParseServingStep("execute_context_0(0)_generation_8(8)"), ServingPhase::kDecode);
-  EXPECT_EQ(ParseServingStep("execute_context_1(512)_generation_8(8)"), ServingPhase::kMixed);
-  EXPECT_EQ(ParseServingStep("execute_context_0(0)_generation_0(0)"), ServingPhase::kIdle);
-  EXPECT_EQ(ParseServingStep("execute_new_3_cached_0"), ServingPhase::kPrefill);
-  EXPECT_EQ(ParseServingStep("execute_new_0_cached_8"), ServingPhase::kUnstated);
-  EXPECT_EQ(ParseServingStep("step[DECODE bs=2 g_sqsq=2 g_sqsk=30 g_sk=30]"),
-            ServingPhase::kDecode);
-  EXPECT_EQ(ParseServingStep("step[TARGET_VERIFY bs=32]"), ServingPhase::kDecode);
-  EXPECT_EQ(ParseServingStep("step[MIXED bs=2 c=1 g=1]"), ServingPhase::kMixed);
-  EXPECT_EQ(ParseServingStep("step[DRAFT_EXTEND bs=2]"), std::nullopt);
-  EXPECT_EQ(ParseServingStep("step[12/40]"), std::nullopt);
-  EXPECT_EQ(ParseServingStep("execute_context_2(4096"), std::nullopt);
-  EXPECT_EQ(ParseServingStep("execute_contexts"), std::nullopt);
-}
-
-TEST(Classify, RuntimeCalls) {
-  using kineto::ParseRuntimeCall;
-  EXPECT_EQ(ParseRuntimeCall("cudaLaunchKernelExC"), RuntimeCall::kLaunchKernel);
-  EXPECT_EQ(ParseRuntimeCall("cuLaunchKernelEx"), RuntimeCall::kLaunchKernel);
-  EXPECT_EQ(ParseRuntimeCall("cudaLaunchCooperativeKernel"), RuntimeCall::kLaunchKernel);
-  EXPECT_EQ(ParseRuntimeCall("cuMemcpyDtoHAsync_v2"), RuntimeCall::kMemcpyAsync);
-  EXPECT_EQ(ParseRuntimeCall("cudaMemcpy"), RuntimeCall::kMemcpySync);
-  EXPECT_EQ(ParseRuntimeCall("cudaMemsetAsync"), RuntimeCall::kMemset);
-  EXPECT_EQ(ParseRuntimeCall("cudaMallocAsync_v11020"), RuntimeCall::kOther);
-  EXPECT_EQ(ParseRuntimeCall("cudaMalloc"), RuntimeCall::kMalloc);
-  EXPECT_EQ(ParseRuntimeCall("cudaFreeHost"), RuntimeCall::kFree);
-  EXPECT_EQ(ParseRuntimeCall("hipStreamSynchronize"), RuntimeCall::kStreamSynchronize);
-  EXPECT_EQ(ParseRuntimeCall("cudaEventRecordWithFlags"), RuntimeCall::kEventRecord);
-  EXPECT_EQ(ParseRuntimeCall("cudaEventElapsedTime"), RuntimeCall::kOther);
-  EXPECT_EQ(ParseRuntimeCall("cudaStreamIsCapturing"), RuntimeCall::kOther);
-  EXPECT_EQ(ParseRuntimeCall("INVALID"), RuntimeCall::kOther);
-}
-
-TEST(Classify, CollectiveKernels) {
-  using kineto::IsCollectiveKernel;
-  EXPECT_TRUE(IsCollectiveKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
-  EXPECT_TRUE(IsCollectiveKernel("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"));
-  EXPECT_TRUE(IsCollectiveKernel("ncclSymDevKernel_AllReduce_AGxLL_R_f32(ncclSymDevArgs)"));
-  EXPECT_FALSE(IsCollectiveKernel("void at::native::elementwise_kernel<128>(int)"));
 }
 
 }  // namespace

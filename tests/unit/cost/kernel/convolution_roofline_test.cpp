@@ -3,14 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "simulator/cost/kernel/tiled_convolution.h"
+#include "tests/unit/cost/kernel/work_on_a100.h"
 
 namespace foretrace {
 namespace {
-
-const GpuPeaks& A100() {
-  static const GpuPeaks device = *FindGpuPeaks("a100-pcie-40gb");
-  return device;
-}
 
 // 64 images of 32x32, 512 channels and filters, stride 1 and "same" padding.
 KernelWork Conv(int64_t filter, Direction pass = Direction::kForward) {

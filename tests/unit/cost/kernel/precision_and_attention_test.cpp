@@ -4,13 +4,10 @@
 
 #include "simulator/cost/kernel/kernel_features.h"
 #include "simulator/cost/kernel/kernel_model.h"
+#include "tests/unit/cost/kernel/work_on_a100.h"
 
 namespace foretrace {
 namespace {
-
-KernelWork Only(OperatorCall::Shape shape, DType dtype) {
-  return Kernels({std::move(shape), dtype, Direction::kForward})[0];
-}
 
 TEST(GpuPeaksTest, EightBitsRunAtTheirRateOrWidened) {
   // The H100's datasheet: 989.4 TFLOP/s in 16 bits, 1,978.9 in 8; the A100 widens them, at 312.

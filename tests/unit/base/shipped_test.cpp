@@ -1,0 +1,58 @@
+#include "simulator/base/shipped.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace foretrace {
+namespace {
+
+// Two folders of $FORETRACE_DATA with calibrations of one name.
+class Shipped : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* root : {"first", "second"}) {
+      std::filesystem::create_directories(folder_ / root / "calibration" / "twice");
+    }
+    std::filesystem::create_directories(folder_ / "second/calibration/once");
+    for (const char* file :
+         {"first/calibration/twice/power.yaml", "second/calibration/twice/power.yaml",
+          "second/calibration/once/power.yaml", "second/calibration/twice/kernels.yaml"}) {
+      std::ofstream(folder_ / file) << "x";
+    }
+    setenv("FORETRACE_DATA", (Of("first") + ":" + Of("second")).c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("FORETRACE_DATA");
+    std::filesystem::remove_all(folder_);
+  }
+  std::string Of(const std::string& path) const { return (folder_ / path).string(); }
+  static bool Has(const std::vector<std::string>& all, const std::string& path) {
+    return std::find(all.begin(), all.end(), path) != all.end();
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / "foretrace_shipped_test";
+};
+
+TEST_F(Shipped, OfEqualNamesTheFirstIsMeant) {
+  EXPECT_EQ(*FindShipped(kCalibrations, "twice"), Of("first/calibration/twice"));
+  EXPECT_EQ(*FindShipped(kCalibrations, "once"), Of("second/calibration/once"));
+  for (const ShippedFile& file : ListShipped(kCalibrations)) {
+    EXPECT_NE(file.path, Of("second/calibration/twice"));
+  }
+  const std::vector<std::string> powers = ListShipped("calibration", "power.yaml");
+  EXPECT_TRUE(Has(powers, Of("first/calibration/twice/power.yaml")));
+  EXPECT_TRUE(Has(powers, Of("second/calibration/once/power.yaml")));
+  EXPECT_FALSE(Has(powers, Of("second/calibration/twice/power.yaml")));
+  // What its folder lacks, a calibration lacks.
+  EXPECT_FALSE(
+      Has(ListShipped("calibration", "kernels.yaml"), Of("second/calibration/twice/kernels.yaml")));
+}
+
+}  // namespace
+}  // namespace foretrace
