@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "simulator/base/csv.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/utf8.h"
 #include "simulator/console/output.h"
@@ -249,11 +250,11 @@ std::string DesignsCsv(const ArchitectReport& r) {
       if (e.plans.empty()) continue;
       const AcceleratorDesign& d = e.design.design;
       const ModelPlan& p = e.plans[0];
-      out += fmt::format("{},{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n",
-                         CsvQuoted(OneLine(m.name)), order, d.tensor_cores, d.vector_cores, d.width,
-                         d.depth, d.buffer_MB, e.design.area.mm2(), p.throughput,
-                         p.placement.stages.size(), p.placement.data_parallel, p.placement.width,
-                         p.placement.micro_batch, p.placement.recompute ? 1 : 0, p.mfu);
+      out += CsvLineOf(OneLine(m.name), order, d.tensor_cores, d.vector_cores, d.width, d.depth,
+                       d.buffer_MB, fmt::format("{:.6f}", e.design.area.mm2()),
+                       fmt::format("{:.6f}", p.throughput), p.placement.stages.size(),
+                       p.placement.data_parallel, p.placement.width, p.placement.micro_batch,
+                       p.placement.recompute ? 1 : 0, fmt::format("{:.6f}", p.mfu));
     }
   }
   return out;

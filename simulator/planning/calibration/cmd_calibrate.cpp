@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/base/atomic_file.h"
+#include "simulator/base/csv.h"
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
@@ -173,9 +174,8 @@ std::string Text(const CalibrateReport& report, const TextStyle& style) {
 absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
   std::string text = "platform,model,shape,measured_us,predicted_us,extrapolated\n";
   for (const CalibrateRow& row : report.rows) {
-    text += fmt::format("{},{},{},{},{},{}\n", CsvQuoted(row.platform), CsvQuoted(row.model),
-                        CsvQuoted(row.shape), row.measured_us, row.predicted_us,
-                        row.extrapolated ? 1 : 0);
+    text += CsvLineOf(row.platform, row.model, row.shape, row.measured_us, row.predicted_us,
+                      row.extrapolated ? 1 : 0);
   }
   return WriteFile(path, text);
 }
