@@ -163,14 +163,10 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
          fmt::format("{:.4g}", m.common.placement.batch_s),
          m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
-  std::string out = fmt::format(
-      "Space {}: {} designs of feasible area, {} devices, {} GiB of "
-      "HBM each\n\n",
-      r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));
-  out += table.Format(style);
-  out += fmt::format("\nCommon design: {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
-                     Describe(r.best().design.design), r.best().design.area.mm2(),
-                     100 * r.best().design.area.um2() / r.space.cap.um2());
+  std::string out =
+      fmt::format("Verdict: the best common design is {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
+                  Describe(r.best().design.design), r.best().design.area.mm2(),
+                  100 * r.best().design.area.um2() / r.space.cap.um2());
   if (sizes) out += fmt::format("with {:g} GiB of HBM\n", Gib(r.training.hbm));
   if (r.space.machines.size() > 1) {
     out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
@@ -180,6 +176,10 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   if (r.space.dollars) {
     out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
   }
+  out += fmt::format(
+      "Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n", r.space.name,
+      r.common.designs, r.training.devices, SizesText(r.memory_sizes));
+  out += table.Format(style) + "\n";
   out += AgainstCap(r, style) + "\n";
   for (const ModelFindings& m : r.models) {
     out += fmt::format("{}: {} designs evaluated, {} left out by bounds; ", m.name,

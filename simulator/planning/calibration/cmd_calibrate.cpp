@@ -165,7 +165,7 @@ std::string Text(const CalibrateReport& report, const TextStyle& style) {
   if (report.uncovered_count > 0) {
     text += fmt::format("{} rows are covered by no model\n", report.uncovered_count);
   }
-  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  for (const std::string& note : report.notes) text += fmt::format("Note: {}\n", note);
   for (const std::string& path : report.written) text += fmt::format("wrote {}\n", path);
   return text;
 }
