@@ -2,6 +2,25 @@
 
 namespace foretrace {
 
+std::string CsvLine(std::span<const std::string> fields) {
+  // An empty line would have no field at all.
+  if (fields.size() == 1 && fields.front().empty()) return "\"\"\n";
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    const std::string& field = fields[i];
+    // Spaces at a line's end are dropped where it is read.
+    const bool quoted = field.find_first_of(",\"\r\n") != std::string::npos || field.ends_with(' ');
+    if (quoted) line += '"';
+    for (const char c : field) {
+      if (c == '"') line += '"';
+      line += c;
+    }
+    if (quoted) line += '"';
+  }
+  return line + "\n";
+}
+
 std::vector<std::string> SplitCsvLine(std::string_view line) {
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
   std::vector<std::string> fields(1);

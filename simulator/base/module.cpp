@@ -1,14 +1,15 @@
 #include "simulator/base/module.h"
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
 
-#include "simulator/base/error.h"
 
 namespace foretrace {
 namespace {
@@ -47,20 +48,22 @@ std::string CodeFolder() {
 }
 
 absl::StatusOr<void*> LoadModule(std::string_view name, const char* symbol) {
-  std::string looked;
+  std::vector<std::string> looked;
   for (const std::string& folder : ModuleFolders()) {
     const std::string path = fmt::format("{}/foretrace_{}.so", folder, name);
-    looked += (looked.empty() ? "" : ", ") + path;
+    if (std::ranges::find(looked, path) != looked.end()) continue;
+    looked.push_back(path);
     if (access(path.c_str(), R_OK) != 0) continue;
     void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     void* const found = module == nullptr ? nullptr : dlsym(module, symbol);
     if (found != nullptr) return found;
-    return Infeasible("module {} cannot be loaded: {}", name, dlerror());
+    return absl::UnavailableError(
+        fmt::format("module {} cannot be loaded: {}", name, dlerror()));
   }
-  return Infeasible(
+  return absl::UnavailableError(fmt::format(
       "module {} is not installed (looked for {}); build the target foretrace_{}, or set "
       "FORETRACE_MODULES to its folder",
-      name, looked, name);
+      name, fmt::join(looked, ", "), name));
 }
 
 }  // namespace foretrace

@@ -18,7 +18,8 @@ std::string CodeFolder();
 // Loads foretrace_NAME.so and finds `symbol` in it. Stays loaded. Looked for in $FORETRACE_MODULES
 // where that is set; else beside the program or library, in ../lib/foretrace from there (an
 // installation), and where foretrace is installed and was built. Errors say where it was looked
-// for.
+// for; they are of their own kind (Unavailable, exit code 3), being no verdict on what was asked
+// for, so that no search passes over what it could not try.
 absl::StatusOr<void*> LoadModule(std::string_view name, const char* symbol);
 
 }  // namespace foretrace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -207,8 +208,8 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   if (options.calibration.empty()) {
     auto fitted = FitOrAdapt(fitter, options, prior.models.get(), split.train, data.interconnect);
     if (!fitted.ok()) {
-      return InvalidInput("{}: {}: {}", absl::StrJoin(data.files, ", "), platform,
-                          std::string(fitted.status().message()));
+      return InFile(fmt::format("{}: {}", absl::StrJoin(data.files, ", "), platform),
+                    fitted.status());
     }
     models = *std::move(fitted);
     for (const std::string& note : models->Notes()) {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -31,24 +32,10 @@ std::string_view TakeLine(std::string_view& text) {
   return line;
 }
 
-// Fields of one line as RFC 4180 quotes them; false for a quote that does not close.
+// Fields of one line; false for a quote that does not close.
 bool SplitFields(std::string_view line, std::vector<std::string>& fields) {
-  fields.assign(1, "");
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      fields.back() += '"';
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
-    }
-  }
-  return !quoted;
+  fields = SplitCsvLine(line);
+  return std::ranges::count(line, '"') % 2 == 0;
 }
 
 template <typename T>
@@ -264,9 +251,8 @@ std::string BenchmarkCsv(const BenchmarkTable& table) {
     for (const auto& [key, value] : row.shape.entries()) {
       shape += fmt::format("{}{}={}", shape.empty() ? "" : ";", key, value);
     }
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", Name(row.kind), row.op,
-                        Name(row.phase), row.platform, row.dtype, shape, row.time_us, row.std_us,
-                        row.repeats, row.library, row.source);
+    text += CsvLineOf(Name(row.kind), row.op, Name(row.phase), row.platform, row.dtype, shape,
+                      row.time_us, row.std_us, row.repeats, row.library, row.source);
   }
   return text;
 }

@@ -101,6 +101,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOk:
       return 0;
     case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnavailable:
       return kExitInfeasible;
     case absl::StatusCode::kInternal:
       return kExitDefect;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
+#include "simulator/base/csv.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -22,16 +23,6 @@ std::string Plain(const Value& value) {
   if (value.IsString()) return std::string(Text(value));
   if (value.IsBool()) return value.GetBool() ? "true" : "false";
   return "";
-}
-
-std::string Field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
 }
 
 // Columns in order of their first value.
@@ -53,13 +44,9 @@ class Table {
   bool empty() const { return names_.empty(); }
 
  private:
-  std::string Line(const std::vector<std::string>& fields) const {
-    std::string line;
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (i > 0) line += ',';
-      if (i < fields.size()) line += Field(fields[i]);
-    }
-    return line + "\n";
+  std::string Line(std::vector<std::string> fields) const {
+    fields.resize(names_.size());
+    return CsvLine(fields);
   }
 
   std::vector<std::string> names_;

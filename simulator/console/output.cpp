@@ -193,13 +193,4 @@ void TerminalConsole::ClearProgress() {
   answering_ = true;
 }
 
-std::string CsvQuoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 }  // namespace foretrace

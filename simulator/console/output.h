@@ -69,7 +69,4 @@ inline constexpr int kJsonSchemaVersion = 1;
 // {"error": {"exit_code": ..., "message": ...}}, as every command with --json ends when it fails.
 std::string ErrorJson(int exit_code, std::string_view message);
 
-// A field of a CSV file, in quotes.
-std::string CsvQuoted(std::string_view text);
-
 }  // namespace foretrace

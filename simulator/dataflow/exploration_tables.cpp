@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/base/csv.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/dataflow/exploration.h"
 #include "simulator/dataflow/quantities.h"
@@ -17,8 +18,8 @@ class Row {
     values_.push_back(std::move(value));
   }
   void Add(std::string_view key, double value) { Add(key, fmt::format("{}", value)); }
-  std::string Header() const { return fmt::format("{}\n", fmt::join(keys_, ",")); }
-  std::string Line() const { return fmt::format("{}\n", fmt::join(values_, ",")); }
+  std::string Header() const { return CsvLine(keys_); }
+  std::string Line() const { return CsvLine(values_); }
 
  private:
   std::vector<std::string> keys_, values_;

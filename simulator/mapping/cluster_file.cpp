@@ -62,20 +62,20 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
 }
 
 std::string Describe(const ClusterParameters& p) {
-  const std::string measured = p.measured == nullptr
-                                   ? ""
-                                   : fmt::format("measured {}, slowed down {:.3f} times, ",
-                                                 p.measured->Source(), p.product_slowdown);
-  return measured + fmt::format(
-                        "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory "
-                        "efficiency {:.3f}, "
-                        "within a node {:.0f} GB/s, NIC {:.1f} GB/s a device, collective "
-                        "latency {:.1f} us, launch "
-                        "floor {:.2f} ms a layer, {} devices a node",
-                        p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(),
-                        p.memory_efficiency, p.node_share * p.flat.node.gbps(),
-                        p.nic_share * p.flat.nic.gbps(), p.flat.latency.us(),
-                        p.launch_floor.us() * 1e-3, p.devices_per_node);
+  std::string text;
+  if (p.measured != nullptr) text += fmt::format("measured {}, ", p.measured->Source());
+  if (p.measured != nullptr && p.product_slowdown != 1) {
+    text += fmt::format("slowed down {:.3f} times, ", p.product_slowdown);
+  }
+  text += fmt::format(
+      "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory efficiency "
+      "{:.3f}, within a node {:.0f} GB/s, NIC {:.1f} GB/s a device, collective latency {:.1f} us, ",
+      p.peak.per_second() * 1e-12, p.matrix_efficiency, p.peak_memory.gbps(), p.memory_efficiency,
+      p.node_share * p.flat.node.gbps(), p.nic_share * p.flat.nic.gbps(), p.flat.latency.us());
+  if (p.launch_floor > SimTime()) {
+    text += fmt::format("launch floor {:.3g} ms a layer, ", p.launch_floor.us() * 1e-3);
+  }
+  return text + fmt::format("{} devices a node", p.devices_per_node);
 }
 
 }  // namespace foretrace

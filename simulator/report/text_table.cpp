@@ -74,18 +74,28 @@ void TextTable::AddRow(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+std::vector<size_t> TextTable::Filled() const {
+  std::vector<size_t> filled;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    const auto has = [&](const auto& row) { return !row[c].empty(); };
+    if (rows_.empty() || std::ranges::any_of(rows_, has)) filled.push_back(c);
+  }
+  return filled;
+}
+
 std::string TextTable::Format(const TextStyle& style) const {
+  const std::vector<size_t> filled = Filled();
   std::vector<size_t> widths(columns_.size());
   size_t total = 0;
-  for (size_t c = 0; c < columns_.size(); ++c) {
+  for (const size_t c : filled) {
     widths[c] = DisplayWidth(columns_[c].heading);
     for (const auto& row : rows_) widths[c] = std::max(widths[c], DisplayWidth(row[c]));
-    total += widths[c] + (c > 0 ? kGap : 0);
+    total += widths[c] + (c != filled.front() ? kGap : 0);
   }
   // The widest flexible column gives first, so that all stay readable.
   while (total > style.width) {
     size_t widest = columns_.size();
-    for (size_t c = 0; c < columns_.size(); ++c) {
+    for (const size_t c : filled) {
       const size_t least = std::max(kLeastFlexible, DisplayWidth(columns_[c].heading));
       if (!columns_[c].flexible || widths[c] <= least) continue;
       if (widest == columns_.size() || widths[c] > widths[widest]) widest = c;
@@ -94,24 +104,23 @@ std::string TextTable::Format(const TextStyle& style) const {
     --widths[widest];
     --total;
   }
-  std::vector<size_t> keys;
-  while (keys.size() < columns_.size() &&
-         (keys.empty() || columns_[keys.size()].align == Align::kLeft)) {
-    keys.push_back(keys.size());
-  }
+  const auto is_key = [&](size_t c) {
+    return c == filled.front() || columns_[c].align == Align::kLeft;
+  };
+  const auto keys = std::ranges::find_if_not(filled, is_key);
   std::string out;
-  for (size_t next = keys.size();;) {
-    std::vector<size_t> shown = keys;
+  for (auto next = keys;;) {
+    std::vector<size_t> shown(filled.begin(), keys);
     size_t used = 0;
     for (const size_t c : shown) used += widths[c] + kGap;
-    const size_t first = next;
-    while (next < columns_.size() && (next == first || used + widths[next] <= style.width)) {
-      used += widths[next] + kGap;
-      shown.push_back(next++);
+    const auto first = next;
+    while (next != filled.end() && (next == first || used + widths[*next] <= style.width)) {
+      used += widths[*next] + kGap;
+      shown.push_back(*next++);
     }
-    if (first > keys.size()) out += '\n';
+    if (first != keys) out += '\n';
     out += FormatColumns(style, shown, widths);
-    if (next == columns_.size()) return out;
+    if (next == filled.end()) return out;
   }
 }
 

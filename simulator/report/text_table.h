@@ -28,6 +28,7 @@ class TextTable {
   void AddRow(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   // Two spaces between columns, every line ends in '\n'. Cut cells keep head and tail around "...".
+  // Columns in which no row has anything are left out.
   // Columns that still do not fit follow in further tables below, each after the first column and
   // the left-aligned ones beside it, which name the row.
   std::string Format(const TextStyle& style) const;
@@ -35,6 +36,8 @@ class TextTable {
  private:
   std::string FormatColumns(const TextStyle& style, const std::vector<size_t>& shown,
                             const std::vector<size_t>& widths) const;
+  // Those in which some row has something; all, where there are no rows.
+  std::vector<size_t> Filled() const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

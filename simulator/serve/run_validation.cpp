@@ -70,7 +70,7 @@ std::string RunValidationText(const RunValidation& v) {
   text +=
       fmt::format("\n{} steps, {} preemptions, {:.1f} % of prompt tokens from the prefix cache\n",
                   v.steps, v.preemptions, 100 * v.prefix_hit_share);
-  for (const std::string& note : v.notes) text += "note: " + note + "\n";
+  for (const std::string& note : v.notes) text += "Note: " + note + "\n";
   return text;
 }
 

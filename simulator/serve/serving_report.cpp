@@ -182,8 +182,11 @@ std::string LoadVerdict(const ServingReport& r) {
 std::string ServingText(const ServingReport& r) {
   const ServingSummary& s = r.summary;
   const ServingResult& result = *r.result;
-  std::string text = fmt::format("{} on {}, {}, {}: {}\n\n", r.model, r.platform, r.engine,
-                                 r.parallel, LoadVerdict(r));
+  std::string text = fmt::format(
+      "Verdict: {}; TTFT {:.1f} ms, TPOT {:.2f} ms in the mean, {:.0f} output tokens/s\n"
+      "{} on {}, {}, {}\n\n",
+      LoadVerdict(r), 1e3 * s.ttft.mean, 1e3 * s.tpot.mean, s.output_tokens_per_s, r.model,
+      r.platform, r.engine, r.parallel);
   text += fmt::format("{:<16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "mean", "P50", "P90",
                       "P95", "P99");
   text += Row("TTFT ms", s.ttft, 1e3) + Row("ITL ms", s.itl, 1e3) + Row("TPOT ms", s.tpot, 1e3) +
@@ -236,7 +239,7 @@ std::string ServingText(const ServingReport& r) {
       r.source, 100 * result.time.share(EstimateSource::kCalibrated),
       100 * result.time.share(EstimateSource::kAnalytic),
       result.time.us() > 0 ? 100 * result.time.extrapolated / result.time.us() : 0);
-  for (const std::string& note : r.notes) text += "note: " + note + "\n";
+  for (const std::string& note : r.notes) text += "Note: " + note + "\n";
   return text;
 }
 

@@ -179,7 +179,7 @@ std::string StepFactorText(const StepFactorFit& fit) {
     text += of.modelled.run + "\n";
     text += Line("as modelled", of.modelled) + Line("with the factors", of.fitted);
     if (of.held_out) text += Line("with those of the others", *of.held_out);
-    for (const std::string& note : of.modelled.notes) text += "  note: " + note + "\n";
+    for (const std::string& note : of.modelled.notes) text += "  Note: " + note + "\n";
   }
   return text;
 }

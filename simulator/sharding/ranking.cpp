@@ -95,7 +95,7 @@ absl::StatusOr<Ranking> RankPlans(const ShardingTask& task, SimulatedEvaluator& 
   }
   for (size_t i = 0; i < sharders.size(); ++i) {
     absl::StatusOr<ShardingPlan>& plan = runs.plans()[i];
-    if (absl::IsFailedPrecondition(plan.status())) {
+    if (absl::IsFailedPrecondition(plan.status()) || absl::IsUnavailable(plan.status())) {
       ranking.skipped.emplace_back(plan.status().message());
       continue;
     }

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/collective/collective_fit.h"
 #include "simulator/cost/collective/collective_file.h"
@@ -198,7 +199,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Fit(
       curve = FitCollectiveCurve(sweep.Points(), factor, CurveForm::kCurve, options.seed);
     }
     if (!curve.ok()) {
-      return InvalidInput("{}: {}", sweep.key.Name(), std::string(curve.status().message()));
+      return InFile(sweep.key.Name(), curve.status());
     }
     models.push_back(WithCurve(sweep, *std::move(curve)));
   }
@@ -251,7 +252,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Adapt(
     auto curve = AdaptCollectiveCurve(best->curve, sweep.Points(),
                                       same_kind ? PriorDetail::kKept : PriorDetail::kDropped);
     if (!curve.ok()) {
-      return InvalidInput("{}: {}", sweep.key.Name(), std::string(curve.status().message()));
+      return InFile(sweep.key.Name(), curve.status());
     }
     CollectiveModel model = WithCurve(sweep, *std::move(curve));
     model.min_bytes = std::min(model.min_bytes, best->min_bytes);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "simulator/base/csv.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/utf8.h"
 #include "simulator/console/output.h"
@@ -162,14 +163,10 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
          fmt::format("{:.4g}", m.common.placement.batch_s),
          m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
-  std::string out = fmt::format(
-      "Space {}: {} designs of feasible area, {} devices, {} GiB of "
-      "HBM each\n\n",
-      r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));
-  out += table.Format(style);
-  out += fmt::format("\nCommon design: {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
-                     Describe(r.best().design.design), r.best().design.area.mm2(),
-                     100 * r.best().design.area.um2() / r.space.cap.um2());
+  std::string out =
+      fmt::format("Verdict: the best common design is {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
+                  Describe(r.best().design.design), r.best().design.area.mm2(),
+                  100 * r.best().design.area.um2() / r.space.cap.um2());
   if (sizes) out += fmt::format("with {:g} GiB of HBM\n", Gib(r.training.hbm));
   if (r.space.machines.size() > 1) {
     out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
@@ -179,6 +176,10 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   if (r.space.dollars) {
     out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
   }
+  out += fmt::format(
+      "Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n", r.space.name,
+      r.common.designs, r.training.devices, SizesText(r.memory_sizes));
+  out += table.Format(style) + "\n";
   out += AgainstCap(r, style) + "\n";
   for (const ModelFindings& m : r.models) {
     out += fmt::format("{}: {} designs evaluated, {} left out by bounds; ", m.name,
@@ -249,11 +250,11 @@ std::string DesignsCsv(const ArchitectReport& r) {
       if (e.plans.empty()) continue;
       const AcceleratorDesign& d = e.design.design;
       const ModelPlan& p = e.plans[0];
-      out += fmt::format("{},{},{},{},{},{},{},{:.6f},{:.6f},{},{},{},{},{},{:.6f}\n",
-                         CsvQuoted(OneLine(m.name)), order, d.tensor_cores, d.vector_cores, d.width,
-                         d.depth, d.buffer_MB, e.design.area.mm2(), p.throughput,
-                         p.placement.stages.size(), p.placement.data_parallel, p.placement.width,
-                         p.placement.micro_batch, p.placement.recompute ? 1 : 0, p.mfu);
+      out += CsvLineOf(OneLine(m.name), order, d.tensor_cores, d.vector_cores, d.width, d.depth,
+                       d.buffer_MB, fmt::format("{:.6f}", e.design.area.mm2()),
+                       fmt::format("{:.6f}", p.throughput), p.placement.stages.size(),
+                       p.placement.data_parallel, p.placement.width, p.placement.micro_batch,
+                       p.placement.recompute ? 1 : 0, fmt::format("{:.6f}", p.mfu));
     }
   }
   return out;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/base/atomic_file.h"
+#include "simulator/base/csv.h"
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
@@ -164,7 +165,7 @@ std::string Text(const CalibrateReport& report, const TextStyle& style) {
   if (report.uncovered_count > 0) {
     text += fmt::format("{} rows are covered by no model\n", report.uncovered_count);
   }
-  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  for (const std::string& note : report.notes) text += fmt::format("Note: {}\n", note);
   for (const std::string& path : report.written) text += fmt::format("wrote {}\n", path);
   return text;
 }
@@ -173,9 +174,8 @@ std::string Text(const CalibrateReport& report, const TextStyle& style) {
 absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
   std::string text = "platform,model,shape,measured_us,predicted_us,extrapolated\n";
   for (const CalibrateRow& row : report.rows) {
-    text += fmt::format("{},{},{},{},{},{}\n", CsvQuoted(row.platform), CsvQuoted(row.model),
-                        CsvQuoted(row.shape), row.measured_us, row.predicted_us,
-                        row.extrapolated ? 1 : 0);
+    text += CsvLineOf(row.platform, row.model, row.shape, row.measured_us, row.predicted_us,
+                      row.extrapolated ? 1 : 0);
   }
   return WriteFile(path, text);
 }

@@ -122,7 +122,7 @@ std::string Text(const PowerAnswer& a) {
   errors("kernels that follow each other", a.errors.continuous);
   errors("kernels with gaps", a.errors.with_gaps);
   errors("all", All(a.errors));
-  for (const std::string& note : a.notes) text += "note: " + note + "\n";
+  for (const std::string& note : a.notes) text += "Note: " + note + "\n";
   if (!a.written.empty()) text += "wrote " + a.written + "\n";
   return text;
 }

@@ -92,7 +92,7 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
                   std::string(BoundOf(part)), fmt::format("{:.1f}", part.sram_bytes * 1e-6)});
   }
   std::string text =
-      fmt::format("{} on {} ({} chips): iteration {:.6g} s, {:.2f} % of peak\n", w.name,
+      fmt::format("Verdict: {} on {} ({} chips) takes {:.6g} s an iteration, {:.2f} % of peak\n", w.name,
                   system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
   text += fmt::format(
       "tp{} pp{} dp{}{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "

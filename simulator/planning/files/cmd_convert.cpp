@@ -56,7 +56,7 @@ absl::Status WriteWorkload(const TraceStore& store, const ConvertOptions& option
       model.parameter_tensors, w.ForwardFlop().count() * 1e-9,
       (w.ModelFlop().count() - w.ForwardFlop().count()) * 1e-9,
       model.backward_calls - model.unmatched_calls, model.backward_calls);
-  for (const std::string& note : model.notes) out.text += "note: " + note + "\n";
+  for (const std::string& note : model.notes) out.text += "Note: " + note + "\n";
   return absl::OkStatus();
 }
 
@@ -82,23 +82,23 @@ void DescribeView(const CommView& view, Written& out) {
       fmt::format("communication: {} collectives, groups besides that of all ranks: {}",
                   view.collectives, view.groups.size()));
   say(inferred > 0,
-      fmt::format("note: of these groups {} inferred from the recording, not declared "
+      fmt::format("Note: of these groups {} inferred from the recording, not declared "
                   "(foretrace.inferred_group says by what)",
                   inferred));
   say(view.unequal_sizes > 0,
-      fmt::format("note: collectives of unequal size on their ranks: {}; comm_size is the largest, "
+      fmt::format("Note: collectives of unequal size on their ranks: {}; comm_size is the largest, "
                   "exact sizes are in foretrace.comm",
                   view.unequal_sizes));
   say(view.replayed > 0,
-      fmt::format("note: communications without a partner in the traces or a form in "
+      fmt::format("Note: communications without a partner in the traces or a form in "
                   "the schema: {}, written as the time they took",
                   view.replayed));
   say(view.contradictory > 0,
-      fmt::format("note: {} operations have no order that all ranks share: a simulator may stall",
+      fmt::format("Note: {} operations have no order that all ranks share: a simulator may stall",
                   view.contradictory));
   say(!view.unmatched_because.empty(),
-      "note: no groups were inferred and no sizes made equal: " + view.unmatched_because);
-  for (const std::string& doubt : view.doubts) out.text += "note: " + doubt + "\n";
+      "Note: no groups were inferred and no sizes made equal: " + view.unmatched_because);
+  for (const std::string& doubt : view.doubts) out.text += "Note: " + doubt + "\n";
 }
 
 void WriteGroups(const CommView& view, JsonWriter& json) {

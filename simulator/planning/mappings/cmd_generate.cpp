@@ -10,6 +10,7 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/planning/files/trace_files.h"
 #include "simulator/planning/mappings/mapped_job.h"
+#include "simulator/report/time_unit.h"
 
 namespace foretrace {
 namespace {
@@ -83,12 +84,14 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
   if (o.json) return context.console->PrintJson("generate", document());
   std::string text =
-      fmt::format("wrote {} ranks, {} nodes, to {}\n", generated.store.ranks().size(),
+      fmt::format("wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
+                  generated.store.ranks().size() == 1 ? "" : "s",
                   generated.store.node_count(), o.output);
-  for (const std::string& note : job.notes) text += "note: " + note + "\n";
   text += fmt::format(
-      "evaluated without files: {:.3f} us an iteration; {}\n", generated.iteration.us(),
+      "evaluated without files: {} an iteration; {}\n",
+      TimeUnit(generated.iteration).Text(generated.iteration),
       o.sizes_only ? "predict needs a --platform for the communication" : "predict gives the same");
+  for (const std::string& note : job.notes) text += "Note: " + note + "\n";
   return context.console->Print(text);
 }
 

@@ -216,12 +216,12 @@ std::string MappingValidationText(const MappingValidation& result, const TextSty
                   fmt::format("{:.1f}", row.predicted.us() * 1e-3),
                   fmt::format("{:+.2f}", 100 * row.error)});
   }
-  std::string text = table.Format(style);
   const ErrorSummary& s = result.summary;
-  text += fmt::format(
-      "\n{} rows: mean absolute error {:.2f} %, median {:.2f} %, geometric mean {:.2f} %, standard "
-      "deviation {:.2f} %, max {:.2f} %\n",
+  std::string text = fmt::format(
+      "Verdict: {} rows: mean absolute error {:.2f} %, median {:.2f} %, geometric mean {:.2f} %, "
+      "standard deviation {:.2f} %, max {:.2f} %\n\n",
       s.count, s.mape_percent, result.median_percent, s.gmae_percent, s.std_percent, s.max_percent);
+  text += table.Format(style);
   if (!result.rankings.empty()) {
     TextTable ranks(
         {{"ranking within a model", Align::kLeft, true}, {"rows"}, {"Spearman"}, {"regret %"}});
@@ -239,7 +239,7 @@ std::string MappingValidationText(const MappingValidation& result, const TextSty
         "regret: how much longer than the fastest the mapping predicted fastest takes; ties at "
         "random\n";
   }
-  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  for (const std::string& note : result.notes) text += "Note: " + note + "\n";
   return text;
 }
 

@@ -22,7 +22,12 @@ constexpr std::ptrdiff_t kSimulatedColumn = 4;
 
 std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() * 1e-3); }
 
-std::vector<TextTable::Column> Columns(const std::string& network) {
+bool Estimated(std::span<const SearchRow> rows) {
+  return std::ranges::any_of(rows, [](const SearchRow& r) { return r.estimate > SimTime(); });
+}
+
+// `estimated`: searchers have estimates of their own.
+std::vector<TextTable::Column> Columns(const std::string& network, bool estimated) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {{"", Align::kRight},
                                             {"mapping", Align::kLeft},
@@ -32,15 +37,16 @@ std::vector<TextTable::Column> Columns(const std::string& network) {
                                             {"MFU %"},
                                             {"GiB"},
                                             {"bubble %"},
-                                            {"exposed %"},
-                                            {"surrogate %"}};
+                                            {"exposed %"}};
+  if (estimated) columns.push_back({"surrogate %"});
   if (!network.empty()) {
     columns.insert(columns.begin() + kSimulatedColumn, {network + " ms"});
   }
   return columns;
 }
 
-std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated) {
+std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated,
+                               bool estimated) {
   const Evaluation& e = row.evaluation;
   std::vector<std::string> cells = {
       fmt::format("{}", number),
@@ -51,8 +57,10 @@ std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulat
       fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
       fmt::format("{:.1f}", Gib(e.memory)),
       fmt::format("{:.1f}", 100 * e.bubble),
-      fmt::format("{:.1f}", 100 * e.exposed_communication),
-      row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-"};
+      fmt::format("{:.1f}", 100 * e.exposed_communication)};
+  if (estimated) {
+    cells.push_back(row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-");
+  }
   if (simulated) {
     cells.insert(cells.begin() + kSimulatedColumn,
                  row.simulated > SimTime() ? Milliseconds(row.simulated) : "-");
@@ -109,21 +117,46 @@ void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row
   json.EndObject();
 }
 
+// Tables of both would be the same.
+bool SameShown(std::span<const SearchRow> a, std::span<const SearchRow> b, size_t top) {
+  const auto shown = [&](std::span<const SearchRow> rows) {
+    return rows.first(std::min(top, rows.size()));
+  };
+  return std::ranges::equal(shown(a), shown(b), {}, &SearchRow::text, &SearchRow::text);
+}
+
+// The best, and by how much.
+std::string Verdict(const SearchReport& report) {
+  if (report.rows.empty()) return "Verdict: no mapping was found\n";
+  const auto time = [](const SearchRow& row) {
+    return row.simulated > SimTime() ? row.simulated : row.evaluation.iteration;
+  };
+  const SearchRow& best = report.rows.front();
+  std::string text =
+      fmt::format("Verdict: {} takes {} ms an iteration, {:.2f} samples/s", best.text,
+                  Milliseconds(time(best)), report.global_batch / time(best).seconds());
+  if (report.rows.size() > 1) {
+    text += fmt::format("; the next, {}, takes {:.1f} % longer", report.rows[1].text,
+                        100 * (time(report.rows[1]).seconds() / time(best).seconds() - 1));
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style) {
-  std::string text = fmt::format("{} on {} devices, {} samples an iteration\n", report.workload,
-                                 report.devices, report.global_batch);
-  for (const std::string& note : report.notes) text += "note: " + note + "\n";
-  text += "\n";
-  TextTable table(Columns(report.network));
+  std::string text = Verdict(report);
+  text += fmt::format("{} on {} devices, {} samples an iteration\n\n", report.workload,
+                      report.devices, report.global_batch);
+  const bool estimated = Estimated(report.rows);
+  TextTable table(Columns(report.network, estimated));
   for (size_t i = 0; i < report.rows.size() && i < top; ++i) {
-    table.AddRow(Cells(report.rows[i], i + 1, !report.network.empty()));
+    table.AddRow(Cells(report.rows[i], i + 1, !report.network.empty(), estimated));
   }
   text += table.Format(style);
-  text +=
-      "exposed: a device only communicates; surrogate: the searcher's own estimate against "
-      "the simulated time\n";
+  text += fmt::format(
+      "exposed: a device only communicates{}\n",
+      estimated ? "; surrogate: the searcher's own estimate against the simulated time" : "");
   if (!report.network.empty()) {
     text += fmt::format(
         "{} ms: the same mapping's traces on the event engine, where transfers share links; it "
@@ -138,11 +171,11 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
         joules / 1e3, joules / std::max(report.global_batch, 1), report.devices,
         report.device_watts);
   }
-  if (report.pareto.size() > 1) {
+  if (report.pareto.size() > 1 && !SameShown(report.rows, report.pareto, top)) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";
-    TextTable front(Columns(""));
+    TextTable front(Columns("", false));
     for (size_t i = 0; i < report.pareto.size() && i < top; ++i)
-      front.AddRow(Cells(report.pareto[i], i + 1, false));
+      front.AddRow(Cells(report.pareto[i], i + 1, false, false));
     text += front.Format(style);
   }
   for (const std::string& failure : report.failures) text += "no plan: " + failure + "\n";
@@ -154,6 +187,8 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
                           report.rows.front().searcher == "local" ? "" : ", nothing better");
     }
   }
+  if (!report.notes.empty()) text += "\n";
+  for (const std::string& note : report.notes) text += "Note: " + note + "\n";
   if (report.interrupted) {
     text += "INTERRUPTED: the best so far; with --journal the same command goes on from here\n";
   }
@@ -234,9 +269,9 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
   row("memory GiB", Gib(x.memory), Gib(y.memory), "{:.1f}");
   row("bubble %", 100 * x.bubble, 100 * y.bubble, "{:.1f}");
   row("exposed %", 100 * x.exposed_communication, 100 * y.exposed_communication, "{:.1f}");
-  return fmt::format("A: {}\nB: {}\n", a.text, b.text) + table.Format(style) +
-         fmt::format("B takes {:.3f} times as long as A\n",
-                     y.iteration.seconds() / x.iteration.seconds());
+  return fmt::format("Verdict: B takes {:.3f} times as long as A\nA: {}\nB: {}\n",
+                     y.iteration.seconds() / x.iteration.seconds(), a.text, b.text) +
+         table.Format(style);
 }
 
 std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources) {

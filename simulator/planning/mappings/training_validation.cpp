@@ -313,14 +313,12 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
       if (!judged.judged()) ++group->refused;
     }
     if (!judged.judged()) {
-      refusals += fmt::format("refused: {}: {}\n", judged.row.name, judged.row.refused);
+      refusals += fmt::format("Refused: {}: {}\n", judged.row.name, judged.row.refused);
     }
   }
-  std::string text = RowTable(result, style);
-  text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style);
   const ErrorSummary& s = result.summary;
-  text += fmt::format(
-      "\n{} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
+  std::string text = fmt::format(
+      "Verdict: {} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
       s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
   if (result.memory_summary.count > 0) {
     text += fmt::format("memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
@@ -342,8 +340,10 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
     text += fmt::format(
         "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
         100 * result.calibrated, 100 * result.extrapolated);
+  text += "\n" + RowTable(result, style);
+  text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style) + "\n";
   text += refusals;
-  for (const std::string& note : result.notes) text += "note: " + note + "\n";
+  for (const std::string& note : result.notes) text += "Note: " + note + "\n";
   return text;
 }
 

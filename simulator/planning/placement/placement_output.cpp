@@ -6,6 +6,7 @@
 #include <set>
 
 #include "simulator/mapping/device_measurements.h"
+#include "simulator/report/time_unit.h"
 
 namespace foretrace {
 namespace {
@@ -234,13 +235,13 @@ void WritePlacementDetails(const PlacementAnswer& answer, JsonWriter& json) {
 
 std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style) {
   const OpPlacement& placement = answer.placement;
+  const TimeUnit unit(placement.cost);
   std::string text = fmt::format(
-      "{}: {} operators, {:.3f} us in {} kernels, of which {:.3f} us are launches of {:.3f} us "
-      "each.\nBest of {:.4g} placements (exact). {} of {} fitting kernels have no known time and "
-      "were "
-      "not considered.\n",
-      answer.dag->name(), answer.dag->size(), placement.cost.us(), placement.choices.size(),
-      LaunchesOf(answer).us(), answer.launch.us(), placement.placements,
+      "Verdict: {} takes {} at best, in {} kernels for {} operators; {} of it are launches of {} "
+      "us each\nBest of {:.4g} placements (exact). {} of {} fitting kernels have no known time and "
+      "were not considered.\n",
+      answer.dag->name(), unit.Text(placement.cost), placement.choices.size(), answer.dag->size(),
+      unit.Text(LaunchesOf(answer)), fmt::format("{:g}", answer.launch.us()), placement.placements,
       answer.matches - answer.choices.size(), answer.matches);
   text += SourceLine(SourcesOf(answer)) + "\n";
   TextTable table({{"backend", Align::kLeft}, {"operators"}, {"kernels"}, {"us"}, {"share %"}});
@@ -270,7 +271,7 @@ std::string PlacementText(const PlacementAnswer& answer, const TextStyle& style)
     text += "\n" + steps.Format(style);
   }
   if (answer.explained.has_value()) text += ExplanationText(answer, style);
-  for (const std::string& note : answer.notes) text += "note: " + note + "\n";
+  for (const std::string& note : answer.notes) text += "Note: " + note + "\n";
   return text;
 }
 

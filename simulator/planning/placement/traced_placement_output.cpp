@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "simulator/base/json_writer.h"
 #include "simulator/planning/placement/traced_placement.h"
+#include "simulator/report/time_unit.h"
 
 namespace foretrace {
 namespace {
@@ -11,8 +14,9 @@ double Percent(SimTime part, SimTime whole) {
 }
 
 std::string Change(const char* what, SimTime before, SimTime after) {
-  return fmt::format("{}: {:.1f} us -> {:.1f} us ({:+.2f} %)\n", what, before.us(), after.us(),
-                     Percent(after - before, before));
+  const TimeUnit unit(std::max(before, after));
+  return fmt::format("{} takes {}, {} without ({:+.2f} %)\n", what, unit.Text(after),
+                     unit.Text(before), Percent(after - before, before));
 }
 
 void WriteRegion(const ReplacedRegion& region, JsonWriter& json) {
@@ -31,15 +35,15 @@ void WriteRegion(const ReplacedRegion& region, JsonWriter& json) {
 
 std::string TracedPlacementText(const TracedPlacement& p, const TextStyle& style) {
   using Align = TextTable::Align;
-  std::string text = fmt::format(
+  std::string text = "Verdict: " + Change("with the backends the step", p.step_before, p.step_after);
+  if (p.period_before.has_value() && p.period_after.has_value()) {
+    text += Change("from step to step it", *p.period_before, *p.period_after);
+  }
+  text += fmt::format(
       "{}: {} ranks, {} iterations, {} kernels; {} operators with known work have {:.1f} % of the "
       "device time\n",
       p.trace, p.ranks, p.iterations, p.kernels, p.operators,
       Percent(p.operator_time, p.device_time));
-  text += Change("step", p.step_before, p.step_after);
-  if (p.period_before.has_value() && p.period_after.has_value()) {
-    text += Change("from step to step", *p.period_before, *p.period_after);
-  }
   text += fmt::format(
       "replaced: {:.1f} % of the device time, {:.1f} us -> {:.1f} us; {} kernels and launches "
       "gone, "
@@ -70,7 +74,7 @@ std::string TracedPlacementText(const TracedPlacement& p, const TextStyle& style
     text += "\n" + steps.Format(style);
   }
   if (p.graph.has_value()) text += PlacementDetails(*p.graph, style);
-  for (const std::string& note : p.notes) text += "note: " + note + "\n";
+  for (const std::string& note : p.notes) text += "Note: " + note + "\n";
   return text;
 }
 

@@ -108,7 +108,7 @@ std::string StudyJson(const std::vector<StudyRow>& rows, bool searched) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, TextStyle style) {
+std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, const TextStyle& style) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {{"platform", Align::kLeft, true},
                                             {"task", Align::kLeft},
@@ -144,11 +144,9 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, TextSt
     gain += r.gain();
     most = std::max(most, r.error());
   }
-  style.width = std::max<size_t>(style.width, 130);
-  std::string out = table.Format(style);
   const auto n = static_cast<double>(rows.size());
-  out += fmt::format(
-      "criterion met in {} of {} ({:.0f} %), the fastest chosen in {}, largest error "
+  std::string out = fmt::format(
+      "Verdict: criterion met in {} of {} ({:.0f} %), the fastest chosen in {}, largest error "
       "{:.2f} %\n",
       met, rows.size(), 100 * static_cast<double>(met) / n, exact, 100 * most);
   if (searched) {
@@ -157,7 +155,7 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, TextSt
         "average\n",
         100 * gain / n);
   }
-  return out;
+  return out + "\n" + table.Format(style);
 }
 
 absl::Status Study(const StudyOptions& options, const CommandContext& context) {

@@ -155,10 +155,10 @@ std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
                           const std::vector<std::string>& notes, const TextStyle& style) {
   const RankedPlan& best = ranking.plans.front();
   std::string out =
-      fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n", task.name,
-                  task.tables.size(), task.gpus, task.platform, task.batch, ranking.evaluated);
-  out += fmt::format("Best: {}, {:.1f} us an iteration\n", best.plan.sharder,
-                     best.evaluation.iteration.us());
+      fmt::format("Verdict: the plan of {} is the fastest, {:.1f} us an iteration\n",
+                  best.plan.sharder, best.evaluation.iteration.us());
+  out += fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n", task.name,
+                     task.tables.size(), task.gpus, task.platform, task.batch, ranking.evaluated);
   out += SourcesLine(best.evaluation,
                      task.capture.empty() ? "CPU overheads as the task states them" : "recorded");
   for (const std::string& note : notes) out += fmt::format("Note: {}\n", note);

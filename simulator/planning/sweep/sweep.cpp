@@ -153,6 +153,9 @@ absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text) {
   const char separator = values.find(';') == std::string_view::npos ? ',' : ';';
   for (const std::string_view value : Split(values, separator)) {
     if (value.empty()) return InvalidInput("--over: \"{}\" holds an empty value", text);
+    if (std::ranges::find(axis.values, value) != axis.values.end()) {
+      return InvalidInput("--over: \"{}\" holds {} twice", text, value);
+    }
     axis.values.emplace_back(value);
   }
   return axis;

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
@@ -111,19 +112,38 @@ absl::Status AddScaling(const std::string& scaling, SweepReport& report) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// The last part of each value's path, where no other column is called that.
+std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& report) {
+  const auto last = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
+  std::map<std::string, int> used;
+  for (const SweepAxis& axis : swept.axes()) ++used[axis.name];
+  for (const std::string& column : report.columns) ++used[last(column)];
+  std::vector<std::string> headings;
+  for (const std::string& column : report.columns) {
+    headings.push_back(used[last(column)] == 1 ? last(column) : column);
+  }
+  return headings;
+}
+
+}  // namespace
+
 std::string SweepText(const SweepReport& report, const TextStyle& style) {
   using Align = TextTable::Align;
   const SweptCommand& swept = *report.swept;
   std::vector<TextTable::Column> columns;
   for (const SweepAxis& axis : swept.axes()) columns.push_back({axis.name, Align::kRight, false});
-  for (const std::string& column : report.columns) {
+  const std::vector<std::string> headings = Headings(swept, report);
+  for (size_t c = 0; c < report.columns.size(); ++c) {
+    const std::string& column = report.columns[c];
     bool text = false;
     for (const SweepPoint& point : report.points) {
       for (const SweepValue& value : point.values) {
         text |= value.column == column && !value.number.has_value();
       }
     }
-    columns.push_back({column, text ? Align::kLeft : Align::kRight, text});
+    columns.push_back({headings[c], text ? Align::kLeft : Align::kRight, text});
   }
   if (!report.scaling.empty()) columns.push_back({"efficiency", Align::kRight, false});
   TextTable table(columns);
@@ -145,7 +165,7 @@ std::string SweepText(const SweepReport& report, const TextStyle& style) {
   std::string text = table.Format(style);
   if (!report.scaling.empty()) {
     text += fmt::format("efficiency: {} scaling of {} over {}, from its first value\n",
-                        report.scaling, report.columns.front(), swept.axes().front().name);
+                        report.scaling, headings.front(), swept.axes().front().name);
   }
   return text + failures;
 }

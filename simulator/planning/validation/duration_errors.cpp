@@ -7,6 +7,7 @@
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/check.h"
+#include "simulator/base/csv.h"
 #include "simulator/base/error.h"
 #include "simulator/console/output.h"
 #include "simulator/cost/calibration_file.h"
@@ -210,10 +211,9 @@ absl::Status WriteDurationRows(const std::vector<DurationPair>& pairs, const std
   std::string text =
       "case,rank,operator,call,shape,kernel,kernels,recorded_us,modelled_us,beyond,beside\n";
   for (const DurationPair& pair : pairs) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{:.3f}\n", CsvQuoted(pair.case_name),
-                        pair.rank, CsvQuoted(pair.operator_class), CsvQuoted(pair.call),
-                        CsvQuoted(pair.shape), CsvQuoted(pair.kernel), pair.kernels,
-                        pair.recorded.us(), pair.modelled.us(), pair.beyond ? 1 : 0, pair.beside);
+    text += CsvLineOf(pair.case_name, pair.rank, pair.operator_class, pair.call, pair.shape,
+                      pair.kernel, pair.kernels, pair.recorded.us(), pair.modelled.us(),
+                      pair.beyond ? 1 : 0, fmt::format("{:.3f}", pair.beside));
   }
   return WriteFile(path, text);
 }

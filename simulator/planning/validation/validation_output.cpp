@@ -177,14 +177,10 @@ void WriteDurations(const DurationErrorRow& row, JsonWriter& json) {
 }  // namespace
 
 std::string ValidationText(const ValidationResult& result, const TextStyle& style) {
-  std::string text = StepTable(result, style);
-  if (!result.durations.empty()) text += "\n" + DurationTable(result, style);
-  if (!result.ablation.empty()) text += "\n" + AblationTable(result, style);
-  text += "\n";
   const ErrorSummary& s = result.summary;
-  text += fmt::format(
-      "{} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard deviation "
-      "{:.2f} %, max {:.2f} %\n",
+  std::string text = fmt::format(
+      "Verdict: {} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard "
+      "deviation {:.2f} %, max {:.2f} %\n",
       s.count, s.mape_percent, s.gmae_percent, s.std_percent, s.max_percent);
   for (const auto& [what, errors] :
        {std::pair("until the device work of a step is done", &result.completion),
@@ -196,9 +192,13 @@ std::string ValidationText(const ValidationResult& result, const TextStyle& styl
   text +=
       fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
                   result.kernel_start_median_us, result.kernel_start_p90_us);
-  text += "A step error says little where the blocked share is near zero: the CPU is replayed.\n";
-  for (const std::string& note : result.notes) text += "note: " + note + "\n";
-  for (const std::string& skipped : result.skipped) text += "skipped: " + skipped + "\n";
+  text += "A step error says little where the blocked share is near zero: the CPU is replayed.\n\n";
+  text += StepTable(result, style);
+  if (!result.durations.empty()) text += "\n" + DurationTable(result, style);
+  if (!result.ablation.empty()) text += "\n" + AblationTable(result, style);
+  if (!result.notes.empty() || !result.skipped.empty()) text += "\n";
+  for (const std::string& note : result.notes) text += "Note: " + note + "\n";
+  for (const std::string& skipped : result.skipped) text += "Skipped: " + skipped + "\n";
   return text;
 }
 
