@@ -1,6 +1,7 @@
 #include "simulator/cost/kernel/kernel_cost_model.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -9,6 +10,7 @@
 #include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/kernel_likes.h"
+#include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
@@ -123,6 +125,18 @@ Estimate SumOf(const KernelList& list, Predict predict) {
     total.source = std::max(total.source, estimate.source);
   }
   return total;
+}
+
+// Whether a call clears memory before its kernel and lets no other kernel add parts up: what the
+// parts of a reduction that take turns need.
+bool ClearsForParts(const TraceStore& store, const RankTrace& rank,
+                    std::span<const NodeIndex> kernels) {
+  bool clears = false;
+  for (const NodeIndex node : kernels) {
+    clears |= rank.kind(node) == NodeKind::kMemset;
+    if (TraitsOfKernel(store.name(rank, node)).role == KernelRole::kSplitReduce) return false;
+  }
+  return clears;
 }
 
 // A kernel counts once: what an inner call is known to have launched is no longer the outer's.
@@ -297,9 +311,10 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
     if (single) {
-      launched |=
-          ByLaunchedProduct(*models_, {store.name(rank, mains[0]), rank.waves_milli(mains[0])},
-                            work, observed.precision, estimate);
+      launched |= ByLaunchedProduct(*models_,
+                                    {store.name(rank, mains[0]), rank.waves_milli(mains[0]),
+                                     ClearsForParts(store, rank, op.kernels)},
+                                    work, observed.precision, estimate);
     }
     estimate.extrapolated |= traced.assumed;
     return estimate;

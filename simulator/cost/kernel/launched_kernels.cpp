@@ -168,8 +168,9 @@ bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const K
   if (measured && !older) return false;
   double us = 0;
   if (block.known()) {
-    us = BlockedProductUs(device, precision, StreamEfficiency(models),
-                          BlockedProductOf(device, block, work, launch.waves_milli / 1000.0));
+    BlockedProduct product = BlockedProductOf(device, block, work, launch.waves_milli / 1000.0);
+    product.in_turn = launch.after_clearing && block.in_bands;  // flags, where it is CUTLASS's
+    us = BlockedProductUs(device, precision, StreamEfficiency(models), product);
   } else if (IsThinProduct(launch.name)) {
     us = ThinProductUs(device, StreamEfficiency(models), work, WalksReduction(launch.name));
   } else {

@@ -28,6 +28,10 @@ constexpr int64_t kWidestBytes = 16;
 constexpr double kRegistersPerResult = 1.85;
 constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
+// The parts of a result take turns (cutlass/gemm/kernel/gemm.h, kSplitKSerial): a fence, the flag's
+// store, its load; then the epilogue reads what is there row by row of its tensor instructions, a
+// step after the other: 8 rows of a warp, which has half of the block's and at most 64.
+constexpr double kTurnTrips = 3, kEpilogueRows = 8, kWarpRows = 64;
 // A thread that walks the reduction takes it in chunks whose loads wait for each other. Set by
 // DLRM-8 (V100).
 constexpr double kThinCyclesPerElement = 14;
@@ -79,6 +83,17 @@ double ReachedShare(const GpuPeaks& device, Precision precision, const ProductBl
   const double rows = Positive(block.rows), cols = Positive(block.cols);
   const double intensity = rows * cols / (rows + cols);
   return kLargestBlock * intensity / (intensity + kIntensity);
+}
+
+// What the parts of a split reduction wait for each other, as far as they run at once: what came
+// before has taken its turn.
+double TurnsUs(const GpuPeaks& device, const BlockedProduct& product, double resident,
+               double trip_us) {
+  if (!product.in_turn) return 0;
+  const double at_once = std::floor(device.sms * resident / std::max(product.blocks, 1.0));
+  const double turns = std::clamp(at_once, 1.0, product.split) - 1;
+  const double steps = std::min(Positive(product.block.rows) / 2, kWarpRows) / kEpilogueRows;
+  return turns * (kTurnTrips + steps) * trip_us;
 }
 
 }  // namespace
@@ -195,7 +210,8 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
   const double memory_us = product.read_bytes / bytes_per_us + written_us;
   // What the last wave writes, no other block's arithmetic hides.
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
-  const double compute_us = blocks_us - trip_us + last * written_us;
+  const double compute_us =
+      blocks_us - trip_us + last * written_us + TurnsUs(device, product, resident, trip_us);
   return kShortestUs + ColdStartUs(device, kTrips) +
          SmoothSum(compute_us, memory_us, kOverlapPower);
 }

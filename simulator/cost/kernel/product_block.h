@@ -32,6 +32,8 @@ struct BlockedProduct {
   ProductBlock block;
   double blocks = 0;  // of all results, not counting parts of a split reduction
   double split = 1;   // blocks that share the results of one, a part of the reduction each
+  // The parts add to the results one after the other, rather than leave that to another kernel.
+  bool in_turn = false;
   double filled_rows = 0, filled_cols = 0;  // of a block, in the mean; 0: all
   double depth = 0;                         // the whole reduction
   double read_bytes = 0, written_bytes = 0;
