@@ -42,12 +42,18 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
     for (int32_t r = 0; r < store.world_size() && absent.size() < 8; ++r) {
       if (!present.contains(r)) absent.push_back(r);
     }
+    const std::string what = DescribeNode(store, rank, rendezvous.members.front().node);
+    if (absent.empty() && !communicator.declared && store.ranks().size() > 1) {
+      return InvalidInput(
+          "{}: {} of communicator \"{}\" meets nothing on the other ranks, and nothing names its "
+          "group or partner: declare them with --process-groups FILE, or keep what it took with "
+          "--allow-missing-ranks",
+          rank.info().source, what, communicator.name);
+    }
     return InvalidInput(
         "{}: {} of communicator \"{}\" has members without a trace (missing ranks: {}{}); add "
-        "their "
-        "traces, or simulate what is there with --allow-missing-ranks",
-        rank.info().source, DescribeNode(store, rank, rendezvous.members.front().node),
-        communicator.name, fmt::join(absent, ","),
+        "their traces, or simulate what is there with --allow-missing-ranks",
+        rank.info().source, what, communicator.name, fmt::join(absent, ","),
         absent.size() == 8 ? ",..." : (absent.empty() ? "unknown" : ""));
   }
   return absl::OkStatus();

@@ -96,12 +96,20 @@ struct UnshownItemWaits {
   std::vector<OtherItemWaits> others;  // of waits that held something up
 };
 
+// Senders that are taken to wait for their receivers, which nothing shows
+// (reconstruct/transfer_modes.h).
+struct AssumedAwaits {
+  uint32_t rendezvous = 0;
+  std::vector<RendezvousProgram::Await> awaits;  // are among the program's
+};
+
 struct CompiledJob {
   Program program;
   CommunicatorMap communicators;
   std::vector<RankCompileReport> reports;
   std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
   std::vector<UnshownItemWaits> unshown;            // by rank
+  std::vector<AssumedAwaits> assumed;
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
   // Rendezvous with absent members that are waited for as the recording and AbsentRanks say.

@@ -109,6 +109,12 @@ class RendezvousCompiler {
       program.awaiting = awaited.list.empty() ? Awaiting::kNone : Awaiting::kListed;
       for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
     }
+    if (!awaited.assumed.empty()) {
+      AssumedAwaits assumed{static_cast<uint32_t>(job_.program.rendezvous.size()), {}};
+      for (const auto& [member, source] : awaited.assumed)
+        assumed.awaits.push_back({member, source});
+      job_.assumed.push_back(std::move(assumed));
+    }
     if (!IsTimed(rendezvous)) return RecordedDurations(rendezvous);
     std::vector<SimTime> parts = finder_.OwnParts(rendezvous, awaited);
     if (rendezvous.missing_members > 0 && options_.absent == AbsentRanks::kNeverLast) {

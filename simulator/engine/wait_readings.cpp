@@ -62,4 +62,24 @@ void ReadUnshownWaits(const CompiledJob& job, WaitReading reading, Program& prog
   }
 }
 
+void ReadAsBuffered(const CompiledJob& job, Program& program) {
+  for (const AssumedAwaits& assumed : job.assumed) {
+    RendezvousProgram& rendezvous = program.rendezvous[assumed.rendezvous];
+    const auto members = static_cast<uint32_t>(rendezvous.members.size());
+    if (rendezvous.awaiting == Awaiting::kAll) {
+      for (uint32_t source = 0; source < members; ++source) {
+        for (uint32_t member = 0; member < members; ++member) {
+          if (member != source) rendezvous.awaits.push_back({member, source});
+        }
+      }
+    }
+    std::erase_if(rendezvous.awaits, [&](const RendezvousProgram::Await& await) {
+      return std::ranges::any_of(assumed.awaits, [&](const RendezvousProgram::Await& dropped) {
+        return await.member == dropped.member && await.source == dropped.source;
+      });
+    });
+    rendezvous.awaiting = rendezvous.awaits.empty() ? Awaiting::kNone : Awaiting::kListed;
+  }
+}
+
 }  // namespace foretrace

@@ -20,4 +20,7 @@ void ReadOtherwise(const CompiledJob& job, size_t number, Program& program);
 // The same of what the compiler took waits to mean that held nothing up.
 void ReadUnshownWaits(const CompiledJob& job, WaitReading reading, Program& program);
 
+// Senders of which nothing shows that they wait for their receivers do not.
+void ReadAsBuffered(const CompiledJob& job, Program& program);
+
 }  // namespace foretrace

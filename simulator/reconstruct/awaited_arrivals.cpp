@@ -1,6 +1,7 @@
 #include "simulator/reconstruct/awaited_arrivals.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/reconstruct/clock_noise.h"
 
@@ -34,6 +35,7 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous)
   if (!transfers.has_value()) return ByEvidence(rendezvous);
   AwaitedArrivals awaited;
   awaited.all = false;
+  std::vector<AwaitedArrivals::Await> shown;
   for (const MatchedRendezvous::Transfer& t : *transfers) {
     const MatchedRendezvous::Member &from = rendezvous.members[t.from],
                                     &to = rendezvous.members[t.to];
@@ -45,13 +47,20 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous)
         continue;
       }
     }
-    awaited.list.push_back({t.to, t.from});
+    shown.push_back({t.to, t.from});
     if (timed_ && modes_->IsBuffered(rendezvous, t)) {
       ++awaited.buffered;
+    } else if (timed_ && modes_->IsUnknown(rendezvous, t)) {
+      awaited.assumed.push_back({t.from, t.to});
     } else {
-      awaited.list.push_back({t.from, t.to});
+      shown.push_back({t.from, t.to});
     }
   }
+  std::ranges::sort(shown);
+  std::erase_if(awaited.assumed,
+                [&](const auto& await) { return std::ranges::binary_search(shown, await); });
+  awaited.list = std::move(shown);
+  awaited.list.insert(awaited.list.end(), awaited.assumed.begin(), awaited.assumed.end());
   std::ranges::sort(awaited.list);
   awaited.list.erase(std::unique(awaited.list.begin(), awaited.list.end()), awaited.list.end());
   const size_t n = rendezvous.members.size();

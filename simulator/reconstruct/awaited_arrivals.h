@@ -31,7 +31,9 @@ struct AwaitedArrivals {
   // Every member waits for every other; `list` is empty.
   bool all = true;
   std::vector<Await> list;  // in order, without repetitions; nobody's own arrival
-  int64_t buffered = 0;     // transfers whose source did not wait
+  // Of these, or of all: senders that may not wait for their receivers, which nothing shows.
+  std::vector<Await> assumed;
+  int64_t buffered = 0;  // transfers whose source did not wait
   // Transfers that ended before they were sent, by more than clocks can be wrong: nobody waits.
   int64_t impossible = 0;
 };

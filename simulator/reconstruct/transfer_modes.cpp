@@ -204,4 +204,11 @@ bool TransferModes::IsBuffered(const MatchedRendezvous& rendezvous,
   return end - TimesOf(rendezvous, *transfers, transfer.from).latest_source <= *decision.longest;
 }
 
+bool TransferModes::IsUnknown(const MatchedRendezvous& rendezvous,
+                              const MatchedRendezvous::Transfer& transfer) const {
+  const auto found = decisions_.find(ChannelOf(rendezvous, transfer));
+  return found != decisions_.end() && found->second.mode == Mode::kUnknown &&
+         !IsBuffered(rendezvous, transfer);
+}
+
 }  // namespace foretrace

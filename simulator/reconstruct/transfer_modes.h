@@ -41,6 +41,9 @@ class TransferModes {
 
   bool IsBuffered(const MatchedRendezvous& rendezvous,
                   const MatchedRendezvous::Transfer& transfer) const;
+  // Nothing shows whether it is, and it is taken not to be.
+  bool IsUnknown(const MatchedRendezvous& rendezvous,
+                 const MatchedRendezvous::Transfer& transfer) const;
   const Count& count() const { return count_; }
 
  private:

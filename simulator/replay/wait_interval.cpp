@@ -1,8 +1,9 @@
 #include "simulator/replay/wait_interval.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +19,6 @@ namespace {
 
 constexpr double kNegligible = 0.01;  // of the step
 
-bool HasUnshownWaits(const CompiledJob& job) {
-  return std::ranges::any_of(job.unshown, [](const UnshownItemWaits& u) {
-    return !u.chosen.empty() || !u.latest.empty() || !u.others.empty();
-  });
-}
-
 WaitInterval At(SimTime time) { return {time, time, time}; }
 
 void Widen(WaitInterval& interval, SimTime time) {
@@ -35,6 +30,27 @@ double Width(const WaitInterval& interval) {
   return interval.as_taken > SimTime()
              ? (interval.most - interval.least).us() / interval.as_taken.us()
              : 0;
+}
+
+using Reading = std::function<void(Program& program)>;
+
+// Waits for nothing, for the latest, and the other readings; sends that do not wait.
+std::vector<Reading> ReadingsOf(const CompiledJob& job) {
+  std::vector<Reading> readings;
+  const bool waits = std::ranges::any_of(job.unshown, [](const UnshownItemWaits& u) {
+    return !u.chosen.empty() || !u.latest.empty();
+  });
+  for (const WaitReading reading : {WaitReading::kNothing, WaitReading::kLatest}) {
+    if (!waits) break;
+    readings.emplace_back([&job, reading](Program& p) { ReadUnshownWaits(job, reading, p); });
+  }
+  for (size_t number = 0; number < OtherReadings(job); ++number) {
+    readings.emplace_back([&job, number](Program& p) { ReadOtherwise(job, number, p); });
+  }
+  if (!job.assumed.empty()) {
+    readings.emplace_back([&job](Program& p) { ReadAsBuffered(job, p); });
+  }
+  return readings;
 }
 
 // By rank; zero where it has no such iteration.
@@ -55,7 +71,7 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
     int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited) {
   if (prediction.job.symbolic || prediction.job.semantics != Semantics::kFull ||
-      !HasUnshownWaits(prediction.job) ||
+      ReadingsOf(prediction.job).empty() ||
       (setup.network() != nullptr && setup.network()->contends()) ||
       (ReplaysRecording(setup) && setup.what_if().empty())) {
     return std::nullopt;
@@ -74,24 +90,21 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
   for (const SimTime time : MarkedTimes(prediction, iteration)) marked.push_back(At(time));
   FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job,
                              JobBeforeEdits(store, setup, prediction, unedited));
-  // Waits for nothing, for the latest, and the other readings.
-  for (size_t reading = 0; reading < 2 + OtherReadings(job); ++reading) {
+  for (const Reading& read : ReadingsOf(job)) {
     CompiledJob other = job;
-    if (reading < 2) {
-      ReadUnshownWaits(job, reading == 0 ? WaitReading::kNothing : WaitReading::kLatest,
-                       other.program);
-    } else {
-      ReadOtherwise(job, reading - 2, other.program);
-    }
-    const absl::StatusOr<Prediction> read =
+    read(other.program);
+    const absl::StatusOr<Prediction> result =
         SimulateJob(store, setup, std::move(other), setup.network());
-    if (!read.ok()) continue;  // moved work and that reading exclude each other: a deadlock
-    FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*read));
+    if (!result.ok()) continue;  // moved work and that reading exclude each other: a deadlock
+    FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*result));
     Widen(intervals.step, time);
-    const std::vector<SimTime> times = MarkedTimes(*read, iteration);
+    const std::vector<SimTime> times = MarkedTimes(*result, iteration);
     for (size_t r = 0; r < marked.size(); ++r) Widen(marked[r], times[r]);
   }
   intervals.marked = *std::ranges::max_element(marked, {}, Width);
+  for (const AssumedAwaits& assumed : job.assumed) {
+    intervals.step.sends += static_cast<int64_t>(assumed.awaits.size());
+  }
   for (const RankCompileReport& report : prediction.job.reports) {
     intervals.step.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
     intervals.step.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
@@ -113,16 +126,26 @@ std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Predictio
       }
     }
   }
-  return fmt::format(
-      "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the first: "
-      "{}); by what they can mean, the {} takes between {:.3f} and {:.3f} ms; profiles that name "
-      "events say it",
-      intervals.step.waits,
-      intervals.step.ambiguous == 0
-          ? ""
-          : fmt::format(", and what {} others waited for can be read in more than one way",
-                        intervals.step.ambiguous),
-      first, of_step ? "step" : "iteration", shown.least.us() * 1e-3, shown.most.us() * 1e-3);
+  std::vector<std::string> reasons;
+  if (!first.empty()) {
+    reasons.push_back(fmt::format(
+        "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the "
+        "first: {})",
+        intervals.step.waits,
+        intervals.step.ambiguous == 0
+            ? ""
+            : fmt::format(", and what {} others waited for can be read in more than one way",
+                          intervals.step.ambiguous),
+        first));
+  }
+  if (intervals.step.sends > 0) {
+    reasons.push_back(fmt::format("nothing shows whether {} sends wait for their receivers",
+                                  intervals.step.sends));
+  }
+  return fmt::format("{}; by what they can mean, the {} takes between {:.3f} and {:.3f} ms{}",
+                     fmt::join(reasons, "; "), of_step ? "step" : "iteration",
+                     shown.least.us() * 1e-3, shown.most.us() * 1e-3,
+                     first.empty() ? "" : "; profiles that name events say it");
 }
 
 }  // namespace foretrace

@@ -85,6 +85,8 @@ struct WaitInterval {
   int64_t waits = 0;  // in the whole recording
   // Waits that held something up and can mean more than one thing, all of which the interval has.
   int64_t ambiguous = 0;
+  // Sends of which nothing shows whether they wait for their receivers: `least` is also without.
+  int64_t sends = 0;
 };
 
 // The step on more ranks than recorded, by when the last of them comes: never after the last of

@@ -89,6 +89,7 @@ class StepWriter : private ReportFields {
       Time("lower_us", w.least);
       Time("upper_us", w.most);
       Int("waits", w.waits);
+      Int("sends", w.sends);
     });
   }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "simulator/engine/executor.h"
+#include "simulator/engine/wait_readings.h"
 #include "tests/unit/engine/engine_fixture.h"
 
 namespace foretrace {
@@ -213,6 +214,46 @@ TEST(PointToPoint, SmallSendIsBufferedAndLeaves) {
   EXPECT_RAN(outcome, 1, "recv", 25, 45);
 }
 
+// The receiver is always there first, so that nothing shows whether the sender would wait for it.
+TEST(PointToPoint, ASendThatNothingShowsMayNotWait) {
+  JobScript job(2);
+  job.rank(0).PointToPoint("send", NodeKind::kSend, 1, {20, 24}, 20, {29, 47});
+  job.rank(1).PointToPoint("recv", NodeKind::kRecv, 0, {0, 4}, 20, {9, 47});
+  const TraceStore store = job.Build();
+  const auto compiled = Compile(store, RoundLatencies());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->assumed.size(), 1u);
+  ASSERT_EQ(compiled->assumed[0].awaits.size(), 1u);
+  EXPECT_EQ(compiled->program.rendezvous[0].awaiting, Awaiting::kAll);
+  Program read = compiled->program;
+  ReadAsBuffered(*compiled, read);
+  ASSERT_EQ(read.rendezvous[0].awaits.size(), 1u);
+  EXPECT_EQ(read.rendezvous[0].awaits[0].member, 1u);  // who receives still waits
+  EXPECT_EQ(read.rendezvous[0].awaits[0].source, 0u);
+}
+
+// What a job keeps of its recording gives the same program as the recording itself.
+TEST(CompileAgain, IsWhatCompilingIs) {
+  JobScript job = AllReduceJob();
+  const TraceStore store = job.Build();
+  CompileOptions options = RoundLatencies();
+  options.keep_reconstruction = true;
+  const auto kept = Compile(store, options);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  for (const Semantics semantics : {Semantics::kFull, Semantics::kAlgorithm1}) {
+    options.semantics = semantics;
+    auto again = CompileAgain(store, *kept, options);
+    auto anew = Compile(store, options);
+    ASSERT_TRUE(again.ok() && anew.ok());
+    const auto from_kept = Replay(store, *std::move(again), nullptr);
+    const auto from_store = Replay(store, *std::move(anew), nullptr);
+    ASSERT_TRUE(from_kept.ok() && from_store.ok());
+    for (size_t r = 0; r < 2; ++r) {
+      EXPECT_EQ(from_kept->schedule.ranks[r].end, from_store->schedule.ranks[r].end);
+    }
+  }
+}
+
 TEST(MissingRanks, AreRefusedOrReplayedAsRecorded) {
   JobScript job(1, 2);
   job.rank(0)
@@ -253,6 +294,17 @@ Outcome SimulateAbsent(AbsentRanks absent, double delay) {
   options.absent = absent;
   return Simulate(job, options, nullptr, nullptr,
                   [&](Program& program) { program.ranks[0].start += Us(delay); });
+}
+
+TEST(MissingRanks, WhatMeetsNobodyOfThoseAtHandNeedsADeclaration) {
+  JobScript job(2);
+  job.rank(0).Collective("ar", CollectiveOp::kAllReduce, "", {0, 4}, 20, {9, 49});
+  job.rank(1).Kernel("k", {0, 4}, 7, {9, 20});
+  const TraceStore store = job.Build();
+  const auto refused = Predict(store, RoundLatencies(), nullptr);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(), HasSubstr("nothing names its group or partner"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("--process-groups FILE"));
 }
 
 TEST(MissingRanks, AlikeComeAsMuchAfterThePresentAsRecorded) {
