@@ -37,6 +37,7 @@ struct StackRelease : KernelForms {
   bool per_parameter_sharding = false;  // ClusterParameters'
   bool dynamic_scaling = false;         // ClusterParameters'
   bool reduces_scales = false;          // ClusterParameters'
+  bool whole_reductions = false;        // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
