@@ -226,6 +226,9 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
     reduced.front() = reduced.back() = both;
   }
   out.time = *std::max_element(reduced.begin(), reduced.end()) + out.passes.optimizer;
+  out.loading = SimTime::FromPs(cluster.token_preparation.ps() * model.sequence *
+                                (mapping.global_batch / mapping.data));
+  out.time = std::max(out.time, out.loading);
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
   const SimTime in_passes =
       ExposedInPasses(model, mapping, out.passes, folded.pipeline.stages.front());

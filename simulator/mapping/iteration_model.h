@@ -103,6 +103,9 @@ struct ClusterParameters {
   // Between two kernels of a busy stream, which measurements of single kernels leave out; and from
   // a kernel to a collective that waits for it on its own stream, or back (LaunchLatencies).
   SimTime kernel_gap, stream_wait;
+  // What a process takes to make a token of its replica's next batch out of text, while devices
+  // compute; zero: data are there as devices take them.
+  SimTime token_preparation;
   int32_t devices_per_node = 8;
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
@@ -210,6 +213,7 @@ struct PassTimes {
 struct IterationEstimate {
   SimTime time;
   SimTime pipeline;  // until the last pass
+  SimTime loading;   // preparation of the next batch beside all that, which `time` is not below
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
   // Share of the iteration in which the first stage's devices only communicate; what stages wait

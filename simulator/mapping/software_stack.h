@@ -43,6 +43,7 @@ struct StackRelease : KernelForms {
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
   // itself alone; 0: it does not.
   int64_t packed_document = 0;
+  int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
   bool chunked_tensor = false;  // ParallelMapping's, with sequence parallelism

@@ -170,6 +170,7 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   cluster.dynamic_scaling = software.dynamic_scaling;
   cluster.reduces_scales = software.reduces_scales;
   cluster.whole_reductions = software.whole_reductions;
+  cluster.token_preparation = SimTime::FromUs(1e-3 * software.token_ns);
   cluster.eight_bit_share = row.eight_bit_share;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }

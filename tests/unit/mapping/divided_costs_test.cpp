@@ -122,6 +122,23 @@ TEST(DividedCostsTest, WholeReductionsOfStages) {
   EXPECT_EQ(Times(c, m, p).gradient_reduction, Times(c, m, Cluster()).gradient_reduction);
 }
 
+// Two replicas of 8 sequences of 1,024 tokens: a millisecond a token is 4,096 ms of 4 sequences
+// each, beside all else; a nanosecond is hidden.
+TEST(DividedCostsTest, BatchesThatAreMadeMeanwhile) {
+  ParallelMapping m = Mapping(1, 2);
+  m.global_batch = 8;
+  ClusterParameters p = Cluster();
+  const auto estimate = [&](SimTime token) {
+    p.token_preparation = token;
+    const auto made = EstimateIteration(Model(), m, p);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *made : IterationEstimate();
+  };
+  EXPECT_EQ(estimate(SimTime::FromUs(1000)).time, SimTime::FromUs(4096e3));
+  EXPECT_EQ(estimate(SimTime::FromUs(1e-3)).loading, SimTime::FromUs(4096e-3));
+  EXPECT_EQ(estimate(SimTime::FromUs(1e-3)).time, estimate(SimTime()).time);
+}
+
 // Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
 // logits and their gradient in two bytes.
 TEST(DividedCostsTest, LogitsByTheLossesForm) {
