@@ -204,7 +204,8 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
   FORETRACE_ASSIGN_OR_RETURN(const FoldedTiming folded,
                              TimeFolded(make, PeriodOf(mapping), mapping.microbatches()));
   out.pipeline = folded.end();
-  SimTime reduced, first_reduction;
+  SimTime first_reduction;
+  std::vector<SimTime> reduced;  // by stage
   double busy = 0;
   for (size_t s = 0; s < folded.pipeline.stages.size(); ++s) {
     const SimTime after = out.passes.gradient_reduction + out.passes.expert_reduction;
@@ -216,10 +217,18 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                                           folded.pipeline.stages[s], folded.timing.pass_start[s]));
     }
     if (s == 0) first_reduction = end - folded.timing.stage_end[0];
-    reduced = std::max(reduced, end + folded.shift);
+    reduced.push_back(end + folded.shift);
     busy += folded.timing.stage_busy[s].seconds() / folded.simulated * mapping.microbatches();
   }
-  out.time = reduced + out.passes.optimizer;
+  if (out.passes.tied_reduction > SimTime()) {
+    const SimTime both = std::max(reduced.front(), reduced.back()) + out.passes.tied_reduction;
+    first_reduction += both - reduced.front();
+    reduced.front() = reduced.back() = both;
+  }
+  out.time = *std::max_element(reduced.begin(), reduced.end()) + out.passes.optimizer;
+  out.loading = SimTime::FromPs(cluster.token_preparation.ps() * model.sequence *
+                                (mapping.global_batch / mapping.data));
+  out.time = std::max(out.time, out.loading);
   out.bubble = std::max(0.0, 1 - busy / (out.pipeline.seconds() * mapping.pipeline));
   const SimTime in_passes =
       ExposedInPasses(model, mapping, out.passes, folded.pipeline.stages.front());

@@ -79,6 +79,9 @@ struct ClusterParameters {
   // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
   // reduce_and_update_fp8_tensors, with reduce_amax).
   bool reduces_scales = false;
+  // Stages of a pipeline in bfloat16 reduce whole gradients, though optimizer states are divided
+  // (DeepSpeed, runtime/pipe/engine.py, _bf16_reduce_grads).
+  bool whole_reductions = false;
   // Weights that are divided over replicas are cast to 8 bits before they are gathered.
   bool eight_bit_gathers = false;
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
@@ -100,6 +103,9 @@ struct ClusterParameters {
   // Between two kernels of a busy stream, which measurements of single kernels leave out; and from
   // a kernel to a collective that waits for it on its own stream, or back (LaunchLatencies).
   SimTime kernel_gap, stream_wait;
+  // What a process takes to make a token of its replica's next batch out of text, while devices
+  // compute; zero: data are there as devices take them.
+  SimTime token_preparation;
   int32_t devices_per_node = 8;
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
@@ -184,6 +190,10 @@ struct PassTimes {
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.
   SimTime gradient_reduction, expert_reduction;
   Bytes gradient_bytes, expert_gradient_bytes;
+  // Then, of an output layer that shares the embedding's table, between the first and the last
+  // stage, which each have a copy.
+  SimTime tied_reduction;
+  Bytes tied_bytes;
   SimTime optimizer;  // with clipping, casts and clearing of the gradients
   // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
   // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
@@ -203,6 +213,7 @@ struct PassTimes {
 struct IterationEstimate {
   SimTime time;
   SimTime pipeline;  // until the last pass
+  SimTime loading;   // preparation of the next batch beside all that, which `time` is not below
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
   // Share of the iteration in which the first stage's devices only communicate; what stages wait

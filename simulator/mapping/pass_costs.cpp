@@ -319,7 +319,21 @@ class Coster {
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
     const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
     if (m_.zero == 2) return weights;
+    if (p_.whole_reductions && m_.pipeline > 1 && c_.dtype == DType::kBFloat16) {
+      return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
+    }
     return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
+  }
+
+  // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
+  // runtime/pipe/engine.py, _exec_reduce_tied_grads.
+  void SetTied(PassTimes& times) const {
+    if (m_.pipeline == 1 || !IsTied(c_) || m_.lora > 0 || m_.zero >= 2) return;
+    const double bytes = Num(c_.vocabulary) / t_ * h_ * gradient_;
+    const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
+    times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
+    times.tied_reduction =
+        SimTime::FromSeconds(groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes));
   }
 
   void SetIteration(PassTimes& times) const {
@@ -339,6 +353,7 @@ class Coster {
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
     times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
     times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
+    SetTied(times);
     const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     const OptimizerCosts optimizer(c_, m_, p_, host_);

@@ -29,6 +29,12 @@ RankGroups AddRankGroups(const ParallelMapping& m, const PassTimes& passes, cons
       return RankOf(m, {at.stage, i / m.tensor, i % m.tensor});
     });
   }
+  const bool end = at.stage == 0 || at.stage + 1 == m.pipeline;
+  if (passes.tied_reduction > SimTime() && end) {
+    groups.tied = add("tied", 2, [&](int i) {
+      return RankOf(m, {i * (m.pipeline - 1), at.replica, at.shard});
+    });
+  }
   groups.pipeline = add("pipeline", m.pipeline, [&](int i) {
     return RankOf(m, {i, at.replica, at.shard});
   });

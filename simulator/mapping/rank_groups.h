@@ -22,6 +22,7 @@ struct RankGroups {
   std::string tensor, data, pipeline, context, expert;
   // Of the shards of the weights: `data`, but where several copies of the weights are kept.
   std::string weight;
+  std::string tied;         // of both copies of a table that the first and the last stage share
   std::string scale;        // of all devices of a stage, where 8-bit scales are reduced
   std::string expert_data;  // of those that hold the same experts
 };

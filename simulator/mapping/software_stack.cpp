@@ -26,6 +26,7 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"per_parameter_sharding", &StackRelease::per_parameter_sharding},
                            {"dynamic_scaling", &StackRelease::dynamic_scaling},
                            {"reduces_scales", &StackRelease::reduces_scales},
+                           {"whole_reductions", &StackRelease::whole_reductions},
                            {"dropout", &StackRelease::dropout},
                            {"sequence_parallel", &StackRelease::sequence_parallel},
                            {"overlap_tensor", &StackRelease::overlap_tensor},
@@ -46,7 +47,7 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
 void CheckKeys(const YamlReader& in) {
   std::vector<std::string_view> keys = {
       "since",  "source", "models",    "attention_slowdown", "recompute", "packed_document",
-      "shards", "zero",   "selective", "gradient_bits",      "loss"};
+      "shards", "zero",   "selective", "gradient_bits",      "loss",      "token_ns"};
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
 }
@@ -70,6 +71,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
+  r.token_ns = in.Integer("token_ns", 1, 1 << 20, 0);
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);

@@ -37,11 +37,13 @@ struct StackRelease : KernelForms {
   bool per_parameter_sharding = false;  // ClusterParameters'
   bool dynamic_scaling = false;         // ClusterParameters'
   bool reduces_scales = false;          // ClusterParameters'
+  bool whole_reductions = false;        // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
   // itself alone; 0: it does not.
   int64_t packed_document = 0;
+  int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
   bool chunked_tensor = false;  // ParallelMapping's, with sequence parallelism

@@ -41,6 +41,12 @@ class RankWriter {
   absl::StatusOr<RankTraceBuilder::Result> Write() {
     for (const Pass& pass : pipeline_.stages[static_cast<size_t>(stage_)].passes) WritePass(pass);
     if (!ReducesByLayer(m_)) Reduce(0, 1, out_.last());
+    if (!groups_.tied.empty()) {
+      reduced_ =
+          out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "tied gradients",
+                            groups_.tied, 2, passes_.tied_bytes, passes_.tied_reduction},
+                           out_.last(), reduced_);
+    }
     out_.Compute("optimizer", passes_.optimizer, reduced_);
     return out_.Build();
   }

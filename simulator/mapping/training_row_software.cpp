@@ -169,6 +169,8 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   cluster.per_parameter_sharding = software.per_parameter_sharding;
   cluster.dynamic_scaling = software.dynamic_scaling;
   cluster.reduces_scales = software.reduces_scales;
+  cluster.whole_reductions = software.whole_reductions;
+  cluster.token_preparation = SimTime::FromUs(1e-3 * software.token_ns);
   cluster.eight_bit_share = row.eight_bit_share;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }

@@ -247,6 +247,9 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
     return;
   }
   judged.predicted = estimate->time;
+  if (estimate->loading == estimate->time) {
+    row.notes.emplace_back("the host prepares batches no faster, which the step waits for");
+  }
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
   if (row.out_of_memory) return;

@@ -84,6 +84,61 @@ TEST(DividedCostsTest, PlaceholdersOfGradients) {
   EXPECT_EQ(more(Model(4), m), more(Model(4), all));
 }
 
+// Both copies of a shared table of 2,048 h, in two bytes, are reduced by neighbours: once its bytes
+// at 100 GB/s and 20 us, after everything else. Frozen weights, and tables of their own, are not.
+TEST(DividedCostsTest, TablesThatEndsShare) {
+  ParallelMapping m = Mapping(1, 1);
+  m.pipeline = 2;
+  const PassTimes times = Times(Model(), m);
+  EXPECT_EQ(times.tied_bytes, Bytes(2048 * 1024 * 2));
+  EXPECT_NEAR(times.tied_reduction.us(), 2048 * 1024 * 2 / 100e3 + 20, 1e-3);
+  const auto estimate = EstimateIteration(Model(), m, Cluster());
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_EQ(estimate->time, estimate->pipeline + times.tied_reduction + times.optimizer);
+  TransformerConfig own = Model();
+  own.tied = false;
+  EXPECT_EQ(Times(own, m).tied_reduction, SimTime());
+  m.lora = 16;
+  EXPECT_EQ(Times(Model(), m).tied_reduction, SimTime());
+  EXPECT_EQ(Times(Model(), Mapping(1, 2)).tied_reduction, SimTime());
+}
+
+// Two replicas of two stages in bfloat16 reduce gradients whole: their bytes once at 100 GB/s and
+// 20 us, instead of half of them and 2 us.
+TEST(DividedCostsTest, WholeReductionsOfStages) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  ParallelMapping m = Mapping(1, 2);
+  m.pipeline = 2;
+  m.zero = 1;
+  ClusterParameters p = Cluster();
+  const PassTimes scattered = Times(c, m, p);
+  p.whole_reductions = true;
+  const PassTimes whole = Times(c, m, p);
+  const double bytes = static_cast<double>(whole.gradient_bytes.count());
+  EXPECT_NEAR((whole.gradient_reduction - scattered.gradient_reduction).us(),
+              bytes / 2 / 100e3 + 18, 1e-3);
+  c.dtype = DType::kFloat16;
+  EXPECT_EQ(Times(c, m, p).gradient_reduction, Times(c, m, Cluster()).gradient_reduction);
+}
+
+// Two replicas of 8 sequences of 1,024 tokens: a millisecond a token is 4,096 ms of 4 sequences
+// each, beside all else; a nanosecond is hidden.
+TEST(DividedCostsTest, BatchesThatAreMadeMeanwhile) {
+  ParallelMapping m = Mapping(1, 2);
+  m.global_batch = 8;
+  ClusterParameters p = Cluster();
+  const auto estimate = [&](SimTime token) {
+    p.token_preparation = token;
+    const auto made = EstimateIteration(Model(), m, p);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *made : IterationEstimate();
+  };
+  EXPECT_EQ(estimate(SimTime::FromUs(1000)).time, SimTime::FromUs(4096e3));
+  EXPECT_EQ(estimate(SimTime::FromUs(1e-3)).loading, SimTime::FromUs(4096e-3));
+  EXPECT_EQ(estimate(SimTime::FromUs(1e-3)).time, estimate(SimTime()).time);
+}
+
 // Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
 // logits and their gradient in two bytes.
 TEST(DividedCostsTest, LogitsByTheLossesForm) {
