@@ -1,7 +1,6 @@
 #include "simulator/architect/workload_layers.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <variant>
@@ -13,6 +12,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/workload/scaled_calls.h"
 #include "simulator/workload/tensor_parallel.h"
 
 namespace foretrace {
@@ -49,43 +49,6 @@ bool IsTooLarge(const OperatorCall& call) {
            kMostMultiplications;
   });
 }
-
-// The shape of an operator on `to` samples where it was recorded on `from`. False: a product has no
-// whole batch dimension then.
-struct Scaling {
-  int64_t to = 1, from = 1;
-
-  // n times `to`; sizes of files and recordings may be anything.
-  int64_t Times(int64_t n) const { return SaturatingProduct({n, to}); }
-  bool Whole(int64_t& n) const {
-    const bool exact = Times(n) % from == 0;
-    n = Times(n) / from;
-    return exact;
-  }
-  bool Some(std::initializer_list<int64_t*> counts) const {
-    for (int64_t* n : counts) *n = (Times(*n) + from - 1) / from;
-    return true;
-  }
-  bool operator()(LinearOp& o) const { return Whole(o.m); }
-  bool operator()(BatchedMatmulOp& o) const { return Whole(o.b); }
-  bool operator()(Conv2dOp& o) const { return Whole(o.n); }
-  bool operator()(AttentionOp& o) const { return Whole(o.b); }
-  bool operator()(LayerNormOp& o) const { return Some({&o.rows}); }
-  bool operator()(SoftmaxOp& o) const { return Some({&o.rows}); }
-  bool operator()(BatchNormOp& o) const { return Some({&o.n}); }
-  bool operator()(DropoutOp& o) const { return Some({&o.elements}); }
-  bool operator()(ElementwiseOp& o) const { return Some({&o.elements, &o.read_elements}); }
-  bool operator()(ReductionOp& o) const { return Some({o.across_rows ? &o.cols : &o.rows}); }
-  bool operator()(ConcatOp& o) const { return Some({&o.elements}); }
-  bool operator()(CopyOp& o) const { return Some({&o.elements}); }
-  bool operator()(FillOp& o) const { return Some({&o.elements}); }
-  bool operator()(MemcpyOp& o) const { return Some({&o.bytes}); }
-  bool operator()(IndexOp& o) const { return Some({&o.elements, &o.index_count}); }
-  bool operator()(PoolOp& o) const { return Some({&o.input_elements, &o.output_elements}); }
-  bool operator()(OptimizerOp&) const { return true; }
-  bool operator()(EmbeddingOp& o) const { return Some({&o.lookups, &o.bags, &o.unique_rows}); }
-  bool operator()(OpaqueOp& o) const { return Some({&o.read_bytes, &o.written_bytes}); }
-};
 
 // What vector cores do; point-wise ones by the name of their function.
 struct VectorKindOf {
@@ -274,7 +237,6 @@ absl::StatusOr<Scaled> ScaledTo(const Workload& w, int32_t width, int32_t micro_
     scaled.in[static_cast<size_t>(e.to)].push_back(e);
     scaled.out[static_cast<size_t>(e.from)].push_back(e);
   }
-  const Scaling scaling{micro_batch, w.call_samples};
   bool divides = width == 1;
   for (const Operator& op : w.operators) {
     if (op.calls.empty()) {
@@ -288,15 +250,15 @@ absl::StatusOr<Scaled> ScaledTo(const Workload& w, int32_t width, int32_t micro_
     std::vector<OperatorCall> calls = divided ? DividedCalls(op, width) : op.calls;
     for (OperatorCall& call : calls) {
       divides = divides || (divided && !ProductsOf(call).empty());
-      if (std::visit(scaling, call.shape)) {
+      if (ScaleSamples(w.call_samples, micro_batch, call)) {
         if (!IsTooLarge(call)) continue;
         return InvalidInput(
             "{}: operator '{}' is too large for {} samples: at most {:.0e} multiplications and "
             "{:.0e} bytes an operator",
-            w.name, op.name, scaling.to, kMostMultiplications, kMostBytes);
+            w.name, op.name, micro_batch, kMostMultiplications, kMostBytes);
       }
       return Infeasible("{}: operator '{}' of {} samples has no batch dimension of {}", w.name,
-                        op.name, scaling.from, scaling.to);
+                        op.name, w.call_samples, micro_batch);
     }
     scaled.calls.push_back(std::move(calls));
   }

@@ -113,11 +113,11 @@ MemoryLedger OfBothKinds(const TransformerConfig& c, const ParallelMapping& m, i
               Num(StageDenseLayers(c, m, stage)) / layers);
 }
 
-MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
+                            const MappedLayer& layer) {
   const double e = Num(ElementSize(c.dtype));
   const bool last = stage + 1 == m.pipeline;
   const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
-  const MappedLayer layer(c, m);
   MemoryLedger use = StatesOf(c, m, stage, layer);
   const MemoryLedger host = OnHost(m, use);
   use.weights = use.weights - host.weights;
@@ -157,7 +157,7 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
 
 MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
-    return DeviceMemoryOf(kind, mapping, stage);
+    return DeviceMemoryOf(kind, mapping, stage, MappedLayer(kind, mapping));
   };
   return OfBothKinds(c, m, stage, of);
 }
@@ -170,18 +170,19 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
 }
 
 MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  const MemoryLedger first = StageMemoryOf(c, m, 0);
-  if (m.pipeline == 1) return first;
-  if (!m.layers.empty() || DenseLayers(c) > 0) {
-    MemoryLedger most = first;
-    for (int32_t s = 1; s < m.pipeline; ++s) {
-      const MemoryLedger use = StageMemoryOf(c, m, s);
-      if (use.total() > most.total()) most = use;
-    }
-    return most;
+  if (m.layers.empty() && DenseLayers(c) == 0) {
+    const MappedLayer layer(c, m);
+    const MemoryLedger first = DeviceMemoryOf(c, m, 0, layer);
+    if (m.pipeline == 1) return first;
+    const MemoryLedger last = DeviceMemoryOf(c, m, m.pipeline - 1, layer);
+    return last.total() > first.total() ? last : first;
   }
-  const MemoryLedger last = StageMemoryOf(c, m, m.pipeline - 1);
-  return last.total() > first.total() ? last : first;
+  MemoryLedger most = StageMemoryOf(c, m, 0);
+  for (int32_t s = 1; s < m.pipeline; ++s) {
+    const MemoryLedger use = StageMemoryOf(c, m, s);
+    if (use.total() > most.total()) most = use;
+  }
+  return most;
 }
 
 namespace {

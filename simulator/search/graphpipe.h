@@ -3,10 +3,12 @@
 // (dissertation chapter 3, algorithms 2 and 3).
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/mapping/device_measurements.h"
 #include "simulator/mapping/in_flight.h"
 #include "simulator/mapping/pipeline_timing.h"
 #include "simulator/search/op_graph.h"
@@ -49,6 +51,11 @@ struct GraphPipeProblem {
   // Tensor-parallel widths that stages may have besides 1.
   std::vector<int32_t> widths = {};
 
+  // Seconds of an all-reduce among replicas, `span` devices from one to the next; empty: by rings
+  // at `bandwidth`.
+  std::function<double(int32_t replicas, int32_t span, double bytes)> all_reduce;
+  CostSources sources;  // of the operators' kernels, at all sizes and widths
+
   // An operator as one device of a stage of that width has it.
   const GraphPipeOp& PartOf(int32_t op, int32_t width) const;
 };
@@ -79,6 +86,12 @@ struct GraphPipePlan {
   std::vector<GraphPipeStage> stages;
   int32_t linearised = 0;  // operators whose branches could not be kept
 };
+
+// Gradients of a stage that its replicas sum once per mini-batch: bytes, and the seconds of it.
+struct GradientReduction {
+  double bytes = 0, seconds = 0;
+};
+GradientReduction ReductionOf(const GraphPipeProblem& problem, const GraphPipeStage& stage);
 
 // For each candidate, binary search on the bottleneck's time per sample; a dynamic program over the
 // series-parallel tree answers whether some stage graph reaches it. Among plans the simulated

@@ -41,11 +41,12 @@ Bytes IterationEvaluator::Memory(const ParallelMapping& mapping) const {
 
 absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& mapping) const {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model_, mapping, 0));
-  FORETRACE_RETURN_IF_ERROR(CheckMemory(model_, mapping, capacity_));
+  const Bytes memory = MemoryOf(model_, mapping).total();
+  if (memory > capacity_) return CheckMemory(model_, mapping, capacity_);
   FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
                              EstimateIteration(model_, mapping, cluster_));
-  return Evaluation{estimate.time, MemoryOf(model_, mapping).total(), estimate.bubble,
-                    estimate.exposed_communication, estimate.model_flop_utilisation};
+  return Evaluation{estimate.time, memory, estimate.bubble, estimate.exposed_communication,
+                    estimate.model_flop_utilisation};
 }
 
 }  // namespace foretrace

@@ -19,6 +19,16 @@ const GraphPipeOp& GraphPipeProblem::PartOf(int32_t op, int32_t width) const {
   return at == widths.end() ? whole : whole.parts[static_cast<size_t>(at - widths.begin())];
 }
 
+GradientReduction ReductionOf(const GraphPipeProblem& problem, const GraphPipeStage& stage) {
+  GradientReduction sum;
+  for (const int32_t op : stage.ops) sum.bytes += problem.PartOf(op, stage.tensor).gradient_bytes;
+  const int32_t d = stage.replicas();
+  if (d < 2) return sum;
+  sum.seconds = problem.all_reduce ? problem.all_reduce(d, stage.tensor, sum.bytes)
+                                   : 2.0 * (d - 1) / d * sum.bytes / problem.bandwidth;
+  return sum;
+}
+
 namespace internal {
 namespace {
 
@@ -108,13 +118,8 @@ absl::Status SimulatePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
   const TimedPipeline pipeline = TimedPipelineOf(p, plan);
   FORETRACE_ASSIGN_OR_RETURN(const PipelineTiming timing, TimePipeline(pipeline));
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    double gradient = 0;
-    for (const int32_t op : plan.stages[s].ops) {
-      gradient += p.PartOf(op, plan.stages[s].tensor).gradient_bytes;
-    }
-    const int32_t d = plan.stages[s].replicas();
-    plan.iteration_s = std::max(plan.iteration_s, timing.stage_end[s].seconds() +
-                                                      2.0 * (d - 1) / d * gradient / p.bandwidth);
+    plan.iteration_s = std::max(
+        plan.iteration_s, timing.stage_end[s].seconds() + ReductionOf(p, plan.stages[s]).seconds);
   }
   return absl::OkStatus();
 }

@@ -34,25 +34,33 @@ class OpMaker {
     const bool sparse = op.kind == OperatorKind::kEmbeddingBag;
     const double parameters = static_cast<double>(op.parameters) * share;
     const double touched = sparse ? 0 : parameters * element_;
-    const auto seconds = [&](Flop flop, Bytes bytes, Bytes summed, double samples) {
+    const int32_t ways = divided ? width : 1;
+    const bool timed = device_.times != nullptr &&
+                       device_.times->Kernels(op, ways, 1, Direction::kForward).has_value();
+    const auto exchange = [&](Bytes summed, double samples) {
+      if (ways == 1 || summed == Bytes()) return 0.0;
+      const double all = samples * static_cast<double>(summed.count());
+      if (device_.times != nullptr) return device_.times->AllReduce(ways, 1, all);
+      return device_.tensor_latency.seconds() +
+             2.0 * (ways - 1) / ways * all / device_.tensor_network.bytes_per_second();
+    };
+    const auto kernels = [&](Direction pass, double samples) {
+      if (timed) return *device_.times->Kernels(op, ways, static_cast<int64_t>(samples), pass);
+      const bool forward = pass == Direction::kForward;
+      const Flop flop = forward ? op.forward_flop : op.backward_flop;
+      const Bytes bytes = forward ? op.forward_bytes : op.backward_bytes;
       const double compute = flop.count() * share * samples / device_.flop_rate.per_second();
       const double memory = (touched + static_cast<double>(bytes.count()) * share * samples) /
                             device_.memory_bandwidth.bytes_per_second();
-      double exchange = 0;
-      if (divided && width > 1 && summed > Bytes()) {
-        exchange = device_.tensor_latency.seconds() + 2.0 * (width - 1) / width * samples *
-                                                          static_cast<double>(summed.count()) /
-                                                          device_.tensor_network.bytes_per_second();
-      }
-      return device_.overhead.seconds() + std::max(compute, memory) + exchange;
+      return device_.overhead.seconds() + std::max(compute, memory);
     };
     const Bytes result = op.reduces_output ? op.output_bytes : Bytes();
     const Bytes gradient = op.reduces_gradient ? input_[index] : Bytes();
     GraphPipeOp o;
     for (int64_t x = 1; x <= mini_batch_; x *= 2) {
       const auto samples = static_cast<double>(x);
-      o.forward_s.push_back(seconds(op.forward_flop, op.forward_bytes, result, samples));
-      o.backward_s.push_back(seconds(op.backward_flop, op.backward_bytes, gradient, samples));
+      o.forward_s.push_back(kernels(Direction::kForward, samples) + exchange(result, samples));
+      o.backward_s.push_back(kernels(Direction::kBackward, samples) + exchange(gradient, samples));
     }
     o.fixed_bytes = parameters * device_.bytes_per_parameter;
     o.gradient_bytes =

@@ -7,6 +7,7 @@
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 #include "simulator/search/graphpipe.h"
+#include "simulator/search/operator_times.h"
 #include "simulator/search/phaze.h"
 #include "simulator/search/pipedream.h"
 #include "simulator/search/piper.h"
@@ -28,6 +29,9 @@ struct PartitionDevice {
   std::vector<int32_t> widths = {};
   Bandwidth tensor_network = {};
   SimTime tensor_latency = {};  // of such an exchange
+  // Of operators whose calls are known, and of what tensor parallelism exchanges, instead of the
+  // rates above; null: those.
+  const OperatorTimes* times = nullptr;
 };
 
 // At width t an operator that t divides has a t-th of the FLOP, bytes and parameters; what tensor

@@ -111,15 +111,6 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
   }
   if (!report.interrupted)
     FORETRACE_RETURN_IF_ERROR(SearchGraphs(o, o.job.global_batch, job, run, report));
-  const auto graphs = std::count_if(
-      report.rows.begin(), report.rows.end(),
-      [](const SearchRow& row) { return std::holds_alternative<StageMapping>(row.mapping); });
-  if (graphs > 0 && graphs < static_cast<int64_t>(report.rows.size())) {
-    report.notes.push_back(
-        "the two kinds of mapping are timed apart: stage graphs by the peak rates that operators "
-        "attain, "
-        "the others by measured kernels where there are any");
-  }
   if (report.rows.empty() && !report.interrupted) {
     return Infeasible("no searcher found a plan: {}",
                       report.failures.empty() ? "none was asked" : report.failures.front());

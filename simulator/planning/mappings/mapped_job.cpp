@@ -8,16 +8,15 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/search/coarsen.h"
 #include "simulator/search/mapping_search.h"
+#include "simulator/search/operator_times.h"
 #include "simulator/search/workload_problem.h"
 
 namespace foretrace {
 namespace {
-
-// What the device needs to start an operator, measured on tensor-core products of an A100.
-constexpr double kOperatorOverheadUs = 5;
 
 // Of the operators that are searched over: a transformer block counts as one.
 std::vector<std::string> OperatorNames(const TrainingJob& job) {
@@ -60,24 +59,16 @@ GraphPipeProblem As(const GraphPipeProblem& problem, const GraphSearchResult& re
   return p;
 }
 
-double GradientBytes(const GraphPipeProblem& problem, const GraphPipeStage& stage) {
-  double bytes = 0;
-  for (const int32_t op : stage.ops) bytes += problem.PartOf(op, stage.tensor).gradient_bytes;
-  return bytes;
-}
-
 absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
     const EvaluatedGraph& graph, DType dtype, const GenerateOptions& options) {
   const GraphPipePlan& plan = graph.result.plan;
   const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
   std::vector<GeneratedStage> stages;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const double bytes = GradientBytes(graph.problem, plan.stages[s]);
-    const int32_t d = plan.stages[s].replicas();
+    const GradientReduction sum = ReductionOf(graph.problem, plan.stages[s]);
     stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()),
                       plan.stages[s].devices, plan.stages[s].tensor,
-                      SimTime::FromSeconds(2.0 * (d - 1) / d * bytes / graph.problem.bandwidth),
-                      Bytes(static_cast<int64_t>(bytes))});
+                      SimTime::FromSeconds(sum.seconds), Bytes(static_cast<int64_t>(sum.bytes))});
   }
   std::vector<Bytes> edge_bytes;
   for (const TimedEdge& e : pipeline.edges) {
@@ -86,6 +77,18 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
         1, static_cast<int64_t>(e.forward_transfer.seconds() * graph.problem.bandwidth)));
   }
   return GenerateStageTraces(pipeline, stages, edge_bytes, dtype, options);
+}
+
+// As mappings' exchanges; what the network cannot time, by rings at `bandwidth`.
+std::function<double(int32_t, int32_t, double)> AllReduces(const ClusterParameters& cluster,
+                                                           double bandwidth) {
+  return [cluster, bandwidth](int32_t replicas, int32_t span, double bytes) {
+    const ParallelMapping undivided;
+    absl::Status status;
+    const GroupCosts groups(undivided, cluster, status);
+    const double seconds = groups.Collective(CollectiveOp::kAllReduce, {replicas, span}, bytes);
+    return status.ok() ? seconds : 2.0 * (replicas - 1) / replicas * bytes / bandwidth;
+  };
 }
 
 }  // namespace
@@ -102,7 +105,7 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   device.memory_bandwidth =
       Bandwidth::BytesPerSecond(c.peak_memory.bytes_per_second() * c.memory_efficiency);
   device.network = job.devices <= c.devices_per_node ? c.flat.node : c.flat.nic;
-  device.overhead = SimTime::FromUs(kOperatorOverheadUs);
+  device.overhead = c.issue;
   device.memory = job.capacity;
   // Weight, gradient, two moments; with a 32-bit copy of the weight where it has fewer bits.
   device.bytes_per_parameter = 16;
@@ -111,7 +114,12 @@ absl::StatusOr<GraphPipeProblem> GraphProblemOf(const TrainingJob& job, int32_t 
   device.tensor_latency = c.flat.latency;
   const int64_t widest = std::min<int64_t>({job.devices, c.devices_per_node, max_tensor});
   for (int32_t t = 2; t <= widest; t *= 2) device.widths.push_back(t);
+  const OperatorTimes times(job.model.workload, c);
+  device.times = &times;
   GraphPipeProblem problem = GraphPipeProblemOf(job.model.workload, device, mini_batch);
+  FORETRACE_RETURN_IF_ERROR(times.status());
+  problem.sources = times.sources();
+  problem.all_reduce = AllReduces(c, problem.bandwidth);
   if (job.model.transformer) {
     // Block by block; a block takes what its operators take one after another.
     std::vector<int32_t> group;

@@ -48,7 +48,8 @@ class CalibratedDevice : public DeviceMeasurements {
   }
 
   Estimate KernelTime(const KernelWork& work) const override {
-    return set_.kernels->Predict(work, PrecisionOf(work.dtype, true));
+    // Products of 32 bits are no tensor cores': PyTorch leaves TF32 off for them since 1.12.
+    return set_.kernels->Predict(work, PrecisionOf(work.dtype, false));
   }
 
   std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,

@@ -274,12 +274,11 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
          table.Format(style);
 }
 
-std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources) {
+std::string SourcesNote(std::string_view of, const CostSources& sources) {
   return fmt::format(
       "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
       "(extrapolated)",
-      ToString(mapping), 100 * sources.share(EstimateSource::kCalibrated),
-      100 * sources.extrapolated_share());
+      of, 100 * sources.share(EstimateSource::kCalibrated), 100 * sources.extrapolated_share());
 }
 
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture) {

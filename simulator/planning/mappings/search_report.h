@@ -51,6 +51,6 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture);
 
 // Where the kernel times of one mapping come from, in a sentence.
-std::string SourcesNote(const ParallelMapping& mapping, const CostSources& sources);
+std::string SourcesNote(std::string_view of, const CostSources& sources);
 
 }  // namespace foretrace

@@ -143,7 +143,7 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
     const ParallelMapping& fastest = result.ranked.front().mapping;
     FORETRACE_ASSIGN_OR_RETURN(const auto times, TimePasses(model, fastest, job.cluster));
     report.kernel_sources = times.sources;
-    report.notes.push_back(SourcesNote(fastest, times.sources));
+    report.notes.push_back(SourcesNote(ToString(fastest), times.sources));
   }
   report.candidates += result.candidates;
   report.evaluated += result.evaluated;
@@ -179,6 +179,9 @@ absl::Status SearchGraphs(const SearchQuestion& o, int32_t global_batch, const T
       continue;
     }
     if (!problem.ok()) return problem.status();
+    if (done == 0 && problem->sources.total() > 0) {
+      report.notes.push_back(SourcesNote("stage graphs, of all sizes searched", problem->sources));
+    }
     run.Progress(searcher.name, done++, static_cast<int64_t>(GraphSearchers().size()));
     const auto found = searcher.run(*problem);
     if (!found.ok()) {

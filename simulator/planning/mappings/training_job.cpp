@@ -127,11 +127,8 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
-  // Products were measured in 16 bits.
-  if (ElementSize(dtype) == 2) {
-    FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
-                               FindMeasurements(choice.kernels, spec.node, notes, read));
-  }
+  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
+                             FindMeasurements(choice.kernels, spec.node, notes, read));
   const std::string& file = choice.calibration;
   if (file.empty() || file == "none") {
     notes.push_back(
