@@ -36,7 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = ROOT / "tests" / "golden"
 README = ROOT / "README.md"
 SLICE = ROOT / "tests" / "data" / "public"
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 300
 PROGRESS = re.compile(r"^foretrace: .* s so far\n", re.MULTILINE)  # of what takes ten seconds
 
 

@@ -333,7 +333,7 @@ def outcome(foretrace, command, arguments, folder, env):
     """Exit code, output and files of a run, and what it said."""
     folder.mkdir(parents=True)
     run = subprocess.run(["bash", "-c", f"exec $FORETRACE {command} {arguments}"], cwd=folder, env=env,
-                         stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     made = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
