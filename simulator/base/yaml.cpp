@@ -58,7 +58,13 @@ absl::Status Check(const YAML::Node& root, const std::string& file) {
 absl::StatusOr<YAML::Node> ParseYaml(const std::string& text, const std::string& file) {
   const std::string name = OneLine(file);
   try {
-    YAML::Node root = YAML::Load(text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    for (size_t i = 1; i < documents.size(); ++i) {
+      if (documents[i].IsNull()) continue;  // a separator at the end
+      return InvalidInput("{}:{}: a second YAML document begins here; only one is read", name,
+                          documents[i].Mark().line + 1);
+    }
+    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
     FORETRACE_RETURN_IF_ERROR(Check(root, name));
     return root;
   } catch (const YAML::DeepRecursion& error) {

@@ -7,6 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/base/yaml.h"
 
 namespace foretrace {
@@ -19,6 +20,12 @@ std::string Join(std::span<const std::string_view> names) {
     text += name;
   }
   return text;
+}
+
+// Octal in YAML 1.1, decimal in YAML 1.2.
+bool IsOctal(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
 }  // namespace
@@ -125,6 +132,11 @@ double YamlReader::AsNumber(double low, double high) const {
 int32_t YamlReader::AsInteger(int32_t low, int32_t high) const {
   if (!ok()) return low;
   int64_t value = 0;
+  if (node_.IsDefined() && node_.IsScalar() && IsOctal(node_.Scalar())) {
+    Fail("", fmt::format("'{}' begins with 0, which some take for octal; leave the 0 out",
+                         Excerpt(node_.Scalar(), 20)));
+    return low;
+  }
   if (!node_.IsDefined() || !node_.IsScalar() || !YAML::convert<int64_t>::decode(node_, value)) {
     Fail("", fmt::format("must be an integer from {} to {}", low, high));
     return low;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -80,8 +81,14 @@ bool IsOutput(const ::CLI::Option& option) { return option.get_group() == kOutpu
 absl::Status CheckValues(const ::CLI::App& command) {
   for (const ::CLI::Option* option : command.get_options()) {
     if (option->get_items_expected_max() == 0) continue;  // a flag
+    std::set<std::string_view> seen;
+    // Of a list, each is taken once; weights stand one for each model.
+    const bool once = option->get_delimiter() != 0 && option->get_name() != "--weights";
     for (const std::string& text : option->results()) {
       FORETRACE_RETURN_IF_ERROR(CheckValue(*option, text));
+      if (once && !seen.insert(text).second) {
+        return InvalidInput("{}: {} is given twice", option->get_name(), Excerpt(text, 60));
+      }
     }
   }
   return absl::OkStatus();

@@ -64,19 +64,23 @@ absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& opti
                       options.protocol);
 }
 
-std::string FormatTables(const std::vector<StudyTable>& tables) {
+// `fit`: to every other table, so that the rest are held out.
+std::string FormatTables(std::vector<StudyTable> tables, bool fit) {
   std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
                                 "nodes", "ranks", "", "rows", "GMAE %", "MAPE %", "max %");
-  for (const StudyTable& t : tables) {
+  for (StudyTable& t : tables) {
+    t.held_out = fit && t.held_out;
     out += fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", Name(t.op),
-                       t.nodes, t.ranks, t.held_out ? "held out" : "fitted", t.errors.count,
-                       t.errors.gmae_percent, t.errors.mape_percent, t.errors.max_percent);
+                       t.nodes, t.ranks, !fit ? "" : (t.held_out ? "held out" : "fitted"),
+                       t.errors.count, t.errors.gmae_percent, t.errors.mape_percent,
+                       t.errors.max_percent);
   }
   for (const bool held_out : {false, true}) {
     const ErrorSummary s = Summarize(tables, held_out);
+    if (s.count == 0) continue;
     out += fmt::format("all {:<26} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", "",
-                       held_out ? "held out" : "fitted", s.count, s.gmae_percent, s.mape_percent,
-                       s.max_percent);
+                       !fit ? "" : (held_out ? "held out" : "fitted"), s.count, s.gmae_percent,
+                       s.mape_percent, s.max_percent);
   }
   return out;
 }
@@ -154,7 +158,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     return context.console->PrintJson("collective",
                                       StudyJson(fit ? &platform : nullptr, tier, tables));
   }
-  return context.console->Print(out + FormatTables(tables));
+  return context.console->Print(out + FormatTables(tables, fit));
 }
 
 // Whether --chunks matters.

@@ -86,6 +86,11 @@ bool CsvColumns::Next() {
     ++line_;
     if (line.empty() || line == "\r") continue;
     row_.fields_ = SplitCsvLine(line);
+    if (row_.fields_.size() > header_.size()) {
+      Fail(fmt::format("{} values, and the header has {} columns", row_.fields_.size(),
+                       header_.size()));
+      return false;
+    }
     ++rows_;
     return true;
   }

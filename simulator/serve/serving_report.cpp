@@ -14,7 +14,9 @@ constexpr size_t kLoadSamples = 60;
 
 double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
 
+// Nothing of what is zero throughout: no second token was asked for, nobody waited.
 std::string Row(const char* name, const Distribution& d, double unit) {
+  if (d.mean == 0) return "";
   return fmt::format("{:<16} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name,
                      d.mean * unit, d.p50 * unit, d.p90 * unit, d.p95 * unit, d.p99 * unit);
 }
@@ -183,10 +185,10 @@ std::string ServingText(const ServingReport& r) {
   const ServingSummary& s = r.summary;
   const ServingResult& result = *r.result;
   std::string text = fmt::format(
-      "Verdict: {}; TTFT {:.1f} ms, TPOT {:.2f} ms in the mean, {:.0f} output tokens/s\n"
-      "{} on {}, {}, {}\n\n",
-      LoadVerdict(r), 1e3 * s.ttft.mean, 1e3 * s.tpot.mean, s.output_tokens_per_s, r.model,
-      r.platform, r.engine, r.parallel);
+      "Verdict: {}; TTFT {:.1f} ms{} in the mean, {:.0f} output tokens/s\n{} on {}, {}, {}\n\n",
+      LoadVerdict(r), 1e3 * s.ttft.mean,
+      s.tpot.mean > 0 ? fmt::format(", TPOT {:.2f} ms", 1e3 * s.tpot.mean) : "",
+      s.output_tokens_per_s, r.model, r.platform, r.engine, r.parallel);
   text += fmt::format("{:<16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "mean", "P50", "P90",
                       "P95", "P99");
   text += Row("TTFT ms", s.ttft, 1e3) + Row("ITL ms", s.itl, 1e3) + Row("TPOT ms", s.tpot, 1e3) +

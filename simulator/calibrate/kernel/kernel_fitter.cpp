@@ -82,9 +82,11 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   // By name, element-wise kernels come first and find what DRAM gives.
   size_t done = 0;
   for (const auto& [name, group] : groups) {
-    Tell(fit.progress, "kernel models", done++, groups.size());
+    Tell(fit.progress, "rows of kernels", done, rows.size());
+    done += group.samples.size();
     options.has_overhead = group.has_overhead;
     auto model = FitKernelModel(device, group.key, group.samples, options);
+    if (absl::IsUnavailable(model.status())) return model.status();
     if (!model.ok()) {
       notes.push_back(std::string(model.status().message()));
       continue;

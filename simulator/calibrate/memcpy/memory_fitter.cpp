@@ -6,6 +6,7 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/collective/collective_fit.h"
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Fit(std::span<const 
     if (points.size() < kMinCurvePoints) continue;
     auto curve = FitCollectiveCurve(points, 1, CurveForm::kCurve, options.seed);
     if (!curve.ok()) {
-      return InvalidInput("memcpy {}: {}", key.first, std::string(curve.status().message()));
+      return InFile("memcpy " + key.first, curve.status());
     }
     models.push_back(ModelOf(key, sweep, *std::move(curve)));
   }

@@ -223,13 +223,13 @@ void AddRequestOptions(CLI::App& command, ServingOptions& o) {
   command
       .add_option("--concurrency", o.concurrency,
                   "users that each wait for an answer before they ask again, instead of arrivals")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(CLI::Range(1, 1 << 20));
   command.add_option("--ttft", o.ttft_ms, "service level: time to first token, ms")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(CLI::Range(1e-6, 1e9));
   command.add_option("--tpot", o.tpot_ms, "service level: time per output token, ms")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(CLI::Range(1e-6, 1e9));
   command.add_option("--e2e", o.e2e_ms, "service level: end to end, ms")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(CLI::Range(1e-6, 1e9));
 }
 
 // What is answered and written.
