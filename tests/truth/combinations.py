@@ -4,7 +4,6 @@ import random
 
 import job as truth
 from job import AUXILIARY, COMPUTE, COPIES, DATA_PARALLEL, PIPELINE
-from pipelines import event_synchronize
 
 COPY_IN, GATHERS, SCATTERS = 20, 21, 22
 
@@ -234,7 +233,7 @@ def tensor_parallel_decoding(ranks, ahead, slower=None, layers=6, us=55.0, reduc
                 copied[rank.number].append(rank.record_event(COPIES))
                 if len(copied[rank.number]) > ahead:
                     with rank.range("get_output"):
-                        event_synchronize(rank, copied[rank.number][-1 - ahead])
+                        rank.wait_on_cpu(copied[rank.number][-1 - ahead])
     return job.solve()
 
 
