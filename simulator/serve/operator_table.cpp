@@ -250,8 +250,8 @@ class Siblings {
   // By the inverse square of how many doublings lie between.
   static double Weight(const Division& a, const Division& b) {
     constexpr double kOtherDistribution = 0.5;
-    const double away = 1 + std::abs(std::log2(a.devices / b.devices)) +
-                        std::abs(std::log2(a.widths / b.widths));
+    const double away =
+        1 + std::abs(std::log2(a.devices / b.devices)) + std::abs(std::log2(a.widths / b.widths));
     return (a.distribution == b.distribution ? 1 : kOtherDistribution) / (away * away);
   }
 

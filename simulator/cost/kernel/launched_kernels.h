@@ -15,7 +15,7 @@ namespace foretrace {
 
 struct Launch {
   std::string_view name;
-  uint32_t waves_milli = 0;  // RankTrace::waves_milli
+  uint32_t waves_milli = 0;     // RankTrace::waves_milli
   bool after_clearing = false;  // the call cleared memory first, and adds no parts up afterwards
 };
 

@@ -146,8 +146,9 @@ TEST(OperatorTable, ExpertsOfOneShapeMissAlike) {
   EXPECT_NEAR(errors->front().median_percent, 0, 1e-9);
 }
 
-// Six divisions, of which the times at 2 tokens of 1 and 2 devices lie a tenth above their lines, the
-// others' on them: the nearest division says so of 1, and both sides differ at 2, which alone is off.
+// Six divisions, of which the times at 2 tokens of 1 and 2 devices lie a tenth above their lines,
+// the others' on them: the nearest division says so of 1, and both sides differ at 2, which alone
+// is off.
 TEST(OperatorTable, ExpertsMissLikeTheNearestDivisions) {
   std::string table = "moe_dtype,moe_ep_size,num_tokens,latency_ms\n";
   for (const int ranks : {1, 2, 4, 8, 16, 32}) {

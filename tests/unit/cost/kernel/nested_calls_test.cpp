@@ -21,7 +21,8 @@ void AddTensor(RankScript& rank, std::string_view call, std::vector<int64_t> dim
 // Three calls: a fill with shapes; an addition alone; the same addition around a fill without
 // shapes, which is taken to be like the first.
 TEST(NestedCalls, KernelsOfAnInnerCallThatTakesShapesOfItsLikesAreNoLongerTheOuters) {
-  constexpr std::string_view kFill = "void at::native::vectorized_elementwise_kernel<4, FillFunctor>";
+  constexpr std::string_view kFill =
+      "void at::native::vectorized_elementwise_kernel<4, FillFunctor>";
   constexpr std::string_view kAdd = "void at::native::vectorized_elementwise_kernel<4, AddFunctor>";
   JobScript job(1);
   RankScript& rank = job.rank(0);
@@ -39,10 +40,9 @@ TEST(NestedCalls, KernelsOfAnInnerCallThatTakesShapesOfItsLikesAreNoLongerTheOut
   rank.Kernel(kFill, {315, 317}, 7, {320, 325});
   rank.Kernel(kAdd, {350, 352}, 7, {360, 465});
   const TraceStore store = job.Build();
-  const KernelCostModel model(
-      std::make_shared<const KernelModels>(*FindGpuPeaks("a100-sxm4-80gb"),
-                                           std::vector<KernelModel>{}),
-      store);
+  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("a100-sxm4-80gb"),
+                                                                   std::vector<KernelModel>{}),
+                              store);
   std::vector<SimTime> times;
   for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
     const NodeIndex n(i);
