@@ -127,7 +127,9 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckTimes(store));
   FORETRACE_ASSIGN_OR_RETURN(Reconstruction recording, Reconstruct(store, options));
-  if (!options.keep_reconstruction) {
+  // Of symbolic traces little is inferred, which is not worth the memory.
+  const bool timed = store.ranks().front().info().has_times;
+  if (!options.keep_reconstruction || !timed) {
     CommunicatorMap communicators = std::move(recording.communicators);
     return CompileFrom(store, options, recording, std::move(communicators),
                        [&](uint32_t rank) { recording.ranks[rank].reset(); });
