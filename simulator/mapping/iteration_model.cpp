@@ -191,11 +191,11 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   return pipeline;
 }
 
-absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& model,
-                                                    const ParallelMapping& mapping,
-                                                    const ClusterParameters& cluster) {
+absl::StatusOr<IterationEstimate> EstimateIteration(
+    const TransformerConfig& model, const ParallelMapping& mapping,
+    const ClusterParameters& cluster, const std::shared_ptr<const TransformerGraph>& graph) {
   IterationEstimate out;
-  FORETRACE_ASSIGN_OR_RETURN(out.passes, TimePasses(model, mapping, cluster));
+  FORETRACE_ASSIGN_OR_RETURN(out.passes, TimePasses(model, mapping, cluster, graph));
   ParallelMapping simulated = mapping;
   const auto make = [&](int32_t count) {
     simulated.global_batch = count * mapping.data * mapping.micro_batch;

@@ -19,6 +19,8 @@
 
 namespace foretrace {
 
+struct TransformerGraph;
+
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
 // one 200 Gb/s adapter each; peaks from data sheets.
 struct ClusterParameters {
@@ -226,14 +228,18 @@ struct IterationEstimate {
 // the one definition of utilisation, of all kinds of mapping.
 double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak, int64_t devices);
 
-// The model must have one stack of layers. Errors: as CheckMapping.
-absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
-                                     const ClusterParameters& cluster);
+// The model must have one stack of layers; `graph` is its (GraphOf) where it was built before,
+// which is most of the work. Errors: as CheckMapping.
+absl::StatusOr<PassTimes> TimePasses(
+    const TransformerConfig& model, const ParallelMapping& mapping,
+    const ClusterParameters& cluster,
+    const std::shared_ptr<const TransformerGraph>& graph = nullptr);
 // Equal micro-batches are folded: where the pipeline has become periodic the periods left are
 // counted, not simulated, which gives the same result to the bit.
-absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& model,
-                                                    const ParallelMapping& mapping,
-                                                    const ClusterParameters& cluster);
+absl::StatusOr<IterationEstimate> EstimateIteration(
+    const TransformerConfig& model, const ParallelMapping& mapping,
+    const ClusterParameters& cluster,
+    const std::shared_ptr<const TransformerGraph>& graph = nullptr);
 
 // A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
 // starts with the layer before. With gradients to reduce behind it, the link reduces the layer

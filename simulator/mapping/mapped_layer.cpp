@@ -7,11 +7,16 @@
 
 namespace foretrace {
 
-MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m) {
+SharedGraph GraphOf(const TransformerConfig& config) {
+  return std::make_shared<const TransformerGraph>(MakeTransformerGraph(WithDefaults(config)));
+}
+
+MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m,
+                         const SharedGraph& graph)
+    : model_(graph != nullptr ? graph : GraphOf(config)) {
   const TransformerConfig c = WithDefaults(config);
-  model_ = MakeTransformerGraph(c);
   sizes_ = BindTransformer(
-      model_, c,
+      *model_, c,
       {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
   gradient_bytes_ = GradientBytes(c, m);
   single_stage_ = m.pipeline == 1;
@@ -19,7 +24,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
   dtype_ = c.dtype;
-  const OperatorGraph& g = model_.graph;
+  const OperatorGraph& g = model_->graph;
   for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {
     if (!IsAdapted(g.op(id), m)) continue;
     for (const OperatorCall& call : CallsOf(g, sizes_, id, Direction::kForward)) {
@@ -36,7 +41,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       if (t.role != TensorRole::kWeight) continue;
       const auto elements = static_cast<double>(Elements(g, sizes_, id));
       const bool experts =
-          std::find(t.axes.begin(), t.axes.end(), model_.axes.experts) != t.axes.end();
+          std::find(t.axes.begin(), t.axes.end(), model_->axes.experts) != t.axes.end();
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
     }
   }

@@ -17,13 +17,18 @@ struct LayerWindow {
   double share = 0;
 };
 
+// The graph of one model for many mappings of it.
+SharedGraph GraphOf(const TransformerConfig& config);
+
 class MappedLayer {
  public:
-  MappedLayer(const TransformerConfig& config, const ParallelMapping& mapping);
+  // `graph`: of the config, where it was built before; null: built here.
+  MappedLayer(const TransformerConfig& config, const ParallelMapping& mapping,
+              const SharedGraph& graph = nullptr);
 
-  const OperatorGraph& graph() const { return model_.graph; }
+  const OperatorGraph& graph() const { return model_->graph; }
   const Binding& sizes() const { return sizes_; }
-  const TransformerAxes& axes() const { return model_.axes; }
+  const TransformerAxes& axes() const { return model_->axes; }
   // Elements of weights on one device: of one layer, without and with the experts' axis; of the
   // embedding; of the output layer.
   double dense() const { return dense_; }
@@ -40,7 +45,7 @@ class MappedLayer {
   const LayerWindow& window() const { return window_; }
 
  private:
-  TransformerGraph model_;
+  SharedGraph model_;
   Binding sizes_;
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, adapters_ = 0;
   int64_t gradient_bytes_ = 0;

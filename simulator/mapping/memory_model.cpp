@@ -169,18 +169,16 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
   return OfBothKinds(c, m, stage, of);
 }
 
-MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  if (m.layers.empty() && DenseLayers(c) == 0) {
-    const MappedLayer layer(c, m);
-    const MemoryLedger first = DeviceMemoryOf(c, m, 0, layer);
-    if (m.pipeline == 1) return first;
-    const MemoryLedger last = DeviceMemoryOf(c, m, m.pipeline - 1, layer);
-    return last.total() > first.total() ? last : first;
-  }
-  MemoryLedger most = StageMemoryOf(c, m, 0);
-  for (int32_t s = 1; s < m.pipeline; ++s) {
-    const MemoryLedger use = StageMemoryOf(c, m, s);
-    if (use.total() > most.total()) most = use;
+MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m,
+                      const SharedGraph& graph) {
+  const bool alike = DenseLayers(c) == 0;
+  const MappedLayer layer(c, m, graph);
+  MemoryLedger most;
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    // Equal stages between the ends have less in flight than the first, and no logits.
+    if (alike && m.layers.empty() && s > 0 && s + 1 < m.pipeline) continue;
+    const MemoryLedger use = alike ? DeviceMemoryOf(c, m, s, layer) : StageMemoryOf(c, m, s);
+    if (s == 0 || use.total() > most.total()) most = use;
   }
   return most;
 }

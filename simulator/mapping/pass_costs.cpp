@@ -24,11 +24,11 @@ double Num(int64_t n) { return static_cast<double>(n); }
 class Coster {
  public:
   Coster(const TransformerConfig& model, const ParallelMapping& mapping,
-         const ClusterParameters& cluster)
+         const ClusterParameters& cluster, const SharedGraph& graph = nullptr)
       : c_(model),
         m_(mapping),
         p_(cluster),
-        layer_(model, mapping),
+        layer_(model, mapping, graph),
         kernels_(cluster),
         groups_(mapping, cluster, status_),
         e_(Num(ElementSize(model.dtype))),
@@ -380,7 +380,7 @@ class Coster {
 }  // namespace
 
 absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
-                                     const ClusterParameters& cluster) {
+                                     const ClusterParameters& cluster, const SharedGraph& graph) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, mapping, 0));
   if (model.decoder_layers > 0) {
     return InvalidInput(
@@ -395,7 +395,7 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
   }
   ClusterParameters own = cluster;
   own.slowest_device = SlowestDevice(cluster, mapping.devices());
-  if (DenseLayers(model) == 0) return Coster(model, mapping, own).Run();
+  if (DenseLayers(model) == 0) return Coster(model, mapping, own, graph).Run();
   const TransformerConfig plain = WithLayersOf(model, true), mixture = WithLayersOf(model, false);
   ParallelMapping whole = mapping;
   whole.expert = 1;

@@ -5,7 +5,7 @@
 namespace foretrace {
 
 SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
-  const auto passes = TimePasses(model_, m, cluster_);
+  const auto passes = TimePasses(model_, m, cluster_, graph_);
   if (!passes.ok()) return SimTime();
   const int64_t layers = StageLayers(model_, m, m.pipeline - 1);
   const PassTimes& mixture = *passes;
@@ -36,15 +36,15 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
 }
 
 Bytes IterationEvaluator::Memory(const ParallelMapping& mapping) const {
-  return MemoryOf(model_, mapping).total();
+  return MemoryOf(model_, mapping, graph_).total();
 }
 
 absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& mapping) const {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model_, mapping, 0));
-  const Bytes memory = MemoryOf(model_, mapping).total();
+  const Bytes memory = MemoryOf(model_, mapping, graph_).total();
   if (memory > capacity_) return CheckMemory(model_, mapping, capacity_);
   FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
-                             EstimateIteration(model_, mapping, cluster_));
+                             EstimateIteration(model_, mapping, cluster_, graph_));
   return Evaluation{estimate.time, memory, estimate.bubble, estimate.exposed_communication,
                     estimate.model_flop_utilisation};
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapped_layer.h"
 #include "simulator/search/evaluator.h"
 
 namespace foretrace {
@@ -18,7 +19,10 @@ namespace foretrace {
 class IterationEvaluator : public Evaluator {
  public:
   IterationEvaluator(TransformerConfig model, ClusterParameters cluster, Bytes capacity)
-      : model_(std::move(model)), cluster_(cluster), capacity_(capacity) {}
+      : model_(std::move(model)),
+        cluster_(std::move(cluster)),
+        capacity_(capacity),
+        graph_(GraphOf(model_)) {}
   // The last stage's own work and the way there and back.
   SimTime LowerBound(const ParallelMapping& mapping) const override;
   Bytes Memory(const ParallelMapping& mapping) const override;
@@ -28,6 +32,7 @@ class IterationEvaluator : public Evaluator {
   TransformerConfig model_;
   ClusterParameters cluster_;
   Bytes capacity_;
+  SharedGraph graph_;
 };
 
 struct MappingSpace {

@@ -1,6 +1,8 @@
 #pragma once
 // Transformers as operator graphs: one repeated block, what comes before it and what after.
 
+#include <memory>
+
 #include "simulator/graph/operator_graph.h"
 #include "simulator/workload/transformer.h"
 
@@ -21,6 +23,8 @@ struct TransformerGraph {
   TransformerAxes axes;
   TensorId memory = -1;  // of decoders: what the encoder passes on, an input
 };
+
+using SharedGraph = std::shared_ptr<const TransformerGraph>;
 
 // Which layers, and what comes before and after them. Of T5 two: the encoder ends with a norm; the
 // decoder attends to what that passes on as well, its embedding reads the encoder's table, and the

@@ -43,6 +43,21 @@ void EvaluateGpt3(benchmark::State& state) {
 }
 BENCHMARK(EvaluateGpt3)->MinTime(2);
 
+// All of the candidates, ranked and pruned, on one thread: most are bounded, not evaluated.
+void SearchGpt3(benchmark::State& state) {
+  MappingSpace space;
+  space.devices = 512;
+  space.global_batch = 1536;
+  const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
+  const std::vector<ParallelMapping> candidates = EnumerateMappings(Gpt3(), space);
+  const EvaluateBatch evaluate = OnThreads(evaluator, 1);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(SearchExhaustively(evaluator, evaluate, candidates, {}));
+  }
+  state.counters["candidates"] = static_cast<double>(candidates.size());
+}
+BENCHMARK(SearchGpt3)->Unit(benchmark::kMillisecond);
+
 // GraphPipe's three models on 32 devices of Summit's kind (table 3.1).
 void PartitionOn32(benchmark::State& state) {
   PartitionDevice device;
