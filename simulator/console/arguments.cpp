@@ -76,6 +76,17 @@ absl::Status CheckValue(const ::CLI::Option& option, const std::string& text) {
 
 bool IsOutput(const ::CLI::Option& option) { return option.get_group() == kOutputGroup; }
 
+bool DrawsSvg(const ::CLI::Option& option) {
+  const std::string name = option.get_name();
+  return name == "--svg" || name == "--picture" || name == "--flamegraph";
+}
+
+// Named as what is not written here.
+bool IsOtherImage(std::string_view path) {
+  constexpr std::string_view kEndings[] = {".png", ".jpg", ".jpeg", ".gif", ".pdf", ".html"};
+  return std::ranges::any_of(kEndings, [&](std::string_view end) { return path.ends_with(end); });
+}
+
 }  // namespace
 
 absl::Status CheckValues(const ::CLI::App& command) {
@@ -124,6 +135,10 @@ absl::Status CheckOutputs(const ::CLI::App& command, const ProtectedFiles& input
       if (text == "-") {
         return InvalidInput("{} -: standard output has the report; ./- is a file of that name",
                             option->get_name());
+      }
+      if (DrawsSvg(*option) && IsOtherImage(text)) {
+        return InvalidInput("{}: {}: drawings are SVG; name it .svg", option->get_name(),
+                            OneLine(text));
       }
       if (inputs.Contains(text)) {
         return InvalidInput("{}: {} is an input and would be replaced; give another name",

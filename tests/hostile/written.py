@@ -101,3 +101,12 @@ def written(case):
     yield case("report/swept_names", "list gpus", (0,), (),
                "$FORETRACE sweep search gpt-small --platform dgx-a100 --global-batch 64 --over gpus=2,4 --scaling strong > said",
                "grep -q 'tp1 pp1 dp2 mb16 v1 none zero1' said")
+    yield case("nothing/model_for", f"predict {S} --platform dgx-a100 --durations model-for=name=zzz", (2,),
+               ("--durations", "would change nothing"))
+    yield case("nothing/compared_plans", "shard $SEEDS/task.yaml --sharders naive,random --compare naive naive", (2,), ("--compare",))
+    for option, command in (("--svg", "shard $SEEDS/task.yaml --sharders naive"), ("--svg", SEARCH),
+                            ("--picture", "dataflow gpt3-175b --system sn10-8 --forward --batch 64"),
+                            ("--flamegraph", f"predict {S} --by op"), ("--svg", "place dcgan --backends framework --device v100-sxm2-16gb")):
+        for ending in ("png", "pdf", "jpeg"):
+            yield case(f"drawing/{command.split()[0]}_{ending}", f"{command} {option} x.{ending}", (2,), (option, f"x.{ending}", ".svg"),
+                       "", f"test ! -e x.{ending}")

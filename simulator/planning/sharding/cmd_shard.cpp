@@ -153,6 +153,10 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
     loaded.notes.push_back(
         fmt::format("template {}: {}", task.capture, evaluator->capture()->Describe()));
   }
+  if (options.compare.size() == 2 && options.compare[0] == options.compare[1]) {
+    return InvalidInput("--compare {0} {0}: a plan does not differ from itself",
+                        options.compare[0]);
+  }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ShardingPlan> given,
                              ReadPlans(options.plans, task, evaluator->ranks_per_node()));
   FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, Rank(options, task, loaded.models, *evaluator,

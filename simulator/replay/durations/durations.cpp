@@ -197,6 +197,11 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
     models->chain.Append(std::make_unique<RecordedCostModel>());
     return models;
   }
+  if (!plan.models_all() && !ModelsWork(plan, store) && !plan.ModelsCommunication(store)) {
+    return InvalidInput(
+        "--durations model-for=... would change nothing: no device work in these traces is "
+        "selected; `foretrace inspect --kernels` and `--ops` list what there is");
+  }
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModels> kernels,
                              KernelsOf(calibration, platform, store, models->notes));
   NoteOtherDevice(kernels->device(), store, models->notes);

@@ -39,6 +39,7 @@ class DurationPlan {
   bool selects_modules() const;
   void SetModules(const std::shared_ptr<const ModuleMap>& modules);
   bool models_something() const { return all_ || !selectors_.empty(); }
+  bool models_all() const { return all_; }
   bool Models(const TraceStore& store, const RankTrace& rank, NodeIndex node,
               std::string_view communicator) const;
   // Some communication of the job is modelled.
