@@ -48,8 +48,11 @@ class CalibratedDevice : public DeviceMeasurements {
   }
 
   Estimate KernelTime(const KernelWork& work) const override {
-    // Products of 32 bits are no tensor cores': PyTorch leaves TF32 off for them since 1.12.
-    return set_.kernels->Predict(work, PrecisionOf(work.dtype, false));
+    // PyTorch's defaults since 1.12 (torch.backends): TF32 for convolutions, where there is one,
+    // and not for products of matrices.
+    const bool tf32 =
+        work.kind == KernelKind::kConvolution && set_.kernels->device().tf32_tflops > 0;
+    return set_.kernels->Predict(work, PrecisionOf(work.dtype, tf32));
   }
 
   std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
