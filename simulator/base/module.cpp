@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdlib>
 
-
 namespace foretrace {
 namespace {
 
@@ -57,8 +56,7 @@ absl::StatusOr<void*> LoadModule(std::string_view name, const char* symbol) {
     void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     void* const found = module == nullptr ? nullptr : dlsym(module, symbol);
     if (found != nullptr) return found;
-    return absl::UnavailableError(
-        fmt::format("module {} cannot be loaded: {}", name, dlerror()));
+    return absl::UnavailableError(fmt::format("module {} cannot be loaded: {}", name, dlerror()));
   }
   return absl::UnavailableError(fmt::format(
       "module {} is not installed (looked for {}); build the target foretrace_{}, or set "

@@ -132,9 +132,9 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
 }
 
 std::string SearchText(const SearchOutcome& outcome, size_t top) {
-  std::string text = fmt::format("Verdict: {}\n{} configurations, {} of them infeasible{}\n\n",
-                                 outcome.why, outcome.evaluated, outcome.infeasible,
-                                 outcome.stopped ? ", stopped early" : "");
+  std::string text =
+      fmt::format("Verdict: {}\n{} configurations, {} of them infeasible{}\n\n", outcome.why,
+                  outcome.evaluated, outcome.infeasible, outcome.stopped ? ", stopped early" : "");
   text += fmt::format("{:<44} {:>9} {:>9} {:>9} {:>8} {:>8}  \n", "configuration", "goodput/s",
                       "TTFT ms", "TPOT ms", "tok/s/GPU", "tok/s/user");
   for (size_t i = 0; i < std::min(top, outcome.ranked.size()); ++i) {

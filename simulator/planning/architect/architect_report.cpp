@@ -176,9 +176,8 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
   if (r.space.dollars) {
     out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
   }
-  out += fmt::format(
-      "Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n", r.space.name,
-      r.common.designs, r.training.devices, SizesText(r.memory_sizes));
+  out += fmt::format("Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n",
+                     r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));
   out += table.Format(style) + "\n";
   out += AgainstCap(r, style) + "\n";
   for (const ModelFindings& m : r.models) {

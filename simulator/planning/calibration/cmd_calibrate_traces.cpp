@@ -31,9 +31,9 @@ struct TraceOverheadsOptions {
 
 std::string Table(const OverheadStatistics& statistics, const TextStyle& style) {
   using Align = TextTable::Align;
-  constexpr std::array<std::string_view, 5> kWhere = {"between operators", "before its first launch",
-                                                      "after its last launch", "of a launch call",
-                                                      "between its launches"};
+  constexpr std::array<std::string_view, 5> kWhere = {
+      "between operators", "before its first launch", "after its last launch", "of a launch call",
+      "between its launches"};
   static_assert(kWhere.size() == static_cast<size_t>(OverheadKind::kCount));
   TextTable table({{"overhead", Align::kLeft},
                    {"of an operator", Align::kLeft},
@@ -44,9 +44,9 @@ std::string Table(const OverheadStatistics& statistics, const TextStyle& style) 
   for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
     const auto kind = static_cast<OverheadKind>(k);
     const OverheadMoments& m = statistics.global(kind);
-    table.AddRow({std::string(Name(kind)), std::string(kWhere[k]), fmt::format("{:.2f}", m.mean_us()),
-                  fmt::format("{:.2f}", m.std_us()), fmt::format("{}", m.count),
-                  fmt::format("{}", statistics.by_op(kind).size())});
+    table.AddRow({std::string(Name(kind)), std::string(kWhere[k]),
+                  fmt::format("{:.2f}", m.mean_us()), fmt::format("{:.2f}", m.std_us()),
+                  fmt::format("{}", m.count), fmt::format("{}", statistics.by_op(kind).size())});
   }
   return table.Format(style);
 }

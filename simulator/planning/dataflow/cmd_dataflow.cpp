@@ -91,9 +91,9 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
                   us(part.compute_ns), us(part.memory_ns), us(part.network_ns), us(part.time_ns),
                   std::string(BoundOf(part)), fmt::format("{:.1f}", part.sram_bytes * 1e-6)});
   }
-  std::string text =
-      fmt::format("Verdict: {} on {} ({} chips) takes {:.6g} s an iteration, {:.2f} % of peak\n", w.name,
-                  system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
+  std::string text = fmt::format(
+      "Verdict: {} on {} ({} chips) takes {:.6g} s an iteration, {:.2f} % of peak\n", w.name,
+      system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
   text += fmt::format(
       "tp{} pp{} dp{}{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "
       "DRAM a chip\n",

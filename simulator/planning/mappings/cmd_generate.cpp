@@ -83,10 +83,9 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   const auto document = [&] { return Json(o, generated, job.notes); };
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
   if (o.json) return context.console->PrintJson("generate", document());
-  std::string text =
-      fmt::format("wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
-                  generated.store.ranks().size() == 1 ? "" : "s",
-                  generated.store.node_count(), o.output);
+  std::string text = fmt::format(
+      "wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
+      generated.store.ranks().size() == 1 ? "" : "s", generated.store.node_count(), o.output);
   text += fmt::format(
       "evaluated without files: {} an iteration; {}\n",
       TimeUnit(generated.iteration).Text(generated.iteration),

@@ -48,16 +48,15 @@ std::vector<TextTable::Column> Columns(const std::string& network, bool estimate
 std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulated,
                                bool estimated) {
   const Evaluation& e = row.evaluation;
-  std::vector<std::string> cells = {
-      fmt::format("{}", number),
-      row.text,
-      row.searcher,
-      Milliseconds(e.iteration),
-      fmt::format("{:.2f}", row.throughput),
-      fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
-      fmt::format("{:.1f}", Gib(e.memory)),
-      fmt::format("{:.1f}", 100 * e.bubble),
-      fmt::format("{:.1f}", 100 * e.exposed_communication)};
+  std::vector<std::string> cells = {fmt::format("{}", number),
+                                    row.text,
+                                    row.searcher,
+                                    Milliseconds(e.iteration),
+                                    fmt::format("{:.2f}", row.throughput),
+                                    fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
+                                    fmt::format("{:.1f}", Gib(e.memory)),
+                                    fmt::format("{:.1f}", 100 * e.bubble),
+                                    fmt::format("{:.1f}", 100 * e.exposed_communication)};
   if (estimated) {
     cells.push_back(row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-");
   }

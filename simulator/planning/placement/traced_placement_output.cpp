@@ -35,7 +35,8 @@ void WriteRegion(const ReplacedRegion& region, JsonWriter& json) {
 
 std::string TracedPlacementText(const TracedPlacement& p, const TextStyle& style) {
   using Align = TextTable::Align;
-  std::string text = "Verdict: " + Change("with the backends the step", p.step_before, p.step_after);
+  std::string text =
+      "Verdict: " + Change("with the backends the step", p.step_before, p.step_after);
   if (p.period_before.has_value() && p.period_after.has_value()) {
     text += Change("from step to step it", *p.period_before, *p.period_after);
   }

@@ -154,9 +154,8 @@ std::string RanksText(const TablePlacement& p) {
 std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
                           const std::vector<std::string>& notes, const TextStyle& style) {
   const RankedPlan& best = ranking.plans.front();
-  std::string out =
-      fmt::format("Verdict: the plan of {} is the fastest, {:.1f} us an iteration\n",
-                  best.plan.sharder, best.evaluation.iteration.us());
+  std::string out = fmt::format("Verdict: the plan of {} is the fastest, {:.1f} us an iteration\n",
+                                best.plan.sharder, best.evaluation.iteration.us());
   out += fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n", task.name,
                      task.tables.size(), task.gpus, task.platform, task.batch, ranking.evaluated);
   out += SourcesLine(best.evaluation,

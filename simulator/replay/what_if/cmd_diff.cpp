@@ -57,7 +57,8 @@ std::string Text(const Side& before, const Side& after, const ExplainedRun& from
   using Align = TextTable::Align;
   const double difference = (to.total() - from.total()).us();
   std::string text = fmt::format(
-      "Verdict: iteration {} takes {:.1f} us before, iteration {} {:.1f} us after: {:+.1f} us ({:+.2f} %); "
+      "Verdict: iteration {} takes {:.1f} us before, iteration {} {:.1f} us after: {:+.1f} us "
+      "({:+.2f} %); "
       "{}\n\n",
       before.step, from.total().us(), after.step, to.total().us(), difference,
       100 * difference / from.total().us(),

@@ -114,9 +114,9 @@ TEST(UnfusedKernelsTest, RingsMergedIn32Bits) {
   EXPECT_NEAR(more.backward, (1 + 10 + 2.5 + 1.25 + 6 + 3 + 4.5) - (2 + 3 + 1 + 1.5), 0.01);
 }
 
-// Compiled, forward instead a sum of 5 bytes an element of 2 and the keys' packing. Backward the sum
-// for queries; of keys and values, half as many, the packing 1, a cast to 32 bits and back 1.5 each
-// and a kernel that reads 5 bytes and writes 4.
+// Compiled, forward instead a sum of 5 bytes an element of 2 and the keys' packing. Backward the
+// sum for queries; of keys and values, half as many, the packing 1, a cast to 32 bits and back 1.5
+// each and a kernel that reads 5 bytes and writes 4.
 TEST(UnfusedKernelsTest, CompiledRings) {
   ParallelMapping m;
   m.context = 2;
