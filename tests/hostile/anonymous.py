@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-STREAMS = {"tensor": 30, "data": 31, "recv": 32, "send": 33}
+STREAMS = {"tensor": 30, "data": 31, "recv": 32, "send": 33, "tied": 34}
 PACES = [f"rank={rank},name={which}:x{factor}" for rank, which, factor in (
     (1, "forward", 1.07), (2, "forward", 1.13), (3, "backward", 1.11), (5, "forward", 1.09),
     (6, "backward", 1.05), (7, "forward", 1.03))]

@@ -94,11 +94,12 @@ def combinations(case):
     # Who meets whom, where no trace says so: found, and said to be inferred.
     anonymous = "python3 $SRC/tests/hostile/anonymous.py"
     groups = [f"stream 30 of ranks {a},{a + 1}" for a in (0, 2, 4, 6)] + [
-        f"stream 31 of ranks {a},{a + 2}" for a in (0, 1, 4, 5)] + [f"exchange {a} and {a + 4}" for a in range(4)]
+        f"stream 31 of ranks {a},{a + 2}" for a in (0, 1, 4, 5)] + [
+        f"stream 34 of ranks {a},{a + 4}" for a in range(4)] + [f"exchange {a} and {a + 4}" for a in range(4)]
     yield case("inferred/groups", "inspect anonymous --json", (0,), (), anonymous, "", "",
                tuple(f'"{group}"' for group in groups))
     yield case("inferred/doubt", "predict anonymous", (0,), (), anonymous, "", "",
-               ("12 communicators is inferred", "--process-groups"))
+               ("16 communicators is inferred", "--process-groups"))
     # Sizes that took minutes.
     for name, command, code in (
             ("send_recv", "collective send_recv --topology dgx-a100:4096 --bytes 1M", 0),
