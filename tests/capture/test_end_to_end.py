@@ -55,19 +55,23 @@ class EndToEndTest(unittest.TestCase):
 
         predicted = foretrace("predict", self.traces)
         self.assertEqual([r["rank"] for r in predicted["ranks"]], list(range(ranks)))
-        recorded = manifest["iteration_us"]["profiler_on"]
-        # The same run, replayed: the right order of magnitude whatever the rules for waiting do.
         self.assertTrue(math.isfinite(predicted["iteration_time_us"]))
-        self.assertLess(abs(math.log(predicted["iteration_time_us"] / recorded)), math.log(3))
 
         cases = foretrace("validate", "--trace", self.traces)["cases"]
         self.assertEqual({c["rank"] for c in cases}, set(range(ranks)))
         self.assertLessEqual(len(cases), STEPS * ranks)
+        # The same run, replayed: the right order of magnitude whatever the rules for waiting do.
+        measured = [case["measured_us"] for case in cases]
+        self.assertGreater(predicted["iteration_time_us"], min(measured) / 3)
+        self.assertLess(predicted["iteration_time_us"], max(measured) * 3)
         steps = {r["rank"]: r["profiler"]["steps_us"] for r in manifest["per_rank"]}
+        first = manifest["steps"]["first_mark"]
         for case in cases:
-            # Each measured step is one of those that the manifest lists, up to the cost of the mark.
-            nearest = min(abs(case["measured_us"] - s) / s for s in steps[case["rank"]])
-            self.assertLess(nearest, 0.1, case)
+            # The manifest's step is measured around the mark, so that whatever else the machine does
+            # only adds to it; two clocks are read, and marks are written in whole microseconds.
+            around = steps[case["rank"]][case["step"] - first]
+            self.assertLess(case["measured_us"], around * 1.01 + 10, case)
+            self.assertGreater(case["measured_us"], 0, case)
             self.assertGreater(case["predicted_us"], 0)
 
     def test_one_rank_of_a_transformer(self):
