@@ -50,16 +50,24 @@ std::string Suggestion(std::string_view typed, const std::vector<std::string>& n
 }
 
 // Of an option that the command has not, the one that was meant.
-std::string NearestOption(const ::CLI::App& command, std::string_view complaint) {
-  const size_t at = complaint.find(": --");
-  if (at == std::string_view::npos) return "";
-  std::string_view typed = complaint.substr(at + 2);
-  typed = typed.substr(0, typed.find_first_of(" ="));
+std::string NearestOption(const ::CLI::App& command, std::string_view typed) {
   std::vector<std::string> names;
   for (const ::CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return Suggestion(typed, names);
+}
+
+// CLI11's words; but where an option is unknown, that: what else is missing or left over follows
+// from it.
+std::string WhatIsWrong(const ::CLI::App& app, const ::CLI::ParseError& error) {
+  const ::CLI::App& command = *Chosen(app);
+  for (const std::string& left : command.remaining()) {
+    if (!left.starts_with("--") || left.size() < 3) continue;
+    const std::string name = left.substr(0, left.find('='));
+    return fmt::format("unknown option {}{}", name, NearestOption(command, name));
+  }
+  return error.what();
 }
 
 // What is wrong with the command line, in one line.
@@ -68,8 +76,8 @@ std::string Complaint(const ::CLI::App& app, const std::vector<std::string>& arg
   const std::string typed = arguments.empty() ? "" : arguments.front();
   if (typed.empty() || typed.starts_with('-') || !app.get_subcommands().empty()) {
     const std::string name = CommandName(app);
-    return fmt::format("{}{} (see foretrace {}{}--help)", error.what(),
-                       NearestOption(*Chosen(app), error.what()), name, name.empty() ? "" : " ");
+    return fmt::format("{} (see foretrace {}{}--help)", WhatIsWrong(app, error), name,
+                       name.empty() ? "" : " ");
   }
   std::vector<std::string> names;
   for (const ::CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());

@@ -262,7 +262,9 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "collective", "times and bus bandwidths of a collective on a platform, over sizes");
   command->add_option("operation", o->op, "all_reduce (default), all_gather, all_to_all, ...");
-  command->add_option("--topology", o->topology, "platform file, or the name of one in topologies/")
+  command
+      ->add_option("--topology,--platform", o->topology,
+                   "platform file, or the name of one in topologies/")
       ->required();
   auto* ranks = command->add_option("--ranks", o->ranks, "number of ranks (default: all devices)")
                     ->check(CLI::Range(1, 1 << 21));
