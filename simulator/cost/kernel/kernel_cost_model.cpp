@@ -4,11 +4,10 @@
 #include <span>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "simulator/cost/embedding/embedding_operator.h"
-#include "simulator/cost/kernel/call_pairs.h"
-#include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/grouped_products.h"
+#include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
@@ -17,67 +16,6 @@
 
 namespace foretrace {
 namespace {
-
-// How far up from a launch an operator is looked for: aten::to > aten::_to_copy > aten::copy_ is
-// typical, the innermost call knows most.
-constexpr int kMaxLevels = 6;
-
-bool IsModelled(const RankTrace& rank, NodeIndex n) {
-  const NodeKind kind = rank.kind(n);
-  return kind == NodeKind::kKernel || kind == NodeKind::kMemset ||
-         (kind == NodeKind::kMemcpy && rank.memcpy_kind(n) == MemcpyKind::kDeviceToDevice);
-}
-
-// The tensors of a call.
-struct CallTensors {
-  absl::InlinedVector<TensorShape, 8> inputs, outputs;
-  CallTensors(const RankTrace& rank, NodeIndex call) {
-    for (const Tensor& tensor : rank.tensors(call)) {
-      (tensor.is_output ? outputs : inputs).push_back({rank.dims(tensor), tensor.dtype});
-    }
-  }
-};
-
-std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const RankTrace& rank,
-                                             NodeIndex call) {
-  const std::string_view name = store.name(rank, call);
-  // cuDNN's and MIOpen's halves of a convolution's backward pass lack one shape each; the call
-  // around them has all three.
-  const bool input = name.ends_with("convolution_backward_input");
-  if (input || name.ends_with("convolution_backward_weight")) {
-    const NodeIndex whole = rank.parent(call);
-    if (!whole.valid() || rank.kind(whole) != NodeKind::kCpuOp) return std::nullopt;
-    const CallTensors tensors(rank, whole);
-    auto traced = OperatorFromTrace(store.name(rank, whole), tensors.inputs, tensors.outputs);
-    auto* shape = traced ? std::get_if<Conv2dOp>(&traced->op.shape) : nullptr;
-    if (shape == nullptr) return std::nullopt;
-    shape->needs_input_gradient = input;
-    shape->needs_weight_gradient = !input;
-    return traced;
-  }
-  const CallTensors tensors(rank, call);
-  return OperatorFromTrace(name, tensors.inputs, tensors.outputs);
-}
-
-std::optional<TracedOperator> OpaqueCall(const TraceStore& store, const RankTrace& rank,
-                                         NodeIndex call) {
-  const CallTensors tensors(rank, call);
-  return OpaqueOperator(store.name(rank, call), tensors.inputs, tensors.outputs);
-}
-
-// The innermost enclosing call that `find` knows as an operator; invalid when there is none.
-template <typename Find>
-NodeIndex EnclosingCall(const RankTrace& rank, NodeIndex device, TracedCalls& known, Find find) {
-  const NodeIndex launcher = rank.launcher(device);
-  NodeIndex at = launcher.valid() ? rank.parent(launcher) : rank.parent(device);
-  for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank.parent(at)) {
-    if (rank.kind(at) != NodeKind::kCpuOp) continue;
-    const auto [it, inserted] = known.try_emplace(at.value);
-    if (inserted) it->second = find(at);
-    if (it->second) return at;
-  }
-  return NodeIndex();
-}
 
 // A helper moves the result of its operator once in and once out.
 KernelWork HelperWork(const KernelWork& main) {
@@ -139,17 +77,6 @@ bool ClearsForParts(const TraceStore& store, const RankTrace& rank,
   return clears;
 }
 
-// A kernel counts once: what an inner call is known to have launched is no longer the outer's.
-template <typename Op, typename Ops>
-void LeaveEnclosing(const RankTrace& rank, const Op& inner, Ops& ops) {
-  NodeIndex at = rank.parent(inner.call);
-  while (at.valid() && !ops.contains(at.value)) at = rank.parent(at);
-  if (!at.valid()) return;
-  std::erase_if(ops.at(at.value).kernels, [&](NodeIndex node) {
-    return std::ranges::find(inner.kernels, node) != inner.kernels.end();
-  });
-}
-
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -176,30 +103,13 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   if (!chosen_for_chip_.contains(recorded_on)) {
     chosen_for_chip_[recorded_on] = ChosenForChip(models_->device(), recorded_on);
   }
-  TracedCalls known, opaque;
-  Ops ops;
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    const NodeIndex node(i);
-    if (!IsModelled(rank, node)) continue;
-    NodeIndex call = EnclosingCall(rank, node, known,
-                                   [&](NodeIndex at) { return OperatorOfCall(store, rank, at); });
-    if (!call.valid()) {
-      call = EnclosingCall(rank, node, opaque,
-                           [&](NodeIndex at) { return OpaqueCall(store, rank, at); });
-      if (!call.valid()) continue;
-      known[call.value] = opaque[call.value];
-    }
-    Op& op = ops[call.value];
-    op.call = call;
-    op.kernels.push_back(node);
-  }
-  BorrowShapes(rank, known, ops);
-  CompletePairs(known);
-  CompleteFromFollowers(rank, known);
-  for (const auto& [call, op] : ops) {
-    if (!known[call]) continue;
-    Assign(store, rank, *known[call], op, entries);
-    const OperatorCall& traced = known[call]->op;
+  const KernelCalls calls = FindKernelCalls(store, rank);
+  for (const auto& [call, op] : calls.launched) {
+    const auto known = calls.operators.find(call);
+    if (known == calls.operators.end() || !known->second) continue;
+    Assign(store, rank, *known->second, op, entries);
+    const OperatorCall& traced = known->second->op;
+    if (std::holds_alternative<OpaqueOp>(traced.shape)) AssignExperts(store, rank, op, entries);
     if (const auto* lookup = std::get_if<EmbeddingOp>(&traced.shape)) {
       lookups_[rank.info().rank].push_back(
           {op.call, *lookup, traced.dtype, traced.pass, op.kernels});
@@ -208,6 +118,29 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   EstimateByLikes(store, rank, entries);
   AddCodeFetches(store, rank, entries);
   return entries;
+}
+
+void KernelCostModel::AssignExperts(const TraceStore& store, const RankTrace& rank,
+                                    const CallKernels& op, std::vector<Entry>& entries) const {
+  if (!chosen_for_chip_.at(rank.info().device_name)) return;
+  std::vector<NodeIndex> products;
+  std::vector<GroupedLaunch> launches;
+  for (const NodeIndex node : op.kernels) {
+    if (!GroupedKernelOf(store.name(rank, node))) continue;
+    products.push_back(node);
+    launches.push_back({store.name(rank, node), rank.waves_milli(node)});
+  }
+  // (tokens [tokens, width], the router's logits [tokens, experts], ...)
+  const auto tensors = rank.tensors(op.call);
+  if (products.empty() || tensors.size() < 2) return;
+  const auto given = rank.dims(tensors[0]), logits = rank.dims(tensors[1]);
+  if (given.size() != 2 || logits.size() != 2 || given[0] != logits[0]) return;
+  const std::vector<SimTime> times = GroupedProductTimes(
+      models_->device(), StreamEfficiency(*models_), launches, given[0], given[1], logits[1]);
+  for (size_t i = 0; i < times.size(); ++i) {
+    entries[products[i].value].estimate = {times[i], EstimateSource::kAnalytic, true};
+    entries[products[i].value].kind = KernelKind::kBatchedGemm;
+  }
 }
 
 void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& rank,
@@ -260,43 +193,8 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
   }
 }
 
-void KernelCostModel::BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const {
-  Ops shapeless;
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    const NodeIndex node(i), launcher = rank.launcher(node);
-    if (!IsModelled(rank, node) || !launcher.valid()) continue;
-    const NodeIndex call = rank.parent(launcher);
-    if (!call.valid() || rank.kind(call) != NodeKind::kCpuOp || ops.contains(call.value)) continue;
-    const bool has_shapes = std::ranges::any_of(
-        rank.tensors(call), [&](const Tensor& t) { return !rank.dims(t).empty(); });
-    if (has_shapes) continue;
-    Op& op = shapeless[call.value];
-    op.call = call;
-    op.kernels.push_back(node);
-  }
-  if (shapeless.empty()) return;
-  CallSignatures signatures(rank);
-  for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
-  for (const auto& [call, op] : shapeless) {
-    const auto like = signatures.Find(op.call, op.kernels);
-    const std::string_view name = store_->name(rank, op.call);
-    const bool concat = !like.has_value() && (name == "aten::cat" || name == "aten::_cat") &&
-                        std::ranges::all_of(op.kernels, [&](NodeIndex n) {
-                          return rank.kind(n) == NodeKind::kKernel;  // copies name their bytes
-                        });
-    if (!like.has_value() && !concat) continue;
-    const std::optional<TracedOperator> traced =
-        concat ? ConcatFromNeighbours(*store_, rank, op.call) : known[like->value];
-    if (!traced.has_value()) continue;
-    known[call] = traced;
-    known[call]->assumed = true;
-    LeaveEnclosing(rank, op, ops);
-    ops[call] = op;
-  }
-}
-
 void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
-                             const TracedOperator& traced, const Op& op,
+                             const TracedOperator& traced, const CallKernels& op,
                              std::vector<Entry>& entries) const {
   const ObservedKernels observed = Observe(store, rank, traced, op.kernels);
   const OperatorCall& call = observed.call;

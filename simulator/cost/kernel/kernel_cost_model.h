@@ -13,7 +13,7 @@
 
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/embedding/embedding_model.h"
-#include "simulator/cost/kernel/call_pairs.h"
+#include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_model.h"
 #include "simulator/cost/operator/trace_operator.h"
 
@@ -58,24 +58,19 @@ class KernelCostModel : public CostModel {
     KernelKind kind = KernelKind::kOther;
     NodeIndex call;
   };
-  struct Op {
-    NodeIndex call;
-    std::vector<NodeIndex> kernels;  // in order of issue
-  };
 
-  using Ops = std::map<uint32_t, Op>;  // by call, so that the order is the trace's
-
-  // Adds calls without shapes whose shapes CallSignatures finds.
-  void BorrowShapes(const RankTrace& rank, TracedCalls& known, Ops& ops) const;
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
   // Products whose kernel's code was displaced since it last ran.
   void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                       std::vector<Entry>& entries) const;
+  // The products of a layer of experts, of whose call no more is known than what it is given.
+  void AssignExperts(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+                     std::vector<Entry>& entries) const;
   // Kernels that no call with shapes says anything of.
   void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
                        std::vector<Entry>& entries) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
-              const Op& op, std::vector<Entry>& entries) const;
+              const CallKernels& op, std::vector<Entry>& entries) const;
   SimTime Floor() const;  // of any kernel
   SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
                      SimTime total) const;

@@ -71,16 +71,6 @@ KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, dou
   return work;
 }
 
-double StreamEfficiency(const KernelModels& models) {
-  double efficiency = MemoryParameters().bandwidth_efficiency;
-  for (const KernelModel& model : models.models()) {
-    if (model.key.kind == KernelKind::kElementwise) {
-      efficiency = model.memory.bandwidth_efficiency;
-    }
-  }
-  return efficiency;
-}
-
 Precision PrecisionOfName(std::string_view name) {
   const KernelTraits traits = TraitsOfKernel(name);
   return traits.precision_known ? traits.precision : Precision::kFloat32;
@@ -148,6 +138,16 @@ const Passes& PassesOf(std::string_view name) {
 }
 
 }  // namespace
+
+double StreamEfficiency(const KernelModels& models) {
+  double efficiency = MemoryParameters().bandwidth_efficiency;
+  for (const KernelModel& model : models.models()) {
+    if (model.key.kind == KernelKind::kElementwise) {
+      efficiency = model.memory.bandwidth_efficiency;
+    }
+  }
+  return efficiency;
+}
 
 bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on) {
   if (recorded_on.empty()) return true;

@@ -24,6 +24,9 @@ struct Launch {
 // a recording.
 bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
 
+// Of the DRAM's peak that element-wise kernels attain.
+double StreamEfficiency(const KernelModels& models);
+
 // A product of known sizes, by the blocks of the kernel that ran it, which was chosen for the
 // models' chip: replaces `estimate` where that rests on no measurement of such products. False:
 // left as it was.

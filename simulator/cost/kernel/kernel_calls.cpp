@@ -1,0 +1,151 @@
+#include "simulator/cost/kernel/kernel_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "absl/container/inlined_vector.h"
+#include "simulator/cost/kernel/call_signatures.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace {
+namespace {
+
+using Launched = std::map<uint32_t, CallKernels>;
+
+// How far up from a launch an operator is looked for: aten::to > aten::_to_copy > aten::copy_ is
+// typical, the innermost call knows most.
+constexpr int kMaxLevels = 6;
+
+bool IsModelled(const RankTrace& rank, NodeIndex n) {
+  const NodeKind kind = rank.kind(n);
+  return kind == NodeKind::kKernel || kind == NodeKind::kMemset ||
+         (kind == NodeKind::kMemcpy && rank.memcpy_kind(n) == MemcpyKind::kDeviceToDevice);
+}
+
+// The tensors of a call.
+struct CallTensors {
+  absl::InlinedVector<TensorShape, 8> inputs, outputs;
+  CallTensors(const RankTrace& rank, NodeIndex call) {
+    for (const Tensor& tensor : rank.tensors(call)) {
+      (tensor.is_output ? outputs : inputs).push_back({rank.dims(tensor), tensor.dtype});
+    }
+  }
+};
+
+std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const RankTrace& rank,
+                                             NodeIndex call) {
+  const std::string_view name = store.name(rank, call);
+  // cuDNN's and MIOpen's halves of a convolution's backward pass lack one shape each; the call
+  // around them has all three.
+  const bool input = name.ends_with("convolution_backward_input");
+  if (input || name.ends_with("convolution_backward_weight")) {
+    const NodeIndex whole = rank.parent(call);
+    if (!whole.valid() || rank.kind(whole) != NodeKind::kCpuOp) return std::nullopt;
+    const CallTensors tensors(rank, whole);
+    auto traced = OperatorFromTrace(store.name(rank, whole), tensors.inputs, tensors.outputs);
+    auto* shape = traced ? std::get_if<Conv2dOp>(&traced->op.shape) : nullptr;
+    if (shape == nullptr) return std::nullopt;
+    shape->needs_input_gradient = input;
+    shape->needs_weight_gradient = !input;
+    return traced;
+  }
+  const CallTensors tensors(rank, call);
+  return OperatorFromTrace(name, tensors.inputs, tensors.outputs);
+}
+
+std::optional<TracedOperator> OpaqueCall(const TraceStore& store, const RankTrace& rank,
+                                         NodeIndex call) {
+  const CallTensors tensors(rank, call);
+  return OpaqueOperator(store.name(rank, call), tensors.inputs, tensors.outputs);
+}
+
+// The innermost enclosing call that `find` knows as an operator; invalid when there is none.
+template <typename Find>
+NodeIndex EnclosingCall(const RankTrace& rank, NodeIndex device, TracedCalls& known, Find find) {
+  const NodeIndex launcher = rank.launcher(device);
+  NodeIndex at = launcher.valid() ? rank.parent(launcher) : rank.parent(device);
+  for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank.parent(at)) {
+    if (rank.kind(at) != NodeKind::kCpuOp) continue;
+    const auto [it, inserted] = known.try_emplace(at.value);
+    if (inserted) it->second = find(at);
+    if (it->second) return at;
+  }
+  return NodeIndex();
+}
+
+// A kernel counts once: what an inner call is known to have launched is no longer the outer's.
+void LeaveEnclosing(const RankTrace& rank, const CallKernels& inner, Launched& ops) {
+  NodeIndex at = rank.parent(inner.call);
+  while (at.valid() && !ops.contains(at.value)) at = rank.parent(at);
+  if (!at.valid()) return;
+  std::erase_if(ops.at(at.value).kernels, [&](NodeIndex node) {
+    return std::ranges::find(inner.kernels, node) != inner.kernels.end();
+  });
+}
+
+// Adds calls without shapes whose shapes CallSignatures finds.
+void BorrowShapes(const TraceStore& store, const RankTrace& rank, TracedCalls& known,
+                  Launched& ops) {
+  Launched shapeless;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i), launcher = rank.launcher(node);
+    if (!IsModelled(rank, node) || !launcher.valid()) continue;
+    const NodeIndex call = rank.parent(launcher);
+    if (!call.valid() || rank.kind(call) != NodeKind::kCpuOp || ops.contains(call.value)) continue;
+    const bool has_shapes = std::ranges::any_of(
+        rank.tensors(call), [&](const Tensor& t) { return !rank.dims(t).empty(); });
+    if (has_shapes) continue;
+    CallKernels& op = shapeless[call.value];
+    op.call = call;
+    op.kernels.push_back(node);
+  }
+  if (shapeless.empty()) return;
+  CallSignatures signatures(rank);
+  for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
+  for (const auto& [call, op] : shapeless) {
+    const auto like = signatures.Find(op.call, op.kernels);
+    const std::string_view name = store.name(rank, op.call);
+    const bool concat = !like.has_value() && (name == "aten::cat" || name == "aten::_cat") &&
+                        std::ranges::all_of(op.kernels, [&](NodeIndex n) {
+                          return rank.kind(n) == NodeKind::kKernel;  // copies name their bytes
+                        });
+    if (!like.has_value() && !concat) continue;
+    const std::optional<TracedOperator> traced =
+        concat ? ConcatFromNeighbours(store, rank, op.call) : known[like->value];
+    if (!traced.has_value()) continue;
+    known[call] = traced;
+    known[call]->assumed = true;
+    LeaveEnclosing(rank, op, ops);
+    ops[call] = op;
+  }
+}
+
+}  // namespace
+
+KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
+  KernelCalls calls;
+  TracedCalls opaque;
+  TracedCalls& known = calls.operators;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (!IsModelled(rank, node)) continue;
+    NodeIndex call = EnclosingCall(rank, node, known,
+                                   [&](NodeIndex at) { return OperatorOfCall(store, rank, at); });
+    if (!call.valid()) {
+      call = EnclosingCall(rank, node, opaque,
+                           [&](NodeIndex at) { return OpaqueCall(store, rank, at); });
+      if (!call.valid()) continue;
+      known[call.value] = opaque[call.value];
+    }
+    CallKernels& op = calls.launched[call.value];
+    op.call = call;
+    op.kernels.push_back(node);
+  }
+  BorrowShapes(store, rank, known, calls.launched);
+  CompletePairs(known);
+  CompleteFromFollowers(rank, known);
+  return calls;
+}
+
+}  // namespace foretrace
