@@ -29,7 +29,8 @@ import files
 import mutate
 
 ROOT = files.ROOT
-SECONDS = 20
+SECONDS = 20  # of the processor; other work of this machine lengthens the clock's
+HANG_SECONDS = 10 * SECONDS  # of the clock, after which a case is ended
 BYTES = 2 << 30
 PROGRESS = re.compile(r"^foretrace: .* s so far\n", re.MULTILINE)  # of what takes ten seconds
 SATURATED_US = 9.2e12  # 2^63 picoseconds are 9.22e12 microseconds
@@ -48,7 +49,7 @@ def execute(command, folder, env, shell):
             ["bash", "-c", command] if shell else command, cwd=folder, env=env, stdout=out,
             stderr=err, stdin=subprocess.DEVNULL,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (3 * BYTES, 3 * BYTES)))
-        deadline = begin + SECONDS
+        deadline = begin + HANG_SECONDS
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
@@ -61,8 +62,9 @@ def execute(command, folder, env, shell):
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        return Result(process.returncode, out.read(), err.read(), time.monotonic() - begin,
-                      usage.ru_maxrss * 1024)
+        late = time.monotonic() > deadline
+        seconds = HANG_SECONDS if late else usage.ru_utime + usage.ru_stime
+        return Result(process.returncode, out.read(), err.read(), seconds, usage.ru_maxrss * 1024)
 
 
 def refuse_constant(name):
@@ -84,7 +86,7 @@ def faults(result, wants_json):
     """What is wrong whatever the case."""
     found = []
     if result.seconds > SECONDS:
-        return [f"took more than {SECONDS} s"]
+        return [f"took more than {SECONDS} s of the processor"]
     if result.code < 0 or result.code > 128:
         found.append(f"ended by signal ({result.code})")
     elif result.code not in (0, 2, 3):

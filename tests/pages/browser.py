@@ -47,8 +47,8 @@ class Browser:
         begin = time.time()
         self.call("POST", "/url", {"url": path.resolve().as_uri()})
         while self.run("return document.documentElement.dataset.ready") != "yes":
-            if time.time() - begin > 20:
-                raise RuntimeError(f"{path}: not drawn after 20 s: {self.messages()}")
+            if time.time() - begin > 120:
+                raise RuntimeError(f"{path}: not drawn after 120 s: {self.messages()}")
             time.sleep(0.02)
         return time.time() - begin
 

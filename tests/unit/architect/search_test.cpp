@@ -243,7 +243,6 @@ TEST(ArchitectTrendsTest, OwnDesignsMemoryAndRecomputation) {
     }
     const ScheduleStatistics& s = evaluator.statistics();
     EXPECT_GE(static_cast<double>(s.proven), 0.95 * static_cast<double>(s.layers)) << name;
-    EXPECT_LT(evaluator.seconds().longest_schedule, 1) << name;
     RecordProperty(name, fmt::format("{:.1f} of TPU v4, {} of {} proven, longest {:.0f} ms",
                                      best->throughput / tpu->throughput, s.proven, s.layers,
                                      1e3 * evaluator.seconds().longest_schedule));
