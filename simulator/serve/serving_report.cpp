@@ -156,6 +156,26 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   out.EndObject();
 }
 
+// Nothing where the machine's file has neither power nor price.
+std::string EnergyAndPriceText(const ServingReport& r) {
+  std::string text;
+  if (r.power_known()) {
+    text += fmt::format(
+        "energy by what kernels do, transfers between devices left out: {:.2f} J an output token, "
+        "{:.0f} J a step; {:.0f} W a device in the mean, {:.0f} idle\n",
+        r.joules_per_output_token(), r.joules() / static_cast<double>(r.result->step_count),
+        r.joules() / (r.summary.seconds * r.devices), r.idle_watts);
+  } else if (r.joules_per_output_token() > 0) {
+    text += fmt::format("energy at the devices' rated power, at most: {:.2f} J an output token\n",
+                        r.joules_per_output_token());
+  }
+  if (r.usd_per_device > 0) {
+    text += fmt::format("devices cost {:.0f} $: {:.2f} output tokens/s for 1,000 $\n",
+                        r.usd_per_device * r.devices, r.output_tokens_per_s_per_1000_usd());
+  }
+  return text;
+}
+
 }  // namespace
 
 bool ServingReport::power_known() const { return idle_watts > 0 && result->time.joules > 0; }
@@ -221,20 +241,7 @@ std::string ServingText(const ServingReport& r) {
       "values of {:.1f}; {}\n",
       GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
       GiB(r.ledger.available), r.memory_verdict);
-  if (r.power_known()) {
-    text += fmt::format(
-        "energy by what kernels do, transfers between devices left out: {:.2f} J an output token, "
-        "{:.0f} J a step; {:.0f} W a device in the mean, {:.0f} idle\n",
-        r.joules_per_output_token(), r.joules() / static_cast<double>(result.step_count),
-        r.joules() / (s.seconds * r.devices), r.idle_watts);
-  } else if (r.joules_per_output_token() > 0) {
-    text += fmt::format("energy at the devices' rated power, at most: {:.2f} J an output token\n",
-                        r.joules_per_output_token());
-  }
-  if (r.usd_per_device > 0) {
-    text += fmt::format("devices cost {:.0f} $: {:.2f} output tokens/s for 1,000 $\n",
-                        r.usd_per_device * r.devices, r.output_tokens_per_s_per_1000_usd());
-  }
+  text += EnergyAndPriceText(r);
   text += fmt::format(
       "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "
       "extrapolated\n",
