@@ -25,9 +25,17 @@ KernelWork HelperWork(const KernelWork& main) {
   return work;
 }
 
+// cuBLAS's reduction of a split product by blocks of 32 x 16 threads: each reads its parts, waits
+// for the block's other rows, and reads what the sum is added to. 0: another kernel.
+int64_t SplitReduceTrips(std::string_view name) {
+  constexpr int64_t kTrips = 3;
+  return name.find("splitKreduce_kernel<32, 16") != name.npos ? kTrips : 0;
+}
+
 // What kernels beside an operator's main ones take.
 struct HelperCosts {
   const KernelModels& models;
+  const TraceStore& store;
   const RankTrace& rank;
   const KernelWork& first;  // of the main kernels
   SimTime floor, most;      // of a helper
@@ -38,7 +46,9 @@ struct HelperCosts {
   SimTime Time(NodeIndex node) const {
     const bool kernel = rank.kind(node) == NodeKind::kKernel;
     if (launched && kernel) {
-      return std::max(floor, models.Predict(HelperWork(first), Precision::kFloat32).time);
+      KernelWork work = HelperWork(first);
+      work.trips = SplitReduceTrips(store.name(rank, node));
+      return std::max(floor, models.Predict(work, Precision::kFloat32).time);
     }
     if (tiled && kernel && rank.waves_milli(node) > 0) {
       return SimTime::FromUs(LayoutTransformUs(models.device(), rank.waves_milli(node) / 1000.0));
@@ -224,7 +234,8 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
   const bool tiled = first.tile.known() || launched;
-  const HelperCosts helper{*models_, rank, first, Floor(), most, launched, tiled, mains.empty()};
+  const HelperCosts helper{*models_, store,    rank,  first,        Floor(),
+                           most,     launched, tiled, mains.empty()};
   // What a tile takes is that of the main kernel alone.
   const bool within = HelpersAreWithin(first.kind) && !tiled;
   const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels

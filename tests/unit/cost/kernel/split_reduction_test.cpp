@@ -47,8 +47,9 @@ TEST(SplitReduction, PartsThatTakeTurnsWaitForEachOther) {
   EXPECT_EQ(us(), whole);
 }
 
-// The time of the product's kernel where the call launches these kernels too.
-SimTime ProductTime(bool cleared, bool reduced) {
+// The time of the product's kernel, or of the one that adds its parts up, where the call launches
+// these kernels too.
+SimTime KernelTime(std::string_view of, bool cleared, std::string_view reduced) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
   rank.Op("aten::mm", {0, 90});
@@ -59,17 +60,28 @@ SimTime ProductTime(bool cleared, bool reduced) {
   }
   if (cleared) rank.Device("Memset", NodeKind::kMemset, 0, {5, 7}, 7, {8, 9});
   rank.Kernel(kName, {10, 12}, 7, {20, 110}).Waves(kName, 889);
-  if (reduced) rank.Kernel("splitKreduce_kernel", {14, 16}, 7, {111, 115});
+  if (!reduced.empty()) rank.Kernel(reduced, {14, 16}, 7, {111, 115});
   const TraceStore store = job.Build();
   const KernelCostModel model(
       std::make_shared<const KernelModels>(A100(), std::vector<KernelModel>{}), store);
-  return model.Predict(store, store.ranks()[0], rank.Of(kName))->time;
+  return model.Predict(store, store.ranks()[0], rank.Of(of))->time;
 }
 
 TEST(SplitReduction, ClearedFlagsSayThatPartsTakeTurns) {
-  const SimTime apart = ProductTime(false, false);
-  EXPECT_GT(ProductTime(true, false), apart + Us(50));
-  EXPECT_EQ(ProductTime(true, true), ProductTime(false, true));  // what is cleared is no flag
+  constexpr std::string_view kReduce = "splitKreduce_kernel";
+  const SimTime apart = KernelTime(kName, false, "");
+  EXPECT_GT(KernelTime(kName, true, ""), apart + Us(50));
+  // What is cleared is no flag.
+  EXPECT_EQ(KernelTime(kName, true, kReduce), KernelTime(kName, false, kReduce));
+}
+
+// nccl_parser_config, A100: 3.3 to 3.55 us for small results.
+TEST(SplitReduction, RowsOfABlockWaitForEachOther) {
+  constexpr std::string_view kRows = "void splitKreduce_kernel<32, 16, int, float, float>(x)",
+                             kFlat = "void splitKreduce_kernel<float, float>(x)";
+  const SimTime rows = KernelTime(kRows, false, kRows), flat = KernelTime(kFlat, false, kFlat);
+  EXPECT_GT(rows, flat);
+  EXPECT_NEAR(rows.us() / 3.4, 1, 0.25) << rows.us();
 }
 
 }  // namespace
