@@ -14,18 +14,25 @@ bool IsHelper(KernelRole role, const OperatorCall& call) {
 }
 
 // Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
-int64_t TripsOf(KernelKind kind, KernelRole role, int64_t indices) {
+int64_t TripsOf(KernelKind kind, KernelRole role, const ElementAccess& access) {
+  // A thread that looks types up at run time takes the code of its case, then of the conversion.
+  constexpr int64_t kConversion = 3;
+  // One that walks dimensions divides its index by each but the last, where the one before has left
+  // it; divisors and strides are arguments (c10's OffsetCalculator).
+  constexpr int64_t kMostDimensions = 4;
   switch (kind) {
     case KernelKind::kElementwise:
     case KernelKind::kCopy:
     case KernelKind::kTranspose:
     case KernelKind::kOptimizer:
     case KernelKind::kOther:
-      return 1;
+      if (role == KernelRole::kConverted) return kConversion;
+      if (role != KernelRole::kStrided) return 1;
+      return std::clamp<int64_t>(access.dimensions - 1, 1, kMostDimensions);
     case KernelKind::kIndex: {
       // A thread has four elements, and takes them in turn: each index, then what it points to.
       constexpr int64_t kElements = 4;
-      const auto chain = std::max<int64_t>(indices, 1) + 1;
+      const auto chain = std::max<int64_t>(access.indices, 1) + 1;
       return role == KernelRole::kGather ? kElements * chain : chain;
     }
     default:
@@ -79,7 +86,7 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
   if (tiled && observed.precision != Precision::kFloat32) work.tile = tile;
   if (kernels.size() == 1) work.instructions = ElementInstructions(role, traced.access);
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
-    work.trips = TripsOf(work.kind, role, traced.access.indices);
+    work.trips = TripsOf(work.kind, role, traced.access);
   }
   return observed;
 }
