@@ -17,8 +17,9 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS.parent / "scripts"), str(TESTS / "truth")]
 import job as truth  # noqa: E402
 import pipelines  # noqa: E402
-from generate_sample import (attribute, delimited, encode_rank, field_bytes, field_int,  # noqa: E402
-                             packed, simulate)
+from generate_sample import simulate  # noqa: E402
+from sample_encoding import (attribute, delimited, encode_rank, field_bytes, field_int,  # noqa: E402
+                             packed)
 
 
 def event(category, name, tid, start, duration, **args):
