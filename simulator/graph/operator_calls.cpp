@@ -53,6 +53,7 @@ class CallMaker {
       case GraphOpKind::kCopy:
         return {Call(CopyOp{Size(op_.outputs[0]), op_.strided})};
       case GraphOpKind::kOpaque:
+      case GraphOpKind::kExchange:
       case GraphOpKind::kCount:
         break;
     }

@@ -16,10 +16,10 @@ std::string_view Name(TensorRole role) {
 }
 
 std::string_view Name(GraphOpKind kind) {
-  static constexpr std::array<std::string_view, 18> kNames = {
-      "matmul",      "scores",      "context",   "attention", "norm",        "softmax",
-      "dropout",     "elementwise", "add",       "gather",    "log_softmax", "batched_matmul",
-      "convolution", "pool",        "reduction", "concat",    "copy",        "opaque"};
+  static constexpr std::array<std::string_view, 19> kNames = {
+      "matmul",      "scores", "context", "attention",   "norm",           "softmax",     "dropout",
+      "elementwise", "add",    "gather",  "log_softmax", "batched_matmul", "convolution", "pool",
+      "reduction",   "concat", "copy",    "opaque",      "exchange"};
   return EnumName(kNames, kind);
 }
 

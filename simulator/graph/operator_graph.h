@@ -12,6 +12,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "simulator/base/collective_op.h"
 #include "simulator/base/dtype.h"
 #include "simulator/base/units.h"
 #include "simulator/cost/operator/operator.h"
@@ -75,9 +76,22 @@ enum class GraphOpKind : uint8_t {
   kConcat,     // of all its inputs
   kCopy,       // another order of its input (`strided`), or another shape
   kOpaque,     // nothing is known of what it computes
+  kExchange,   // among devices that divide the graph's axes (shard.h); runs no kernels
   kCount,
 };
 std::string_view Name(GraphOpKind kind);
+
+// Devices that divide axes among them: layers' widths and heads, sequences, experts.
+enum class ShardGroup : uint8_t { kTensor, kContext, kExpert, kCount };
+inline constexpr size_t kShardGroups = static_cast<size_t>(ShardGroup::kCount);
+
+// Of kExchange: what happens to its input forward, and to its output's gradient backward; unknown:
+// nothing.
+struct GroupExchange {
+  ShardGroup group = ShardGroup::kTensor;
+  CollectiveOp forward = CollectiveOp::kUnknown, backward = CollectiveOp::kUnknown;
+  int8_t count = 1;  // of collectives of this size, each way
+};
 
 struct GraphOp {
   std::string name;
@@ -98,6 +112,7 @@ struct GraphOp {
   double flop_per_element = 1;
   int64_t window = 1;    // kPool
   bool strided = false;  // kCopy
+  GroupExchange exchange;
   // What backends and tables of measured operators call it ("relu", "conv2d"), where its kind does
   // not say it, and with which attributes ("strides" -> "1x1").
   std::string function;

@@ -40,30 +40,22 @@ double GroupCosts::Collective(CollectiveOp op, SpacedGroup group, double bytes) 
 }
 
 double GroupCosts::TensorReduction(double bytes) const {
-  if (!m_.sequence_parallel) return TensorAllReduce(bytes);
-  const SpacedGroup group{m_.tensor, 1};
-  return Collective(CollectiveOp::kAllGather, group, bytes) +
-         Collective(CollectiveOp::kReduceScatter, group, bytes) + 2 * Handovers();
+  const auto pass = [&](CollectiveOp op) { return Exchange(ShardGroup::kTensor, op, bytes); };
+  if (!m_.sequence_parallel) return pass(CollectiveOp::kAllReduce);
+  return pass(CollectiveOp::kAllGather) + pass(CollectiveOp::kReduceScatter);
 }
 
-double GroupCosts::TensorAllReduce(double bytes) const {
-  return Collective(CollectiveOp::kAllReduce, {m_.tensor, 1}, bytes) + Handovers();
-}
-
-double GroupCosts::ExpertAllToAll(double bytes) const {
-  return Collective(CollectiveOp::kAllToAll, {m_.expert, m_.expert_width()}, bytes) + Handovers();
-}
-
-double GroupCosts::ContextAllToAll(double bytes) const {
-  return Collective(CollectiveOp::kAllToAll, {m_.context, m_.tensor}, bytes) + Handovers();
+// Ranks of a tensor-parallel group are neighbours.
+double GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) const {
+  const SpacedGroup ranks = group == ShardGroup::kTensor ? SpacedGroup{m_.tensor, 1}
+                            : group == ShardGroup::kContext
+                                ? SpacedGroup{m_.context, m_.tensor}
+                                : SpacedGroup{m_.expert, m_.expert_width()};
+  return Collective(op, ranks, bytes) + Handovers();
 }
 
 double GroupCosts::ContextHop(double bytes) const {
   return Collective(CollectiveOp::kSendRecv, {m_.context, m_.tensor}, bytes);
-}
-
-double GroupCosts::ContextGather(double bytes) const {
-  return Collective(CollectiveOp::kAllGather, {m_.context, m_.tensor}, bytes) + Handovers();
 }
 
 double GroupCosts::Transfer(double bytes) const {

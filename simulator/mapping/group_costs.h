@@ -18,20 +18,16 @@ class GroupCosts {
       : m_(mapping), p_(cluster), status_(status) {}
 
   double Collective(CollectiveOp op, SpacedGroup group, double bytes) const;
-  // Over the tensor-parallel group, whose ranks are neighbours: an all-reduce, or under sequence
-  // parallelism an all-gather and a reduce-scatter, which switches do not speed up.
+  // Over the tensor-parallel group: an all-reduce, or under sequence parallelism an all-gather and
+  // a reduce-scatter, which switches do not speed up.
   double TensorReduction(double bytes) const;
-  // The same without sequence parallelism.
-  double TensorAllReduce(double bytes) const;
+  // One exchange of a sharded graph, with what its kernels and streams wait for.
+  double Exchange(ShardGroup group, CollectiveOp op, double bytes) const;
   // What streams wait for each other around a collective: from the kernels before it to its own
   // stream, and back.
   double Handovers() const { return 2 * p_.stream_wait.seconds(); }
-  // Among the devices that hold a micro-batch's experts, and those that hold a sequence's parts.
-  double ExpertAllToAll(double bytes) const;
-  double ContextAllToAll(double bytes) const;
-  // Of keys and values, over the devices that hold a sequence's parts: to the next one, and all.
+  // Of keys and values, from a device that holds a part of a sequence to the next one.
   double ContextHop(double bytes) const;
-  double ContextGather(double bytes) const;
   // Every tensor-parallel rank sends its share to the next stage; the receivers gather it.
   double Transfer(double bytes) const;
   // A few bytes over all devices of a stage.

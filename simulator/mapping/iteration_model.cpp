@@ -193,7 +193,7 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
 
 absl::StatusOr<IterationEstimate> EstimateIteration(
     const TransformerConfig& model, const ParallelMapping& mapping,
-    const ClusterParameters& cluster, const std::shared_ptr<const TransformerGraph>& graph) {
+    const ClusterParameters& cluster, const std::shared_ptr<const ModelGraph>& graph) {
   IterationEstimate out;
   FORETRACE_ASSIGN_OR_RETURN(out.passes, TimePasses(model, mapping, cluster, graph));
   ParallelMapping simulated = mapping;

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/graph/operator_graph.h"
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/mapping/exchange_times.h"
 #include "simulator/mapping/kernel_forms.h"
@@ -19,7 +20,7 @@
 
 namespace foretrace {
 
-struct TransformerGraph;
+struct ModelGraph;
 
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
 // one 200 Gb/s adapter each; peaks from data sheets.
@@ -112,7 +113,7 @@ struct ClusterParameters {
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
 
-// One kind of communication that every layer waits for.
+// Communication over the replicas that every layer waits for.
 struct LayerExchange {
   SimTime time;  // of one
   Bytes bytes;
@@ -123,17 +124,43 @@ struct LayerExchange {
   }
 };
 
-// Reductions over the tensor-parallel group that a layer's backward pass starts and waits for only
-// after kernels that do not need them.
-struct HiddenExchange {
-  SimTime time;  // of one
+// Equal exchanges that a pass waits for, as the sharded graph has them.
+struct PassExchange {
+  ShardGroup group = ShardGroup::kTensor;
+  CollectiveOp op = CollectiveOp::kUnknown;  // unknown: of several kinds, in whole layers
+  SimTime time;                              // of one
   Bytes bytes;
-  absl::InlinedVector<SimTime, 2> cover;  // by exchange: the kernels that run meanwhile
-  SimTime Exposed() const {
+  int32_t count = 1;
+};
+struct PassExchanges {
+  using List = absl::InlinedVector<PassExchange, 4>;
+  List forward, backward;  // recomputation included
+
+  const List& of(bool is_forward) const { return is_forward ? forward : backward; }
+  SimTime Sum(bool is_forward) const {
     SimTime sum;
-    for (const SimTime c : cover) sum += std::max(time, c) - c;
+    for (const PassExchange& e : of(is_forward)) sum += SimTime::FromPs(e.time.ps() * e.count);
     return sum;
   }
+  int64_t Count(bool is_forward) const {
+    int64_t count = 0;
+    for (const PassExchange& e : of(is_forward)) count += e.count;
+    return count;
+  }
+};
+
+// Exchanges of a product's input over the tensor-parallel group, one after another, which a layer's
+// backward pass starts and waits for only after kernels that do not need them.
+struct HiddenExchange {
+  absl::InlinedVector<PassExchange, 2> exchanges;
+  SimTime cover;  // the kernels that run meanwhile
+
+  SimTime Time() const {
+    SimTime sum;
+    for (const PassExchange& e : exchanges) sum += e.time;
+    return sum;
+  }
+  SimTime Exposed() const { return std::max(Time(), cover) - cover; }
 };
 
 // Weights outside of the layers, divided over replicas (ZeRO stages 2 and 3). They are of the root
@@ -145,36 +172,17 @@ struct RootExchange {
   Bytes weights, gradients;
 };
 
-// Equal exchanges over the tensor-parallel group that a pass of the embedding or of the output
-// layer waits for.
-struct EndExchange {
-  CollectiveOp op = CollectiveOp::kUnknown;  // unknown: of several kinds, in whole layers
-  SimTime time;                              // of one
-  Bytes bytes;
-  int32_t count = 1;
-};
-struct EndExchanges {
-  absl::InlinedVector<EndExchange, 2> forward, backward;
-  SimTime Sum(bool is_forward) const {
-    SimTime sum;
-    for (const EndExchange& e : is_forward ? forward : backward) {
-      sum += SimTime::FromPs(e.time.ps() * e.count);
-    }
-    return sum;
-  }
-};
-
 struct PassTimes {
   // One layer, one micro-batch, with all exchanges.
   SimTime layer_forward, layer_backward;
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
-  SimTime embedding_forward, embedding_backward;     // on the first stage
-  SimTime head_forward, head_backward;               // output layer and loss, on the last stage
-  EndExchanges embedding_exchanges, head_exchanges;  // part of these
-  LayerExchange tensor;          // all-reduce, or all-gather with reduce-scatter, of a micro-batch
-  HiddenExchange tensor_hidden;  // of the same kind, backward
-  LayerExchange context;         // keys and values of the other parts of the sequence
-  LayerExchange expert;          // all-to-all to or from the experts
+  SimTime embedding_forward, embedding_backward;      // on the first stage
+  SimTime head_forward, head_backward;                // output layer and loss, on the last stage
+  PassExchanges embedding_exchanges, head_exchanges;  // part of these
+  // Of tensor, sequence, context and expert parallelism; and of the backward pass, those that
+  // kernels hide.
+  PassExchanges layer_exchanges;
+  absl::InlinedVector<HiddenExchange, 2> hidden;
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -203,9 +211,10 @@ struct PassTimes {
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
-           gradient.Sum(forward) + expert_gradient.Sum(forward) +
-           (forward ? SimTime() : tensor_hidden.Exposed());
+    SimTime sum =
+        layer_exchanges.Sum(forward) + gradient.Sum(forward) + expert_gradient.Sum(forward);
+    for (const HiddenExchange& h : hidden) sum += forward ? SimTime() : h.Exposed();
+    return sum;
   }
   // Of a layer's both passes, gathers that nothing covers included.
   SimTime LayerExchanges() const { return Exchanges(true) + Exchanges(false) + waited_gathers; }
@@ -230,16 +239,14 @@ double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak,
 
 // The model must have one stack of layers; `graph` is its (GraphOf) where it was built before,
 // which is most of the work. Errors: as CheckMapping.
-absl::StatusOr<PassTimes> TimePasses(
-    const TransformerConfig& model, const ParallelMapping& mapping,
-    const ClusterParameters& cluster,
-    const std::shared_ptr<const TransformerGraph>& graph = nullptr);
+absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
+                                     const ClusterParameters& cluster,
+                                     const std::shared_ptr<const ModelGraph>& graph = nullptr);
 // Equal micro-batches are folded: where the pipeline has become periodic the periods left are
 // counted, not simulated, which gives the same result to the bit.
 absl::StatusOr<IterationEstimate> EstimateIteration(
     const TransformerConfig& model, const ParallelMapping& mapping,
-    const ClusterParameters& cluster,
-    const std::shared_ptr<const TransformerGraph>& graph = nullptr);
+    const ClusterParameters& cluster, const std::shared_ptr<const ModelGraph>& graph = nullptr);
 
 // A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
 // starts with the layer before. With gradients to reduce behind it, the link reduces the layer

@@ -57,17 +57,12 @@ class OpCoster {
     }
     const RegionEdge edge = EdgeOf(l_, op);
     cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
-    if ((m_.async_tensor || m_.chunked_tensor) && edge != RegionEdge::kNone) {
+    if (RunsBesideForward(edge, m_)) {
       const double longer = partwise_.Forward(id, edge, forward) - forward;
-      ++cost.exchanges_beside;
       cost.beside += longer;
       forward += longer;
     }
-    // Of whole experts none would be left to pair it with.
-    if (m_.chunked_tensor && edge == RegionEdge::kLeaves && l_.expert() == 0) {
-      input = partwise_.Backward(id, input);
-      ++cost.gathers_beside;
-    }
+    if (RunsBesideBackward(edge, m_, l_)) input = partwise_.Backward(id, input);
     cost.forward += forward;
     cost.weight += weight;
     cost.backward += input + weight;
@@ -75,7 +70,7 @@ class OpCoster {
     cost.backward_kernels += static_cast<int64_t>(work.input.size());
     if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
     if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
-    if (edge == RegionEdge::kEnters) cost.columns.push_back({input, weight});
+    if (edge == RegionEdge::kEnters) cost.columns.push_back({id, input, weight});
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;

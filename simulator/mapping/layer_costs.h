@@ -15,14 +15,12 @@ struct PassCost {
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
   // Of products that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
+    OpId op = kNoOp;
     double input = 0, weight = 0;
   };
   absl::InlinedVector<Column, 2> columns;
-  // Gatherings and scatterings of sequence parallelism that run beside products
-  // (ParallelMapping::async_tensor, chunked_tensor), and what these take longer for it, of forward.
-  int32_t exchanges_beside = 0;
+  // What products take longer beside gatherings and scatterings (partwise_products.h), of forward.
   double beside = 0;
-  int32_t gathers_beside = 0;  // the same of backward; what they take longer is in it
   int64_t forward_kernels = 0, backward_kernels = 0;
 };
 

@@ -7,17 +7,45 @@
 
 namespace foretrace {
 
+namespace {
+
+TransformerShares SharesOf(const ParallelMapping& m) {
+  TransformerShares shares{m.tensor,      m.context,           m.expert,
+                           m.micro_batch, m.sequence_parallel, m.expert_width()};
+  shares.sequence = m.ring      ? SequenceForm::kRing
+                    : m.ulysses ? SequenceForm::kHeads
+                                : SequenceForm::kGather;
+  return shares;
+}
+
+}  // namespace
+
+const ShardedGraph& ModelGraph::Sharded(const TransformerConfig& config,
+                                        const ParallelMapping& m) const {
+  const TransformerShares shares = SharesOf(m);
+  uint32_t key = static_cast<uint32_t>(shares.sequence);
+  for (const bool divides :
+       {m.tensor > 1, m.context > 1, m.expert > 1, m.sequence_parallel, m.expert_width() == 1}) {
+    key = key * 2 + (divides ? 1 : 0);
+  }
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<const ShardedGraph>& sharded = sharded_[key];
+  if (sharded == nullptr) {
+    sharded = std::make_unique<const ShardedGraph>(
+        Shard(graph, DivisionOf(*this, WithDefaults(config), shares)));
+  }
+  return *sharded;
+}
+
 SharedGraph GraphOf(const TransformerConfig& config) {
-  return std::make_shared<const TransformerGraph>(MakeTransformerGraph(WithDefaults(config)));
+  return std::make_shared<const ModelGraph>(MakeTransformerGraph(WithDefaults(config)));
 }
 
 MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m,
                          const SharedGraph& graph)
     : model_(graph != nullptr ? graph : GraphOf(config)) {
   const TransformerConfig c = WithDefaults(config);
-  sizes_ = BindTransformer(
-      *model_, c,
-      {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
+  sizes_ = BindTransformer(*model_, c, SharesOf(m));
   gradient_bytes_ = GradientBytes(c, m);
   single_stage_ = m.pipeline == 1;
   window_ = {c.window, c.window_pieces,

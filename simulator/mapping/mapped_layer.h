@@ -1,6 +1,10 @@
 #pragma once
 // One device's share of a transformer under a mapping: its graph with local sizes.
 
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "simulator/graph/differentiate.h"
@@ -17,7 +21,20 @@ struct LayerWindow {
   double share = 0;
 };
 
-// The graph of one model for many mappings of it.
+// The graph of one model for many mappings of it, and what divides it.
+struct ModelGraph : TransformerGraph {
+  explicit ModelGraph(TransformerGraph made) : TransformerGraph(std::move(made)) {}
+
+  // Of a mapping of `config`, whose graph this is: the graph with its exchanges, which is the same
+  // for all mappings that divide the same axes. Thread-safe.
+  const ShardedGraph& Sharded(const TransformerConfig& config,
+                              const ParallelMapping& mapping) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<uint32_t, std::unique_ptr<const ShardedGraph>> sharded_;
+};
+using SharedGraph = std::shared_ptr<const ModelGraph>;
 SharedGraph GraphOf(const TransformerConfig& config);
 
 class MappedLayer {
@@ -28,6 +45,7 @@ class MappedLayer {
 
   const OperatorGraph& graph() const { return model_->graph; }
   const Binding& sizes() const { return sizes_; }
+  const ModelGraph& model() const { return *model_; }
   const TransformerAxes& axes() const { return model_->axes; }
   // Elements of weights on one device: of one layer, without and with the experts' axis; of the
   // embedding; of the output layer.

@@ -12,7 +12,7 @@
 
 namespace foretrace {
 
-struct TransformerGraph;
+struct ModelGraph;
 
 // Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
 // state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
@@ -28,7 +28,7 @@ MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping&
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
 // `graph`: as TimePasses has it.
 MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
-                      const std::shared_ptr<const TransformerGraph>& graph = nullptr);
+                      const std::shared_ptr<const ModelGraph>& graph = nullptr);
 
 // Of one micro-batch's logits on one device, in bytes, by the model's LossForm. Cross entropy runs
 // in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, the logits and

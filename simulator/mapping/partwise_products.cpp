@@ -26,6 +26,15 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
   return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
 }
 
+bool RunsBesideForward(RegionEdge edge, const ParallelMapping& m) {
+  return (m.async_tensor || m.chunked_tensor) && edge != RegionEdge::kNone;
+}
+
+// Mixtures of experts have none (Transformer Engine's userbuffers are of plain layers).
+bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& m, const MappedLayer& layer) {
+  return m.chunked_tensor && edge == RegionEdge::kLeaves && layer.expert() == 0;
+}
+
 ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors) {
   // One part for each rank, of which the own is exchanged with none.
   ProductSplit split{mapping.tensor, 1};

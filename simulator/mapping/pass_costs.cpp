@@ -7,6 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/device_spread.h"
+#include "simulator/mapping/exchange_costs.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/iteration_model.h"
@@ -36,8 +37,6 @@ class Coster {
         host_(mapping, cluster, e_, gradient_),
         h_(Num(model.hidden)),
         t_(mapping.tensor),
-        width_(Num(model.head_size > 0 ? model.heads * model.head_size : model.hidden)),
-        kv_(width_ * Num(model.kv_heads > 0 ? model.kv_heads : model.heads) / Num(model.heads)),
         tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
 
   // Errors: an exchange that the network cannot time.
@@ -102,29 +101,8 @@ class Coster {
     if (c_.further_tokens > 0) AddFurtherTokens(times);
   }
 
-  // The vocabulary is divided over the tensor-parallel group. What a rank finds of the embedding is
-  // reduced, under sequence parallelism scattered, and its gradient gathered; there the output
-  // layer's input is gathered too, again backward, and its gradient is reduced, both behind its
-  // weight gradient where layers do so. The loss reduces a largest, a sum and the target's logit
-  // for each token (Megatron-LM, core/tensor_parallel/{layers,cross_entropy}.py).
   void AddEndsExchanges(PassTimes& times) const {
-    if (m_.tensor == 1) return;
-    const Bytes hidden = times.tensor.bytes;
-    const EndExchange whole = {CollectiveOp::kAllReduce, times.tensor.time, hidden};
-    const SimTime half = SimTime::FromPs(times.tensor.time.ps() / 2);
-    const EndExchange gather = {CollectiveOp::kAllGather, half, hidden};
-    const EndExchange scatter = {CollectiveOp::kReduceScatter, half, hidden};
-    EndExchanges &embedding = times.embedding_exchanges, &head = times.head_exchanges;
-    embedding.forward.push_back(m_.sequence_parallel ? scatter : whole);
-    if (m_.sequence_parallel) {
-      embedding.backward.push_back(gather);
-      head.forward.push_back(gather);
-    }
-    if (!m_.overlap_tensor) head.backward.push_back(whole);
-    const double of_loss = tokens_ * 4;
-    head.forward.push_back({CollectiveOp::kAllReduce,
-                            SimTime::FromSeconds(groups_.TensorAllReduce(of_loss)),
-                            Bytes(static_cast<int64_t>(of_loss)), 3});
+    const PassExchanges &embedding = times.embedding_exchanges, &head = times.head_exchanges;
     times.embedding_forward += embedding.Sum(true);
     times.embedding_backward += embedding.Sum(false);
     times.head_forward += head.Sum(true);
@@ -143,12 +121,13 @@ class Coster {
     };
     add(times.head_forward, times.layer_forward, Direction::kForward);
     add(times.head_backward, times.layer_backward, Direction::kBackward);
-    EndExchanges& head = times.head_exchanges;
-    for (EndExchange& e : head.forward) e.count *= 1 + c_.further_tokens;
-    for (EndExchange& e : head.backward) e.count *= 1 + c_.further_tokens;
+    PassExchanges& head = times.head_exchanges;
     const auto further = static_cast<int32_t>(c_.further_tokens);
-    head.forward.push_back({CollectiveOp::kUnknown, times.Exchanges(true), Bytes(), further});
-    head.backward.push_back({CollectiveOp::kUnknown, times.Exchanges(false), Bytes(), further});
+    for (PassExchanges::List* list : {&head.forward, &head.backward}) {
+      for (PassExchange& e : *list) e.count *= 1 + further;
+      const SimTime of_layer = times.Exchanges(list == &head.forward);
+      list->push_back({{}, CollectiveOp::kUnknown, of_layer, Bytes(), further});
+    }
   }
 
   void WaitForGathers(PassTimes& times) const {
@@ -169,64 +148,14 @@ class Coster {
     times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
     times.layer_backward += slower(std::min(times.layer_backward, behind));
     if (m_.chunked_tensor) return;
-    for (const SimTime cover : times.tensor_hidden.cover) {
-      times.layer_backward += slower(std::min(cover, times.tensor_hidden.time));
-    }
-  }
-
-  // Of the tensor-parallel group. Backward one reduction for each that leads into the sharded
-  // regions; under sequence parallelism also an all-gather of its input, which is not kept, and
-  // both can hide; the gathering of the gradient at the region's end cannot.
-  void SetTensorExchanges(PassTimes& times, const PassCost& layer) const {
-    const double hidden = tokens_ * h_ * e_;
-    times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
-    if (m_.tensor == 1) return;
-    times.tensor.time = SimTime::FromSeconds(groups_.TensorReduction(hidden));
-    // Of experts whose products are divided like others, every visit of a token is gathered and
-    // its result reduced; of whole experts none is.
-    const bool whole = c_.experts > 0 && m_.expert_width() != m_.tensor;
-    const auto region = static_cast<int32_t>(whole ? 0 : c_.experts > 0 ? c_.top_k : 1);
-    // Of an exchange here half gathers and half scatters.
-    times.tensor.forward = 1 + region - layer.exchanges_beside / 2;
-    // Recomputed layers wait for their forward reductions once more.
-    const int32_t again = m_.recompute == Recompute::kFull        ? 1 + region
-                          : m_.recompute == Recompute::kOperators ? 1 + region
-                          : m_.recompute == Recompute::kAlternate ? (1 + region) / 2
-                                                                  : 0;
-    times.tensor.backward =
-        1 + region + (m_.sequence_parallel ? 1 : 0) + again - layer.gathers_beside / 2;
-    if (!m_.overlap_tensor || m_.schedule == ScheduleKind::kZeroBubbleH1) return;
-    times.tensor_hidden.time = times.tensor.time;
-    times.tensor_hidden.bytes = times.tensor.bytes;
-    for (const PassCost::Column& column : layer.columns) {
-      const double cover = column.weight + (m_.sequence_parallel ? column.input : 0);
-      if (times.tensor.backward == 0) break;
-      times.tensor_hidden.cover.push_back(SimTime::FromSeconds(cover));
-      --times.tensor.backward;
+    for (const HiddenExchange& h : times.hidden) {
+      times.layer_backward += slower(std::min(h.cover, h.Time()));
     }
   }
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
-    const bool full = m_.recompute == Recompute::kFull;
+    SetGraphExchanges(c_, m_, layer_, groups_, layer, times);
     const double hidden = tokens_ * h_ * e_;
-    SetTensorExchanges(times, layer);
-    if (m_.ulysses) SetHeadExchanges(times);
-    if (m_.context > 1 && !m_.ring && !m_.ulysses) {
-      // Every device gathers the others' keys and values; backward again, then their gradients are
-      // reduced and scattered.
-      const double own = tokens_ * 2 * kv_ / t_ * e_;
-      times.context.bytes = Bytes(static_cast<int64_t>(own * m_.context));
-      times.context.time = SimTime::FromSeconds(groups_.ContextGather(own * m_.context));
-      times.context.forward = 1;
-      times.context.backward = full ? 3 : 2;
-    }
-    if (m_.expert > 1) {
-      const double visits = tokens_ * Num(c_.top_k) * h_ * e_ / (m_.sequence_parallel ? t_ : 1);
-      times.expert.bytes = Bytes(static_cast<int64_t>(visits));
-      times.expert.time = SimTime::FromSeconds(groups_.ExpertAllToAll(visits));
-      times.expert.forward = 2;  // dispatch and combine
-      times.expert.backward = full ? 4 : 2;
-    }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
@@ -236,16 +165,6 @@ class Coster {
     }
     SetDivided(times);
     SetRoots(times);
-  }
-
-  // Queries, keys and values go to where their heads are, results back; backward their gradients
-  // the other way round. Each is taken as half of all that.
-  void SetHeadExchanges(PassTimes& times) const {
-    const double bytes = tokens_ * (width_ + kv_) / t_ * e_;
-    times.context.bytes = Bytes(static_cast<int64_t>(bytes));
-    times.context.time = SimTime::FromSeconds(groups_.ContextAllToAll(bytes));
-    times.context.forward = 2;
-    times.context.backward = m_.recompute == Recompute::kFull ? 4 : 2;
   }
 
   void SetRoots(PassTimes& times) const {
@@ -374,7 +293,7 @@ class Coster {
   GroupCosts groups_;
   double e_, gradient_;
   HostCosts host_;
-  double h_, t_, width_, kv_, tokens_;
+  double h_, t_, tokens_;
 };
 
 }  // namespace

@@ -57,4 +57,23 @@ RankGroups AddRankGroups(const ParallelMapping& m, const PassTimes& passes, cons
   return groups;
 }
 
+TraceEmitter::Message MessageOf(const ParallelMapping& m, const RankGroups& groups,
+                                const PassExchange& e, const std::string& pass) {
+  const auto message = [&](const char* what, const std::string& group, int32_t members) {
+    return TraceEmitter::Message{
+        NodeKind::kCollective, e.op, what + pass, group, members, e.bytes, e.time};
+  };
+  switch (e.group) {
+    case ShardGroup::kTensor:
+      return message(e.op == CollectiveOp::kAllReduce   ? "all-reduce "
+                     : e.op == CollectiveOp::kAllGather ? "gather "
+                                                        : "scatter ",
+                     groups.tensor, m.tensor);
+    case ShardGroup::kContext:
+      return message(m.ulysses ? "heads " : "keys and values ", groups.context, m.context);
+    default:
+      return message("experts ", groups.expert, m.expert);
+  }
+}
+
 }  // namespace foretrace

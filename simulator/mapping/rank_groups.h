@@ -31,4 +31,8 @@ struct RankGroups {
 RankGroups AddRankGroups(const ParallelMapping& m, const PassTimes& passes, const RankPlace& at,
                          TraceEmitter& out);
 
+// One of a layer's exchanges, over the rank's group of its kind.
+TraceEmitter::Message MessageOf(const ParallelMapping& m, const RankGroups& groups,
+                                const PassExchange& exchange, const std::string& pass);
+
 }  // namespace foretrace

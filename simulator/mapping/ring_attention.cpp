@@ -98,7 +98,7 @@ std::pair<double, double> RingAttention::Seconds(OpId id) const {
   s.keys = p_.forms.repeats_keys ? 2 * s.queries : 2 * own.b * own.kv_heads * own.sq * own.d;
   const auto bytes = static_cast<double>(s.keys * ElementSize(s.dtype));
   s.hop = groups_.ContextHop(bytes);
-  s.gather = groups_.ContextGather(bytes * m_.context);
+  s.gather = groups_.Exchange(ShardGroup::kContext, CollectiveOp::kAllGather, bytes * m_.context);
   const auto pass = [&](Direction direction) {
     s.own = kernels_.Seconds(Kernels({own, s.dtype, direction}), sources_);
     s.other = kernels_.Seconds(Kernels({other, s.dtype, direction}), sources_);

@@ -13,15 +13,6 @@
 namespace foretrace {
 namespace {
 
-// One exchange of a layer, and the group that makes it.
-struct Step {
-  const char* what;
-  CollectiveOp op;
-  const std::string* group;
-  int32_t members;
-  const LayerExchange* exchange;
-};
-
 class RankWriter {
  public:
   RankWriter(const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
@@ -163,16 +154,19 @@ class RankWriter {
     }
   }
 
+  TraceEmitter::Message MessageOf(const PassExchange& e, const std::string& name) const {
+    return foretrace::MessageOf(m_, groups_, e, name);
+  }
+
   // A pass of the embedding or of the output layer, and then what it waits for.
-  void WriteEnd(const std::string& name, SimTime duration,
-                const absl::InlinedVector<EndExchange, 2>& exchanges,
+  void WriteEnd(const std::string& name, SimTime duration, const PassExchanges::List& exchanges,
                 NodeIndex input = NodeIndex()) {
-    const auto named = [](const EndExchange& e) { return e.op != CollectiveOp::kUnknown; };
-    for (const EndExchange& e : exchanges) {
+    const auto named = [](const PassExchange& e) { return e.op != CollectiveOp::kUnknown; };
+    for (const PassExchange& e : exchanges) {
       if (named(e)) duration -= SimTime::FromPs(e.time.ps() * e.count);
     }
     out_.Compute(name, duration, input);
-    for (const EndExchange& e : exchanges) {
+    for (const PassExchange& e : exchanges) {
       for (int32_t i = 0; named(e) && i < e.count; ++i) {
         out_.WaitFor(out_.Communicate({NodeKind::kCollective, e.op, "exchange of " + name,
                                        groups_.tensor, m_.tensor, e.bytes, e.time},
@@ -284,23 +278,29 @@ class RankWriter {
     SimTime left = forward ? own.layer_forward : own.layer_backward;
     if (pass.kind == PassKind::kBackwardInput) left -= own.layer_weight;
     left -= own.Exchanges(forward);
-    const Step steps[] = {
-        {"all-reduce ", CollectiveOp::kAllReduce, &groups_.tensor, m_.tensor, &own.tensor},
-        {m_.ulysses ? "heads " : "keys and values ",
-         m_.ulysses ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, &groups_.context,
-         m_.context, &own.context},
-        {"experts ", CollectiveOp::kAllToAll, &groups_.expert, m_.expert, &own.expert},
-        {"gradients ", CollectiveOp::kReduceScatter, &groups_.data, m_.replicas(), &own.gradient},
-        {"expert gradients ", CollectiveOp::kReduceScatter, &groups_.expert_data,
-         m_.expert_replicas(), &own.expert_gradient}};
-    const HiddenExchange& hidden = own.tensor_hidden;
-    const size_t covered = pass.kind == PassKind::kBackward ? hidden.cover.size() : 0;
-    auto count = static_cast<int64_t>(covered);
-    for (const Step& s : steps) count += forward ? s.exchange->forward : s.exchange->backward;
-    for (size_t i = 0; i < covered; ++i) left -= hidden.cover[i];
+    // In order: what the sharded graph exchanges, then the layer's gradients.
+    std::vector<std::pair<TraceEmitter::Message, int32_t>> steps;
+    for (const PassExchange& e : own.layer_exchanges.of(forward)) {
+      steps.emplace_back(MessageOf(e, name), e.count);
+    }
+    const auto reduce = [&](const char* what, const std::string& group, int32_t members,
+                            const LayerExchange& e) {
+      steps.emplace_back(TraceEmitter::Message{NodeKind::kCollective, CollectiveOp::kReduceScatter,
+                                               what + name, group, members, e.bytes, e.time},
+                         forward ? e.forward : e.backward);
+    };
+    reduce("gradients ", groups_.data, m_.replicas(), own.gradient);
+    reduce("expert gradients ", groups_.expert_data, m_.expert_replicas(), own.expert_gradient);
+    const bool covers = pass.kind == PassKind::kBackward;
+    const auto covered = static_cast<int64_t>(covers ? own.hidden.size() : 0);
+    int64_t count = covered;
+    for (const auto& [message, times] : steps) count += times;
+    if (covers) {
+      for (const HiddenExchange& h : own.hidden) left -= h.cover;
+    }
     // Compute in equal parts, an exchange after each; the layer ends with compute where no exchange
     // would end it, so that what follows waits for the kernels beside the last one too.
-    const bool uncovered = count > static_cast<int64_t>(covered);
+    const bool uncovered = count > covered;
     int64_t parts = uncovered ? count : count + 1;
     const auto compute = [&] {
       const SimTime part = SimTime::FromPs(left.ps() / parts--);
@@ -308,24 +308,28 @@ class RankWriter {
       out_.Compute(name, part, input);
       input = NodeIndex();
     };
-    for (size_t i = 0; i < covered; ++i) {
+    for (int64_t i = 0; i < covered; ++i) {
       compute();
-      const NodeIndex reduced =
-          out_.Communicate({NodeKind::kCollective, CollectiveOp::kAllReduce, "all-reduce " + name,
-                            groups_.tensor, m_.tensor, hidden.bytes, hidden.time},
-                           out_.last());
-      out_.Compute(name, hidden.cover[i]);
-      out_.WaitFor(reduced);
+      WriteHidden(own.hidden[static_cast<size_t>(i)], name);
     }
     if (!uncovered) compute();
-    for (const Step& s : steps) {
-      for (int32_t i = forward ? s.exchange->forward : s.exchange->backward; i > 0; --i) {
+    for (const auto& [message, times] : steps) {
+      for (int32_t i = 0; i < times; ++i) {
         compute();
-        out_.WaitFor(out_.Communicate({NodeKind::kCollective, s.op, s.what + name, *s.group,
-                                       s.members, s.exchange->bytes, s.exchange->time},
-                                      out_.last()));
+        out_.WaitFor(out_.Communicate(message, out_.last()));
       }
     }
+  }
+
+  // Exchanges one after another, and the kernels beside them.
+  void WriteHidden(const HiddenExchange& hidden, const std::string& name) {
+    const NodeIndex computed = out_.last();
+    NodeIndex link;
+    for (const PassExchange& e : hidden.exchanges) {
+      link = out_.Communicate(MessageOf(e, name), computed, link);
+    }
+    out_.Compute(name, hidden.cover);
+    out_.WaitFor(link);
   }
 
   const ParallelMapping& m_;
@@ -344,10 +348,11 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
     const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
     const GenerateOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
-  const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const auto of_layer = [&](const PassTimes& p) {
-    return 4 + count(p.tensor) + count(p.context) + count(p.expert) + count(p.gradient) +
-           count(p.expert_gradient) + 4.0 * static_cast<double>(p.tensor_hidden.cover.size());
+    const PassExchanges& e = p.layer_exchanges;
+    return 4 + 2.0 * static_cast<double>(e.Count(true) + e.Count(false)) +
+           2.0 * (p.gradient.backward + p.expert_gradient.backward) +
+           6.0 * static_cast<double>(p.hidden.size());
   };
   double per_layer = of_layer(passes);
   if (passes.dense != nullptr) per_layer = std::max(per_layer, of_layer(*passes.dense));

@@ -1,6 +1,7 @@
 // A device's local sizes of a transformer's axes.
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "simulator/workload/transformer_graph.h"
 
@@ -31,6 +32,29 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   if (config.shared_ffn > 0 && a.shared_up != a.shared) divide(a.shared_up, shares.tensor);
   if (config.experts > 0) divide(a.experts, shares.expert);
   return sizes;
+}
+
+Division DivisionOf(const TransformerGraph& model, const TransformerConfig& config,
+                    const TransformerShares& shares) {
+  const TransformerAxes& a = model.axes;
+  Division division;
+  division.tokens = {a.queries, a.stream, a.visits, a.stream_visits};
+  division.sequence = shares.sequence;
+  const auto divide = [&](ShardGroup group, int64_t ranks, std::initializer_list<AxisId> axes) {
+    for (const AxisId axis : axes) {
+      if (ranks > 1 && !division.Divides(axis, group)) division.parts.push_back({axis, group});
+    }
+  };
+  divide(ShardGroup::kContext, shares.context, {a.queries, a.stream, a.visits, a.stream_visits});
+  const int64_t split = shares.sequence_parallel ? shares.tensor : 1;
+  divide(ShardGroup::kTensor, split, {a.stream, a.stream_visits});
+  const bool whole = config.experts > 0 && shares.expert_tensor == 1;
+  if (whole) divide(ShardGroup::kTensor, split, {a.visits});
+  divide(ShardGroup::kTensor, shares.tensor, {a.heads, a.kv_heads, a.vocabulary});
+  if (!whole) divide(ShardGroup::kTensor, shares.tensor, {a.ffn, a.up});
+  if (config.shared_ffn > 0) divide(ShardGroup::kTensor, shares.tensor, {a.shared, a.shared_up});
+  if (config.experts > 0) divide(ShardGroup::kExpert, shares.expert, {a.experts, a.visits});
+  return division;
 }
 
 }  // namespace foretrace

@@ -1,9 +1,7 @@
 #pragma once
 // Transformers as operator graphs: one repeated block, what comes before it and what after.
 
-#include <memory>
-
-#include "simulator/graph/operator_graph.h"
+#include "simulator/graph/shard.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
@@ -24,8 +22,6 @@ struct TransformerGraph {
   TensorId memory = -1;  // of decoders: what the encoder passes on, an input
 };
 
-using SharedGraph = std::shared_ptr<const TransformerGraph>;
-
 // Which layers, and what comes before and after them. Of T5 two: the encoder ends with a norm; the
 // decoder attends to what that passes on as well, its embedding reads the encoder's table, and the
 // output layer follows it.
@@ -40,10 +36,14 @@ struct TransformerShares {
   int64_t tensor = 1, context = 1, expert = 1, micro_batch = 1;
   bool sequence_parallel = false;
   int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
+  SequenceForm sequence = SequenceForm::kGather;  // of `context`
 };
 // A device's local sizes. Degrees divide; fewer key heads than tensor-parallel ranks are
 // replicated.
 Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& config,
                         const TransformerShares& shares);
+// The same division without degrees: which groups of more than one device divide which axes.
+Division DivisionOf(const TransformerGraph& model, const TransformerConfig& config,
+                    const TransformerShares& shares);
 
 }  // namespace foretrace

@@ -272,5 +272,33 @@ TEST(DividedCostsTest, OptimizerMovesItsStates) {
   EXPECT_EQ(Times(c, m, p).gradient_bytes, Bytes(static_cast<int64_t>(2 * n)));
 }
 
+// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
+// weights are the same with half or a whole expert's width and twice as many devices to hold them.
+// Whole experts need no reduction of their visits, of which divided ones gather and scatter all at
+// once, top_k = 2 for each token. Backward what is gathered is gathered again: of attention a
+// gathering, again and a scattering, one and a half reductions.
+TEST(DividedCostsTest, WholeExperts) {
+  TransformerConfig c = Model(4);
+  c.biases = false;
+  ParallelMapping m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.expert = 2;
+  ParallelMapping whole = m;
+  whole.expert_tensor = 1;
+  whole.expert = 4;
+  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
+  EXPECT_EQ(Reductions(divided, true), 2);
+  EXPECT_EQ(Reductions(own, true), 1);
+  EXPECT_EQ(divided.layer_exchanges.forward.back().bytes,
+            divided.layer_exchanges.forward.front().bytes * 2);
+  m.overlap_tensor = whole.overlap_tensor = false;
+  EXPECT_EQ(Reductions(Times(c, m, ProductsAlone()), false), 3);
+  EXPECT_EQ(Reductions(Times(c, whole, ProductsAlone()), false), 1.5);
+  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
+  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
+  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
+  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
+}
+
 }  // namespace
 }  // namespace foretrace

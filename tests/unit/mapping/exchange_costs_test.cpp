@@ -14,13 +14,13 @@ namespace {
 TEST(ExchangeCostsTest, CollectivesWaitAcrossStreams) {
   ClusterParameters p = ProductsAlone();
   ParallelMapping m = Mapping(2, 1);
-  const SimTime reduced = Times(Model(), m, p).tensor.time;
+  const SimTime reduced = Reduction(m, Model(), p);
   p.stream_wait = SimTime::FromUs(3);
-  EXPECT_EQ(Times(Model(), m, p).tensor.time - reduced, SimTime::FromUs(6));
+  EXPECT_EQ(Reduction(m, Model(), p) - reduced, SimTime::FromUs(6));
   m.sequence_parallel = true;
-  const SimTime with = Times(Model(), m, p).tensor.time;
+  const SimTime with = Reduction(m, Model(), p);
   p.stream_wait = SimTime();
-  EXPECT_EQ(with - Times(Model(), m, p).tensor.time, SimTime::FromUs(12));
+  EXPECT_EQ(with - Reduction(m, Model(), p), SimTime::FromUs(12));
 }
 
 // Stages that wait for their messages have them in their passes: what each sends on, forward all
@@ -64,15 +64,15 @@ TEST(ExchangeCostsTest, RingHidesWhatItsStepsCover) {
   p.exchanges = Exchanges({.gather_gbps = 1e6, .inside_us = 0});
   const PassTimes fast = Times(c, m, p);
   EXPECT_NEAR(fast.layer_forward.seconds(),
-              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
+              (gathered.layer_forward - gathered.layer_exchanges.Sum(true)).seconds(), 1e-7);
   p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
   const SimTime slow = Times(c, m, p).layer_forward;
   EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
 }
 
 // Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
-// Queries, keys and values, and results, are 4 x 512 x 1,024 x 2 bytes: two exchanges of half of
-// them, of which half leaves the device.
+// Queries, keys and values are 3 x 512 x 1,024 x 2 bytes, results a third of that, and of each half
+// leaves the device.
 TEST(ExchangeCostsTest, HeadsAreExchangedForSequences) {
   TransformerConfig c = Model();
   c.fused_attention = true;
@@ -82,13 +82,17 @@ TEST(ExchangeCostsTest, HeadsAreExchangedForSequences) {
   const PassTimes gathered = Times(c, m, p);
   m.ulysses = true;
   const PassTimes own = Times(c, m, p);
-  EXPECT_NEAR((own.layer_forward - own.context.Sum(true)).seconds(),
-              (gathered.layer_forward - gathered.context.Sum(true)).seconds(), 1e-7);
-  EXPECT_EQ(own.context.forward, 2);
-  EXPECT_EQ(own.context.backward, 2);
-  EXPECT_EQ(own.context.bytes, Bytes(2 * 512 * 1024 * 2));
+  EXPECT_NEAR((own.layer_forward - own.layer_exchanges.Sum(true)).seconds(),
+              (gathered.layer_forward - gathered.layer_exchanges.Sum(true)).seconds(), 1e-7);
   p.exchanges = Exchanges({.gather_gbps = 1});
-  EXPECT_NEAR(Times(c, m, p).context.time.seconds(), 512 * 1024 * 2 / 1e9 + 20e-6, 1e-8);
+  for (const bool forward : {true, false}) {
+    const PassExchanges::List of = Times(c, m, p).layer_exchanges.of(forward);
+    ASSERT_EQ(of.size(), 2u);
+    EXPECT_EQ(of[0].bytes, Bytes(3 * 512 * 1024 * 2));
+    EXPECT_EQ(of[1].bytes, Bytes(512 * 1024 * 2));
+    EXPECT_NEAR(of[0].time.seconds(), 1.5 * 512 * 1024 * 2 / 1e9 + 20e-6, 1e-8);
+    EXPECT_NEAR(of[1].time.seconds(), 0.5 * 512 * 1024 * 2 / 1e9 + 20e-6, 1e-8);
+  }
   // The memory alone, in units of queries: two copies of all four, 16; attention reads and writes
   // 4, with gathered keys and values 6, backward 8 and 12.
   c.dtype = DType::kBFloat16;
@@ -121,10 +125,9 @@ TEST(ExchangeCostsTest, SequenceParallelismGathersAndScatters) {
   ClusterParameters p = Cluster();
   p.exchanges = Exchanges({.node_gbps = 200});
   ParallelMapping m = Mapping(4, 1);
-  EXPECT_NEAR(Times(Model(), m, p).tensor.time.us(), 1.5 * 2 * kH2 / 200e9 * 1e6 + 20, 1e-3);
+  EXPECT_NEAR(Reduction(m, Model(), p).us(), 1.5 * 2 * kH2 / 200e9 * 1e6 + 20, 1e-3);
   m.sequence_parallel = true;
-  EXPECT_NEAR(Times(Model(), m, p).tensor.time.us(), 2 * (0.75 * 2 * kH2 / 100e9 * 1e6 + 3 * 2),
-              1e-3);
+  EXPECT_NEAR(Reduction(m, Model(), p).us(), 2 * (0.75 * 2 * kH2 / 100e9 * 1e6 + 3 * 2), 1e-3);
 }
 
 // Products of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
@@ -137,16 +140,16 @@ TEST(ExchangeCostsTest, ExchangesPartByPart) {
   const PassTimes waited = Times(Model(), m, p);
   m.async_tensor = true;
   const PassTimes beside = Times(Model(), m, p);
-  const double exchange = waited.tensor.time.us() / 2;
-  EXPECT_EQ(waited.tensor.forward, 2);
-  EXPECT_EQ(beside.tensor.forward, 0);
+  const double exchange = Reduction(m, Model(), p).us() / 2;
+  EXPECT_EQ(Reductions(waited, true), 2);
+  EXPECT_EQ(Reductions(beside, true), 0);
   double longer = 0;
   for (const double width : {3, 1, 4, 4}) {
     const double product = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
     longer += std::max(product, exchange + product / 4) - product;
   }
   EXPECT_NEAR(beside.layer_forward.us(),
-              waited.layer_forward.us() - 2 * waited.tensor.time.us() + longer, 0.1);
+              waited.layer_forward.us() - 2 * Reduction(m, Model(), p).us() + longer, 0.1);
   EXPECT_EQ(beside.layer_backward, waited.layer_backward);
   // A recomputed layer waits for its exchanges.
   m.recompute = Recompute::kFull;
@@ -167,9 +170,9 @@ TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
   const PassTimes waited = Times(Model(), m, p);
   m.chunked_tensor = true;
   const PassTimes beside = Times(Model(), m, p);
-  const double exchange = waited.tensor.time.us() / 2;
-  EXPECT_EQ(beside.tensor.forward, 0);
-  EXPECT_EQ(beside.tensor.backward, waited.tensor.backward - 1);
+  const double exchange = Reduction(m, Model(), p).us() / 2;
+  EXPECT_EQ(Reductions(beside, true), 0);
+  EXPECT_EQ(Reductions(beside, false), Reductions(waited, false) - 1);
   const auto product = [](double width) { return 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6; };
   double forward = 0, backward = 0;
   for (const double width : {3, 4}) {
@@ -181,9 +184,9 @@ TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
     backward += std::max(product(width), exchange + product(width) / 4) - product(width);
   }
   EXPECT_NEAR(beside.layer_forward.us(),
-              waited.layer_forward.us() - 2 * waited.tensor.time.us() + forward, 0.1);
+              waited.layer_forward.us() - 2 * Reduction(m, Model(), p).us() + forward, 0.1);
   EXPECT_NEAR(beside.layer_backward.us(),
-              waited.layer_backward.us() - waited.tensor.time.us() + backward, 0.1);
+              waited.layer_backward.us() - Reduction(m, Model(), p).us() + backward, 0.1);
 }
 
 // Scales are reduced among two nodes of eight devices: 14 steps of 2 us and one of 10, twice.
@@ -210,11 +213,9 @@ TEST(ExchangeCostsTest, KernelsBesideHiddenReductionsAreSlower) {
   ClusterParameters p = ProductsAlone();
   const ParallelMapping m = Mapping(4, 1);
   const PassTimes alone = Times(Model(), m, p);
-  ASSERT_FALSE(alone.tensor_hidden.cover.empty());
+  ASSERT_FALSE(alone.hidden.empty());
   double beside = 0;
-  for (const SimTime cover : alone.tensor_hidden.cover) {
-    beside += std::min(cover, alone.tensor_hidden.time).seconds();
-  }
+  for (const HiddenExchange& h : alone.hidden) beside += std::min(h.cover, h.Time()).seconds();
   p.overlap_slowdown = 0.5;
   const PassTimes slowed = Times(Model(), m, p);
   EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), 0.5 * beside, 1e-9);
@@ -270,27 +271,9 @@ TEST(ExchangeCostsTest, ExchangesOutsideOfLayers) {
   EXPECT_NEAR(divided.embedding_forward.us(), half, 0.1);
   EXPECT_NEAR(divided.embedding_backward.us(), half, 0.1);
   EXPECT_NEAR(divided.head_forward.us(), one.head_forward.us() / 4 + 3 * small + half, 0.1);
-}
-
-// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
-// weights are the same with half or a whole expert's width and twice as many devices to hold them.
-// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
-TEST(ExchangeCostsTest, WholeExperts) {
-  TransformerConfig c = Model(4);
-  c.biases = false;
-  ParallelMapping m = Mapping(2, 2);
-  m.sequence_parallel = true;
-  m.expert = 2;
-  ParallelMapping whole = m;
-  whole.expert_tensor = 1;
-  whole.expert = 4;
-  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
-  EXPECT_EQ(divided.tensor.forward, 3);
-  EXPECT_EQ(own.tensor.forward, 1);
-  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
-  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
-  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
-  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
+  EXPECT_NEAR(divided.head_backward.us(), one.head_backward.us() / 4 + half, 0.1);
+  m.overlap_tensor = false;
+  EXPECT_NEAR(Times(Model(), m, p).head_backward.us(), one.head_backward.us() / 4 + 2 * half, 0.1);
 }
 
 TEST(ExchangeCostsTest, ExchangesOfALayer) {
@@ -300,32 +283,40 @@ TEST(ExchangeCostsTest, ExchangesOfALayer) {
   ParallelMapping m = Mapping(4, 1);
   m.overlap_tensor = false;
   PassTimes times = Times(Model(), m);
-  EXPECT_NEAR(times.tensor.time.us(), 1.5 * hidden / 100e9 * 1e6 + 20, 1e-3);
-  EXPECT_EQ(times.tensor.forward, 2);
-  EXPECT_EQ(times.tensor.backward, 2);
+  EXPECT_NEAR(Reduction(m, Model(), Cluster()).us(), 1.5 * hidden / 100e9 * 1e6 + 20, 1e-3);
+  EXPECT_EQ(Reductions(times, true), 2);
+  EXPECT_EQ(Reductions(times, false), 2);
   m.sequence_parallel = true;
-  EXPECT_EQ(Times(Model(), m).tensor.backward, 3);
+  EXPECT_EQ(Reductions(Times(Model(), m), false), 3);
   m.recompute = Recompute::kFull;
-  EXPECT_EQ(Times(Model(), m).tensor.backward, 5);
+  EXPECT_EQ(Reductions(Times(Model(), m), false), 5);
   m.recompute = Recompute::kAlternate;
-  EXPECT_EQ(Times(Model(), m).tensor.backward, 4);
-  // Each token visits two experts: two reductions for them and one of attention.
+  EXPECT_EQ(Reductions(Times(Model(), m), false), 4);
+  // Each token visits two experts: one reduction of twice the bytes for them, one of attention.
   m = Mapping(4, 8);
   m.overlap_tensor = false;
-  EXPECT_EQ(Times(Model(8), m).tensor.forward, 3);
-  EXPECT_EQ(Times(Model(8), m).tensor.backward, 3);
+  times = Times(Model(8), m);
+  for (const bool forward : {true, false}) {
+    const PassExchanges::List& of = times.layer_exchanges.of(forward);
+    EXPECT_EQ(Reductions(times, forward), 2);
+    ASSERT_EQ(of.size(), 2u);
+    EXPECT_EQ(of[0].bytes, Bytes(2 * 1024 * 1024));
+    EXPECT_EQ(of[1].bytes, Bytes(4 * 1024 * 1024));
+  }
   // Context: of 512 own tokens keys and values (2 x 1,024 values) go to one other device.
   m = Mapping(1, 1);
   m.context = 2;
   times = Times(Model(), m);
-  EXPECT_NEAR(times.context.time.us(), 512 * 2048 * 2 / 100e9 * 1e6 + 2, 1e-3);
-  EXPECT_EQ(times.context.forward, 1);
-  EXPECT_EQ(times.context.backward, 2);
+  EXPECT_NEAR(times.layer_exchanges.forward[0].time.us(), 512 * 2048 * 2 / 100e9 * 1e6 + 2, 1e-3);
+  EXPECT_EQ(CountOf(times, true, ShardGroup::kContext, CollectiveOp::kAllGather), 1);
+  EXPECT_EQ(CountOf(times, false, ShardGroup::kContext, CollectiveOp::kAllGather), 1);
+  EXPECT_EQ(CountOf(times, false, ShardGroup::kContext, CollectiveOp::kReduceScatter), 1);
   // Experts: 2 visits a token; of 16 ranks 8 are in the node, so half of the bytes leave it.
   m = Mapping(1, 16);
   m.expert = 16;
   times = Times(Model(16), m);
-  EXPECT_NEAR(times.expert.time.us(), 2 * hidden * 8 / 16 / 10e9 * 1e6 + 20, 1e-3);
+  EXPECT_NEAR(times.layer_exchanges.forward[0].time.us(), 2 * hidden * 8 / 16 / 10e9 * 1e6 + 20,
+              1e-3);
   // Between stages a micro-batch of 2 MiB through one NIC.
   m = Mapping(1, 1);
   m.pipeline = 2;
@@ -353,30 +344,33 @@ TEST(ExchangeCostsTest, TensorReductionsHideBehindWeightGradients) {
   ParallelMapping m = Mapping(4, 1);
   PassTimes times = Times(Model(), m, p);
   const double qkv = 2 * 1024 * 3 * kH2 / 4 / 1e12 * 1e6, up = qkv * 4 / 3;
-  EXPECT_EQ(times.tensor.backward, 0);
-  EXPECT_EQ(times.tensor_hidden.time, times.tensor.time);
-  ASSERT_EQ(times.tensor_hidden.cover.size(), 2u);
-  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), qkv, 1);
-  EXPECT_NEAR(times.tensor_hidden.cover[1].us(), up, 1);
-  EXPECT_EQ(times.tensor_hidden.Exposed(), SimTime());
+  const auto exposed_of = [](const PassTimes& of) {
+    return of.hidden[0].Exposed() + of.hidden[1].Exposed();
+  };
+  EXPECT_EQ(Reductions(times, false), 0);
+  ASSERT_EQ(times.hidden.size(), 2u);
+  EXPECT_EQ(times.hidden[0].Time(), Reduction(m, Model(), p));
+  EXPECT_NEAR(times.hidden[0].cover.us(), qkv, 1);
+  EXPECT_NEAR(times.hidden[1].cover.us(), up, 1);
+  EXPECT_EQ(exposed_of(times), SimTime());
   ParallelMapping exposed = m;
   exposed.overlap_tensor = false;
   EXPECT_NEAR((Times(Model(), exposed, p).layer_backward - times.layer_backward).us(),
-              2 * times.tensor.time.us(), 1e-3);
+              2 * Reduction(m, Model(), p).us(), 1e-3);
   m.sequence_parallel = true;
   times = Times(Model(), m, p);
-  EXPECT_EQ(times.tensor.backward, 1);
-  EXPECT_NEAR(times.tensor_hidden.cover[0].us(), 2 * qkv, 1);
+  EXPECT_EQ(Reductions(times, false), 1);
+  EXPECT_NEAR(times.hidden[0].cover.us(), 2 * qkv, 1);
   // What a slow link leaves uncovered is waited for.
   p.exchanges = Exchanges({.node_gbps = 1, .gather_gbps = 1});
   m.sequence_parallel = false;
   times = Times(Model(), m, p);
   const double reduction = 1.5 * 2 * kH2 / 1e9 * 1e6 + 20;
-  EXPECT_NEAR(times.tensor_hidden.Exposed().us(), 2 * reduction - qkv - up, 2);
+  EXPECT_NEAR(exposed_of(times).us(), 2 * reduction - qkv - up, 2);
   // Zero-bubble schedules run weight gradients later.
   m.pipeline = 2;
   m.schedule = ScheduleKind::kZeroBubbleH1;
-  EXPECT_EQ(Times(Model(), m, p).tensor.backward, 2);
+  EXPECT_EQ(Reductions(Times(Model(), m, p), false), 2);
 }
 
 }  // namespace

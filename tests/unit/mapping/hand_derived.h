@@ -50,6 +50,30 @@ inline PassTimes Times(const TransformerConfig& c, const ParallelMapping& m,
   return times.value_or(PassTimes());
 }
 
+// How often a layer's pass waits for a collective of a group, and for how long in all.
+inline int64_t CountOf(const PassTimes& times, bool forward, ShardGroup group, CollectiveOp op) {
+  int64_t count = 0;
+  for (const PassExchange& e : times.layer_exchanges.of(forward)) {
+    if (e.group == group && e.op == op) count += e.count;
+  }
+  return count;
+}
+// Over the tensor-parallel group, a gathering or a scattering counting as half a reduction.
+inline double Reductions(const PassTimes& times, bool forward) {
+  const auto count = [&](CollectiveOp op) {
+    return static_cast<double>(CountOf(times, forward, ShardGroup::kTensor, op));
+  };
+  return count(CollectiveOp::kAllReduce) +
+         (count(CollectiveOp::kAllGather) + count(CollectiveOp::kReduceScatter)) / 2;
+}
+// Of a dense layer, which has two forward.
+inline SimTime Reduction(const ParallelMapping& m, const TransformerConfig& c,
+                         const ClusterParameters& p) {
+  ParallelMapping plain = m;
+  plain.async_tensor = plain.chunked_tensor = false;
+  return SimTime::FromPs(Times(c, plain, p).layer_exchanges.Sum(true).ps() / 2);
+}
+
 inline constexpr double kH2 = 1024.0 * 1024.0;
 
 }  // namespace foretrace

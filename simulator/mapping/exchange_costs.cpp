@@ -1,0 +1,147 @@
+#include "simulator/mapping/exchange_costs.h"
+
+#include <algorithm>
+
+#include "simulator/mapping/partwise_products.h"
+
+namespace foretrace {
+namespace {
+
+class ExchangeCoster {
+ public:
+  ExchangeCoster(const TransformerConfig& model, const ParallelMapping& mapping,
+                 const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels)
+      : m_(mapping),
+        l_(layer),
+        groups_(groups),
+        kernels_(kernels),
+        sharded_(layer.model().Sharded(model, mapping)),
+        sizes_(sharded_.Bind(layer.sizes(), {{m_.tensor, m_.context, m_.expert}})) {}
+
+  void Set(PassTimes& times) {
+    bool passed = false;
+    for (const PlacedExchange& placed : sharded_.exchanges) {
+      const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
+      const bool in_block = l_.graph().op(placed.of).in_block;
+      passed |= in_block;
+      // Keys and values that are passed on are timed with attention (ring_attention.h).
+      if (exchange.forward == CollectiveOp::kSendRecv) continue;
+      if (in_block) {
+        OfLayer(placed, exchange, times);
+      } else {
+        OfEnd(placed, exchange, passed ? times.head_exchanges : times.embedding_exchanges);
+      }
+    }
+    Repeat(times.layer_exchanges.backward);
+  }
+
+ private:
+  PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
+    const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
+    const Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    for (const PassExchange& e : known_) {
+      if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;
+      PassExchange same = e;
+      same.count = exchange.count;
+      return same;
+    }
+    const double seconds = groups_.Exchange(exchange.group, op, static_cast<double>(bytes.count()));
+    known_.push_back({exchange.group, op, SimTime::FromSeconds(seconds), bytes, exchange.count});
+    return known_.back();
+  }
+
+  void OfEnd(const PlacedExchange& placed, const GroupExchange& exchange, PassExchanges& out) {
+    if (exchange.forward != CollectiveOp::kUnknown) {
+      out.forward.push_back(Timed(placed, exchange.forward));
+    }
+    for (const CollectiveOp op : BackwardExchanges(exchange)) {
+      // The sum of the output layer's input gradient runs behind its weight gradient.
+      const bool hidden = m_.overlap_tensor && !placed.after && op == exchange.backward;
+      if (!hidden) out.backward.push_back(Timed(placed, op));
+    }
+  }
+
+  void OfLayer(const PlacedExchange& placed, const GroupExchange& exchange, PassTimes& times) {
+    const bool tensor = exchange.group == ShardGroup::kTensor;
+    const RegionEdge edge = tensor ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
+    if (exchange.forward != CollectiveOp::kUnknown) {
+      const PassExchange timed = Timed(placed, exchange.forward);
+      Join(again_, timed);
+      if (!RunsBesideForward(edge, m_)) Join(times.layer_exchanges.forward, timed);
+    }
+    if (RunsBesideBackward(edge, m_, l_)) return;
+    const PassCost::Column* column = ColumnOf(placed.of, edge);
+    HiddenExchange hidden;
+    for (const CollectiveOp op : BackwardExchanges(exchange)) {
+      const PassExchange timed = Timed(placed, op);
+      if (column == nullptr) {
+        Join(times.layer_exchanges.backward, timed);
+      } else {
+        hidden.exchanges.push_back(timed);
+      }
+    }
+    if (column == nullptr) return;
+    const bool gathers = hidden.exchanges.size() > 1;
+    hidden.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
+    times.hidden.push_back(std::move(hidden));
+  }
+
+  // Of a product by columns the kernels that hide what its input exchanges backward: its weight
+  // gradient the reduction of its input's, and that one the gathering of its input.
+  const PassCost::Column* ColumnOf(OpId op, RegionEdge edge) const {
+    const bool hides = m_.overlap_tensor && m_.schedule != ScheduleKind::kZeroBubbleH1;
+    if (!hides || edge != RegionEdge::kEnters) return nullptr;
+    const auto it = std::find_if(kernels_.columns.begin(), kernels_.columns.end(),
+                                 [&](const PassCost::Column& c) { return c.op == op; });
+    return it != kernels_.columns.end() ? &*it : nullptr;
+  }
+
+  static void Join(PassExchanges::List& list, const PassExchange& exchange) {
+    for (PassExchange& e : list) {
+      if (e.group != exchange.group || e.op != exchange.op || e.bytes != exchange.bytes) continue;
+      e.count += exchange.count;
+      return;
+    }
+    list.push_back(exchange);
+  }
+
+  // What runs again exchanges again: all of a layer, or of every second one. Of recomputation by
+  // operator what experts and parts of sequences exchanged is kept.
+  void Repeat(PassExchanges::List& backward) const {
+    for (PassExchange again : again_) {
+      const bool tensor = again.group == ShardGroup::kTensor;
+      switch (m_.recompute) {
+        case Recompute::kFull:
+          break;
+        case Recompute::kOperators:
+          if (!tensor) again.count = 0;
+          break;
+        case Recompute::kAlternate:
+          again.count /= 2;
+          break;
+        default:
+          again.count = 0;
+      }
+      if (again.count > 0) Join(backward, again);
+    }
+  }
+
+  const ParallelMapping& m_;
+  const MappedLayer& l_;
+  const GroupCosts& groups_;
+  const PassCost& kernels_;
+  const ShardedGraph& sharded_;
+  Binding sizes_;
+  absl::InlinedVector<PassExchange, 6> known_;  // timed already
+  PassExchanges::List again_;                   // of a layer's forward pass, all
+};
+
+}  // namespace
+
+void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
+                       const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
+                       PassTimes& times) {
+  ExchangeCoster(model, mapping, layer, groups, kernels).Set(times);
+}
+
+}  // namespace foretrace
