@@ -172,9 +172,11 @@ struct PassTimes {
   SimTime head_forward, head_backward;               // output layer and loss, on the last stage
   EndExchanges embedding_exchanges, head_exchanges;  // part of these
   LayerExchange tensor;          // all-reduce, or all-gather with reduce-scatter, of a micro-batch
+  LayerExchange tensor_half;     // a gathering or a scattering that no other half belongs to
   HiddenExchange tensor_hidden;  // of the same kind, backward
   LayerExchange context;         // keys and values of the other parts of the sequence
   LayerExchange expert;          // all-to-all to or from the experts
+  LayerExchange balance;         // counts of tokens by expert (ParallelMapping::balance_loss)
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -182,7 +184,7 @@ struct PassTimes {
   SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
-  SimTime waited_gathers;  // of a layer's both passes, where they do not run ahead
+  SimTime waited_gathers, waited_backward;  // of a layer's passes, where they do not run ahead
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
@@ -203,12 +205,14 @@ struct PassTimes {
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    return tensor.Sum(forward) + context.Sum(forward) + expert.Sum(forward) +
-           gradient.Sum(forward) + expert_gradient.Sum(forward) +
-           (forward ? SimTime() : tensor_hidden.Exposed());
+    return tensor.Sum(forward) + tensor_half.Sum(forward) + context.Sum(forward) +
+           expert.Sum(forward) + balance.Sum(forward) + gradient.Sum(forward) +
+           expert_gradient.Sum(forward) + (forward ? SimTime() : tensor_hidden.Exposed());
   }
   // Of a layer's both passes, gathers that nothing covers included.
-  SimTime LayerExchanges() const { return Exchanges(true) + Exchanges(false) + waited_gathers; }
+  SimTime LayerExchanges() const {
+    return Exchanges(true) + Exchanges(false) + waited_gathers + waited_backward;
+  }
   SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 

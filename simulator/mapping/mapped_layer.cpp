@@ -17,7 +17,8 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   const TransformerConfig c = WithDefaults(config);
   sizes_ = BindTransformer(
       *model_, c,
-      {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width()});
+      {m.tensor, m.context, m.expert, m.micro_batch, m.sequence_parallel, m.expert_width(),
+       m.expert_load(), m.expert_capacity > 0 ? m.expert_load() : 1});
   gradient_bytes_ = GradientBytes(c, m);
   single_stage_ = m.pipeline == 1;
   window_ = {c.window, c.window_pieces,
@@ -29,7 +30,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
     if (!IsAdapted(g.op(id), m)) continue;
     for (const OperatorCall& call : CallsOf(g, sizes_, id, Direction::kForward)) {
       const auto* linear = std::get_if<LinearOp>(&call.shape);
-      if (linear != nullptr) adapters_ += static_cast<double>(m.lora * (linear->n + linear->k));
+      if (linear != nullptr) trained_ += static_cast<double>(m.lora * (linear->n + linear->k));
     }
   }
   head_ += static_cast<double>(2 * c.further_tokens * c.hidden * c.hidden) / m.tensor;
@@ -43,6 +44,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       const bool experts =
           std::find(t.axes.begin(), t.axes.end(), model_->axes.experts) != t.axes.end();
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
+      if (op.in_block && IsTrained(op, m)) (experts ? trained_expert_ : trained_) += elements;
     }
   }
 }
@@ -56,6 +58,17 @@ bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {
   return m.lora > 0 && op.in_block && op.kind == GraphOpKind::kMatmul &&
          (m.lora_everywhere || op.name == "qkv" || op.name == "query up" || op.name == "query" ||
           op.name == "key and value up");
+}
+
+bool IsTrained(const GraphOp& op, const ParallelMapping& m) {
+  if (m.lora > 0 || (!op.in_block && !m.trains_ends())) return false;
+  if (!m.train_attention && !m.train_ffn) return true;
+  static constexpr std::string_view kFeedForward[] = {"ffn up", "ffn down", "shared up",
+                                                      "shared down", "router"};
+  if (op.kind != GraphOpKind::kMatmul) return false;
+  const bool ffn = std::find(std::begin(kFeedForward), std::end(kFeedForward), op.name) !=
+                   std::end(kFeedForward);
+  return ffn ? m.train_ffn : m.train_attention;
 }
 
 int64_t GradientBytes(const TransformerConfig& config, const ParallelMapping& mapping) {

@@ -15,6 +15,7 @@
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/optimizer_costs.h"
+#include "simulator/mapping/tensor_exchanges.h"
 
 namespace foretrace {
 namespace {
@@ -155,7 +156,8 @@ class Coster {
     const int64_t again = m_.recompute == Recompute::kFull ? 2 : 1;
     times.layer_forward += times.Gather();
     times.layer_backward += SimTime::FromPs(times.Gather().ps() * again);
-    times.waited_gathers = SimTime::FromPs(times.Gather().ps() * (1 + again));
+    times.waited_gathers = times.Gather();
+    times.waited_backward = SimTime::FromPs(times.Gather().ps() * again);
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
@@ -174,42 +176,10 @@ class Coster {
     }
   }
 
-  // Of the tensor-parallel group. Backward one reduction for each that leads into the sharded
-  // regions; under sequence parallelism also an all-gather of its input, which is not kept, and
-  // both can hide; the gathering of the gradient at the region's end cannot.
-  void SetTensorExchanges(PassTimes& times, const PassCost& layer) const {
-    const double hidden = tokens_ * h_ * e_;
-    times.tensor.bytes = Bytes(static_cast<int64_t>(hidden));
-    if (m_.tensor == 1) return;
-    times.tensor.time = SimTime::FromSeconds(groups_.TensorReduction(hidden));
-    // Of experts whose products are divided like others, every visit of a token is gathered and
-    // its result reduced; of whole experts none is.
-    const bool whole = c_.experts > 0 && m_.expert_width() != m_.tensor;
-    const auto region = static_cast<int32_t>(whole ? 0 : c_.experts > 0 ? c_.top_k : 1);
-    // Of an exchange here half gathers and half scatters.
-    times.tensor.forward = 1 + region - layer.exchanges_beside / 2;
-    // Recomputed layers wait for their forward reductions once more.
-    const int32_t again = m_.recompute == Recompute::kFull        ? 1 + region
-                          : m_.recompute == Recompute::kOperators ? 1 + region
-                          : m_.recompute == Recompute::kAlternate ? (1 + region) / 2
-                                                                  : 0;
-    times.tensor.backward =
-        1 + region + (m_.sequence_parallel ? 1 : 0) + again - layer.gathers_beside / 2;
-    if (!m_.overlap_tensor || m_.schedule == ScheduleKind::kZeroBubbleH1) return;
-    times.tensor_hidden.time = times.tensor.time;
-    times.tensor_hidden.bytes = times.tensor.bytes;
-    for (const PassCost::Column& column : layer.columns) {
-      const double cover = column.weight + (m_.sequence_parallel ? column.input : 0);
-      if (times.tensor.backward == 0) break;
-      times.tensor_hidden.cover.push_back(SimTime::FromSeconds(cover));
-      --times.tensor.backward;
-    }
-  }
-
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
     const bool full = m_.recompute == Recompute::kFull;
     const double hidden = tokens_ * h_ * e_;
-    SetTensorExchanges(times, layer);
+    SetTensorExchanges(c_, m_, groups_, layer, hidden, times);
     if (m_.ulysses) SetHeadExchanges(times);
     if (m_.context > 1 && !m_.ring && !m_.ulysses) {
       // Every device gathers the others' keys and values; backward again, then their gradients are
@@ -221,11 +191,18 @@ class Coster {
       times.context.backward = full ? 3 : 2;
     }
     if (m_.expert > 1) {
-      const double visits = tokens_ * Num(c_.top_k) * h_ * e_ / (m_.sequence_parallel ? t_ : 1);
+      const double visits =
+          m_.expert_load() * tokens_ * Num(c_.top_k) * h_ * e_ / (m_.sequence_parallel ? t_ : 1);
       times.expert.bytes = Bytes(static_cast<int64_t>(visits));
       times.expert.time = SimTime::FromSeconds(groups_.ExpertAllToAll(visits));
       times.expert.forward = 2;  // dispatch and combine
       times.expert.backward = full ? 4 : 2;
+    }
+    if (m_.balance_loss && c_.experts > 0 && m_.tensor * m_.context > 1) {
+      times.balance.bytes = Bytes(4 * c_.experts);
+      times.balance.time = SimTime::FromSeconds(groups_.SequenceAllReduce(4.0 * Num(c_.experts)));
+      times.balance.forward = 1;
+      times.balance.backward = full ? 1 : 0;
     }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
@@ -254,7 +231,7 @@ class Coster {
     const auto exchange = [&](double elements) {
       RootExchange root;
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
-      if (m_.lora == 0) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
+      if (m_.trains_ends()) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
         root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards()) +
                                            groups_.Collective(CollectiveOp::kAllGather,
@@ -285,9 +262,9 @@ class Coster {
           seconds(elements * gradient_) + host_.Gradients(elements / std::min(ranks, m_.shards())));
       exchange.backward = 1;
     };
-    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas,
+    reduce(times.gradient, layer_.trained(), replicas,
            [&](double bytes) { return groups_.ReduceToShards(bytes); });
-    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, [&](double bytes) {
+    reduce(times.expert_gradient, layer_.trained_expert(), alike, [&](double bytes) {
       return groups_.Collective(CollectiveOp::kReduceScatter, {alike, groups_.ExpertSpan()}, bytes);
     });
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
@@ -328,7 +305,7 @@ class Coster {
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
-    if (m_.pipeline == 1 || !IsTied(c_) || m_.lora > 0 || m_.zero >= 2) return;
+    if (m_.pipeline == 1 || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
     const double bytes = Num(c_.vocabulary) / t_ * h_ * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
@@ -340,14 +317,13 @@ class Coster {
     int64_t most = 0;
     for (int32_t s = 0; s < m_.pipeline; ++s) {
       const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
-      most = std::max(most, StageLayers(c_, m_, s) + further);
+      most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
     }
     const double layers = Num(most);
     const auto [first, last] = layer_.RootWeights();
     const double tables = std::max(first, last);
-    const bool frozen = m_.lora > 0;
-    const double dense = layers * (frozen ? layer_.adapters() : layer_.dense() + tables / layers);
-    const double expert = frozen ? 0 : layers * layer_.expert();
+    const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
+    const double expert = layers * layer_.trained_expert();
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));

@@ -100,7 +100,7 @@ class RankWriter {
   }
 
   void WriteWeights(const Pass& pass) {
-    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+    for (int64_t layer = 0; layer < LayersIn(pass); ++layer) {
       out_.Compute(NameOf(pass), Of(pass, layer).layer_weight);
       ReduceLayer(pass, layer);
     }
@@ -207,6 +207,10 @@ class RankWriter {
   }
 
   int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }
+  int64_t LayersIn(const Pass& pass) const {
+    return pass.kind == PassKind::kForward ? Layers(pass.chunk)
+                                           : TrainedLayersOf(model_, m_, stage_, pass.chunk);
+  }
   // What layer `index` of a pass takes, counted as the pass goes.
   const PassTimes& Of(const Pass& pass, int64_t index) const {
     const int64_t first = FirstLayer(model_, m_, stage_, pass.chunk);
@@ -217,7 +221,7 @@ class RankWriter {
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
     const bool gathers = passes_.Gather() > SimTime();
     const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
-    const int64_t layers = Layers(pass.chunk);
+    const int64_t layers = LayersIn(pass);
     // The last use of the links between replicas, and the weights that the next layer needs.
     NodeIndex link = input, gathered, reduced;
     bool last_reduces = false;
@@ -275,7 +279,7 @@ class RankWriter {
     // Chunks come in order of their backward passes, the last one first.
     int64_t before = layer;
     for (int32_t c = pass.chunk + 1; c < m_.chunks; ++c) before += Layers(c);
-    Reduce(before, StageLayers(model_, m_, stage_), out_.last());
+    Reduce(before, StageTrainedLayers(model_, m_, stage_), out_.last());
   }
 
   void WriteLayer(const Pass& pass, const std::string& name, const PassTimes& own,
@@ -286,9 +290,13 @@ class RankWriter {
     left -= own.Exchanges(forward);
     const Step steps[] = {
         {"all-reduce ", CollectiveOp::kAllReduce, &groups_.tensor, m_.tensor, &own.tensor},
+        {"half of an all-reduce ", CollectiveOp::kAllGather, &groups_.tensor, m_.tensor,
+         &own.tensor_half},
         {m_.ulysses ? "heads " : "keys and values ",
          m_.ulysses ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, &groups_.context,
          m_.context, &own.context},
+        {"balance of experts ", CollectiveOp::kAllReduce, &groups_.sequence, m_.tensor * m_.context,
+         &own.balance},
         {"experts ", CollectiveOp::kAllToAll, &groups_.expert, m_.expert, &own.expert},
         {"gradients ", CollectiveOp::kReduceScatter, &groups_.data, m_.replicas(), &own.gradient},
         {"expert gradients ", CollectiveOp::kReduceScatter, &groups_.expert_data,
@@ -346,8 +354,9 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
   const auto count = [](const LayerExchange& e) { return 2.0 * (e.forward + e.backward); };
   const auto of_layer = [&](const PassTimes& p) {
-    return 4 + count(p.tensor) + count(p.context) + count(p.expert) + count(p.gradient) +
-           count(p.expert_gradient) + 4.0 * static_cast<double>(p.tensor_hidden.cover.size());
+    return 4 + count(p.tensor) + count(p.tensor_half) + count(p.context) + count(p.expert) +
+           count(p.balance) + count(p.gradient) + count(p.expert_gradient) +
+           4.0 * static_cast<double>(p.tensor_hidden.cover.size());
   };
   double per_layer = of_layer(passes);
   if (passes.dense != nullptr) per_layer = std::max(per_layer, of_layer(*passes.dense));

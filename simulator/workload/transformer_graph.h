@@ -40,6 +40,8 @@ struct TransformerShares {
   int64_t tensor = 1, context = 1, expert = 1, micro_batch = 1;
   bool sequence_parallel = false;
   int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
+  // Visits that arrive at a device's experts, and that its own tokens make, in mean ones.
+  double arriving = 1, leaving = 1;
 };
 // A device's local sizes. Degrees divide; fewer key heads than tensor-parallel ranks are
 // replicated.

@@ -272,27 +272,6 @@ TEST(ExchangeCostsTest, ExchangesOutsideOfLayers) {
   EXPECT_NEAR(divided.head_forward.us(), one.head_forward.us() / 4 + 3 * small + half, 0.1);
 }
 
-// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
-// weights are the same with half or a whole expert's width and twice as many devices to hold them.
-// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
-TEST(ExchangeCostsTest, WholeExperts) {
-  TransformerConfig c = Model(4);
-  c.biases = false;
-  ParallelMapping m = Mapping(2, 2);
-  m.sequence_parallel = true;
-  m.expert = 2;
-  ParallelMapping whole = m;
-  whole.expert_tensor = 1;
-  whole.expert = 4;
-  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
-  EXPECT_EQ(divided.tensor.forward, 3);
-  EXPECT_EQ(own.tensor.forward, 1);
-  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
-  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
-  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
-  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
-}
-
 TEST(ExchangeCostsTest, ExchangesOfALayer) {
   // 1,024 tokens of 1,024 values of two bytes: 2 MiB. All-reduce over 4 neighbours: 2 (3/4) of it
   // at 100 GB/s and a latency; two forward, two backward, one more under sequence parallelism.
