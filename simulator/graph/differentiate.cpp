@@ -24,10 +24,12 @@ void AppendSums(const OperatorGraph& graph, const Binding& sizes, OpId op, Kerne
 }
 
 // By tensor: whether an operator of the block keeps it.
-std::vector<bool> KeptOfBlock(const OperatorGraph& graph) {
+std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
+                              const std::function<bool(const GraphOp&)>& needs_input = nullptr) {
   std::vector<bool> kept(graph.tensors().size());
   for (const GraphOp& op : graph.ops()) {
     if (!op.in_block) continue;
+    if (op.kind == GraphOpKind::kMatmul && needs_input && !needs_input(op)) continue;
     for (const TensorId t : KeptBy(op)) kept[static_cast<size_t>(t)] = true;
   }
   return kept;
@@ -74,8 +76,9 @@ BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpI
   return work;
 }
 
-Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes) {
-  const std::vector<bool> kept = KeptOfBlock(graph);
+Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
+                   const std::function<bool(const GraphOp&)>& needs_input) {
+  const std::vector<bool> kept = KeptOfBlock(graph, needs_input);
   Stash stash;
   for (TensorId t = 0; static_cast<size_t>(t) < kept.size(); ++t) {
     const GraphTensor& tensor = graph.tensor(t);

@@ -1,6 +1,8 @@
 #pragma once
 // What a training pass over a bound graph runs and keeps.
 
+#include <functional>
+
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/graph/operator_graph.h"
 
@@ -25,7 +27,10 @@ struct Stash {
   Bytes input;      // of this, what enters the block (full recomputation keeps that alone)
   Bytes fused;      // of this, outputs of fused attention
 };
-Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes);
+// `needs_input`: whether a product's weights, or adapters beside them, are trained, for which its
+// input is kept; null: all are.
+Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
+                   const std::function<bool(const GraphOp&)>& needs_input = nullptr);
 
 // Of the block's products, run one by one in order (each output and GraphOp::parts is one), every
 // second, beginning with the first.

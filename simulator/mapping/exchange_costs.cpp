@@ -38,7 +38,11 @@ class ExchangeCoster {
  private:
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
-    const Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    // With room for all, the device with the busiest experts is given more than it sends.
+    if (exchange.group == ShardGroup::kExpert && m_.expert_capacity <= 0) {
+      bytes = Bytes(static_cast<int64_t>(static_cast<double>(bytes.count()) * m_.expert_load()));
+    }
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;
       PassExchange same = e;

@@ -73,6 +73,10 @@ double GroupCosts::SmallAllReduce() const {
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
 }
 
+double GroupCosts::SequenceAllReduce(double bytes) const {
+  return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.context, 1}, bytes) + Handovers();
+}
+
 double GroupCosts::ReduceToShards(double bytes) const {
   const int32_t shards = m_.shards(), copies = m_.replicas() / shards;
   return Collective(CollectiveOp::kReduceScatter, {shards, m_.tensor}, bytes) +

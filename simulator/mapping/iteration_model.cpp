@@ -26,6 +26,13 @@ SchedulePeriod PeriodOf(const ParallelMapping& m) {
   return period;
 }
 
+// Which of the model's layers the backward pass of a chunk ends with.
+int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                     int32_t chunk) {
+  return FirstLayer(model, m, stage, chunk) + LayersOf(model, m, stage, chunk) -
+         TrainedLayersOf(model, m, stage, chunk);
+}
+
 // When a stage's gradients are reduced. Reductions start as each layer's gradient is there, in the
 // order of the backward pass, one at a time.
 SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMapping& m,
@@ -33,7 +40,7 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
                                const std::vector<SimTime>& starts) {
   const PassKind kind = SplitsBackward(m) ? PassKind::kBackwardWeight : PassKind::kBackward;
   const int32_t last = m.microbatches() - 1;
-  const int64_t parts = StageLayers(model, m, index);
+  const int64_t parts = StageTrainedLayers(model, m, index);
   SimTime end;
   int64_t part = 0;
   for (size_t i = 0; i < stage.passes.size(); ++i) {
@@ -43,8 +50,8 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
     if (index + 1 == m.pipeline && kind == PassKind::kBackward && pass.chunk + 1 == m.chunks) {
       at += passes.head_backward;
     }
-    const int64_t layers = LayersOf(model, m, index, pass.chunk);
-    const int64_t first = FirstLayer(model, m, index, pass.chunk);
+    const int64_t layers = TrainedLayersOf(model, m, index, pass.chunk);
+    const int64_t first = FirstTrained(model, m, index, pass.chunk);
     for (int64_t layer = 0; layer < layers; ++layer, ++part) {
       const PassTimes& own = TimesOf(model, first + layers - 1 - layer, passes);
       at += kind == PassKind::kBackward ? own.layer_backward : own.layer_weight;
@@ -70,6 +77,10 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
   const int64_t dense = passes.dense != nullptr ? StageDenseLayers(model, m, 0) : 0;
   kernels(passes, StageLayers(model, m, 0) - dense);
   if (dense > 0) kernels(*passes.dense, dense);
+  for (int64_t i = 0; i < FrozenLayers(model, m); ++i) {
+    const PassTimes& own = TimesOf(model, i, passes);
+    exposed += own.layer_backward - own.Exchanges(false) - own.waited_backward;
+  }
   exposed -= passes.embedding_forward + passes.embedding_backward;
   exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
   if (m.pipeline > 1) return exposed;
@@ -119,7 +130,8 @@ namespace {
 // A pass of a chunk's layers, without what is split off of the backward one.
 SimTime ChunkDuration(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
                       int32_t chunk, bool forward, const PassTimes& passes) {
-  const int64_t layers = LayersOf(model, m, stage, chunk);
+  const int64_t layers =
+      forward ? LayersOf(model, m, stage, chunk) : TrainedLayersOf(model, m, stage, chunk);
   const bool split = !forward && SplitsBackward(m);
   if (passes.dense == nullptr) {
     if (forward) return PassDuration(passes.layer_forward, layers, passes.Gather());
@@ -127,7 +139,8 @@ SimTime ChunkDuration(const TransformerConfig& model, const ParallelMapping& m, 
     return PassDuration(passes.layer_backward - weight, layers, passes.Gather(),
                         passes.reduce_behind);
   }
-  const int64_t first = FirstLayer(model, m, stage, chunk);
+  const int64_t first =
+      forward ? FirstLayer(model, m, stage, chunk) : FirstTrained(model, m, stage, chunk);
   std::vector<LayerPass> each = LayersOfPass(model, first, layers, forward, passes);
   for (int64_t i = 0; split && i < layers; ++i) {
     each[static_cast<size_t>(i)].layer -=
@@ -154,8 +167,8 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
     if (split) {
       stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
       SimTime weight;
-      const int64_t first = FirstLayer(model, m, s, 0);
-      for (int64_t i = 0; i < LayersOf(model, m, s, 0); ++i) {
+      const int64_t first = FirstTrained(model, m, s, 0);
+      for (int64_t i = 0; i < TrainedLayersOf(model, m, s, 0); ++i) {
         weight += TimesOf(model, first + i, passes).layer_weight;
       }
       stage.backward_weight.assign(chunks, weight);

@@ -183,6 +183,7 @@ struct PassTimes {
   // kernels hide.
   PassExchanges layer_exchanges;
   absl::InlinedVector<HiddenExchange, 2> hidden;
+  LayerExchange balance;  // counts of tokens by expert (ParallelMapping::balance_loss)
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -190,7 +191,7 @@ struct PassTimes {
   SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
-  SimTime waited_gathers;  // of a layer's both passes, where they do not run ahead
+  SimTime waited_gathers, waited_backward;  // of a layer's passes, where they do not run ahead
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
@@ -211,13 +212,15 @@ struct PassTimes {
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    SimTime sum =
-        layer_exchanges.Sum(forward) + gradient.Sum(forward) + expert_gradient.Sum(forward);
+    SimTime sum = layer_exchanges.Sum(forward) + balance.Sum(forward) + gradient.Sum(forward) +
+                  expert_gradient.Sum(forward);
     for (const HiddenExchange& h : hidden) sum += forward ? SimTime() : h.Exposed();
     return sum;
   }
   // Of a layer's both passes, gathers that nothing covers included.
-  SimTime LayerExchanges() const { return Exchanges(true) + Exchanges(false) + waited_gathers; }
+  SimTime LayerExchanges() const {
+    return Exchanges(true) + Exchanges(false) + waited_gathers + waited_backward;
+  }
   SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 

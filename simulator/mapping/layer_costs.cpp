@@ -37,7 +37,7 @@ class OpCoster {
     BackwardWork work = Differentiate(g, l_.sizes(), id);
     unfused_.Apply(id, list, work);
     experts_.Apply(op, list, work);
-    const bool trained = m_.lora == 0;
+    const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) {
@@ -77,14 +77,16 @@ class OpCoster {
     }
   }
 
-  ShardCopies Copies(double elements, int64_t weight_bytes) const {
+  // `trained`: of the elements.
+  ShardCopies Copies(double elements, double trained, int64_t weight_bytes) const {
     if (!p_.per_parameter_sharding || m_.zero < 3 || m_.replicas() < 2 || elements <= 0) return {};
     const auto n = static_cast<int64_t>(elements);
-    ElementwiseOp gradients{n, n};
+    const auto changed = static_cast<int64_t>(trained);
+    ElementwiseOp gradients{changed, changed};
     if (l_.gradient_bytes() >= 4) gradients.output_dtype = DType::kFloat32;
     const bool eight = weight_bytes == 1;
     return {Call(ElementwiseOp{n, n}, eight ? DType::kUInt8 : l_.dtype()),
-            m_.lora > 0 ? 0 : Call(gradients, l_.dtype())};
+            changed == 0 ? 0 : Call(gradients, l_.dtype())};
   }
 
  private:
@@ -240,7 +242,7 @@ class OpCoster {
       if (weight && (p_.eight_bit_gathers || g.tensor(t).axes.size() < 2)) continue;
       const double seconds = cast(t, 1);
       forward += seconds;
-      if (weight || m_.lora == 0) input += seconds;
+      if (weight || IsTrained(op, m_)) input += seconds;
     }
     for (const TensorId t : op.outputs) input += cast(t, 2);
   }
@@ -288,10 +290,14 @@ OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
   }
   const bool eight = mapping.fp8 && cluster.eight_bit_gathers;
   const auto [first, last] = layer.RootWeights();
-  costs.layer_copies =
-      coster.Copies(layer.dense() + layer.expert(), eight ? 1 : ElementSize(layer.dtype()));
-  costs.first_copies = coster.Copies(first, ElementSize(layer.dtype()));
-  costs.last_copies = coster.Copies(last, ElementSize(layer.dtype()));
+  const int64_t width = ElementSize(layer.dtype());
+  costs.layer_copies = coster.Copies(layer.dense() + layer.expert(),
+                                     layer.trained() + layer.trained_expert(), eight ? 1 : width);
+  const double ends = mapping.trains_ends() ? 1 : 0;
+  costs.first_copies = coster.Copies(first, ends * first, width);
+  costs.last_copies = coster.Copies(last, ends * last, width);
+  // No backward pass goes below the layers where nothing there is trained.
+  if (!mapping.trains_ends()) costs.before.backward = 0;
   return costs;
 }
 

@@ -15,6 +15,8 @@ TransformerShares SharesOf(const ParallelMapping& m) {
   shares.sequence = m.ring      ? SequenceForm::kRing
                     : m.ulysses ? SequenceForm::kHeads
                                 : SequenceForm::kGather;
+  shares.arriving = m.expert_load();
+  shares.leaving = m.expert_capacity > 0 ? m.expert_load() : 1;
   return shares;
 }
 
@@ -57,7 +59,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
     if (!IsAdapted(g.op(id), m)) continue;
     for (const OperatorCall& call : CallsOf(g, sizes_, id, Direction::kForward)) {
       const auto* linear = std::get_if<LinearOp>(&call.shape);
-      if (linear != nullptr) adapters_ += static_cast<double>(m.lora * (linear->n + linear->k));
+      if (linear != nullptr) trained_ += static_cast<double>(m.lora * (linear->n + linear->k));
     }
   }
   head_ += static_cast<double>(2 * c.further_tokens * c.hidden * c.hidden) / m.tensor;
@@ -71,6 +73,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       const bool experts =
           std::find(t.axes.begin(), t.axes.end(), model_->axes.experts) != t.axes.end();
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
+      if (op.in_block && IsTrained(op, m)) (experts ? trained_expert_ : trained_) += elements;
     }
   }
 }
@@ -84,6 +87,17 @@ bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {
   return m.lora > 0 && op.in_block && op.kind == GraphOpKind::kMatmul &&
          (m.lora_everywhere || op.name == "qkv" || op.name == "query up" || op.name == "query" ||
           op.name == "key and value up");
+}
+
+bool IsTrained(const GraphOp& op, const ParallelMapping& m) {
+  if (m.lora > 0 || (!op.in_block && !m.trains_ends())) return false;
+  if (!m.train_attention && !m.train_ffn) return true;
+  static constexpr std::string_view kFeedForward[] = {"ffn up", "ffn down", "shared up",
+                                                      "shared down", "router"};
+  if (op.kind != GraphOpKind::kMatmul) return false;
+  const bool ffn = std::find(std::begin(kFeedForward), std::end(kFeedForward), op.name) !=
+                   std::end(kFeedForward);
+  return ffn ? m.train_ffn : m.train_attention;
 }
 
 int64_t GradientBytes(const TransformerConfig& config, const ParallelMapping& mapping) {

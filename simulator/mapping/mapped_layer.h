@@ -56,8 +56,10 @@ class MappedLayer {
   // Elements of weights outside of layers: of the first stage, with the output layer's where it is
   // the only one and does not share the embedding's; of the last stage where there are several.
   std::pair<double, double> RootWeights() const;
-  // Elements of one layer's adapters (ParallelMapping::lora); 0 where all weights are trained.
-  double adapters() const { return adapters_; }
+  // Of one layer's elements, those that are trained, of experts apart; with frozen weights those of
+  // adapters (ParallelMapping::lora).
+  double trained() const { return trained_; }
+  double trained_expert() const { return trained_expert_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
   DType dtype() const { return dtype_; }
   const LayerWindow& window() const { return window_; }
@@ -65,14 +67,15 @@ class MappedLayer {
  private:
   SharedGraph model_;
   Binding sizes_;
-  double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, adapters_ = 0;
+  double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, trained_ = 0, trained_expert_ = 0;
   int64_t gradient_bytes_ = 0;
   LayerWindow window_;
   bool single_stage_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
 };
 
-// Whether a product has an adapter.
+// Whether an operator's own weights are trained; and whether a product has an adapter.
+bool IsTrained(const GraphOp& op, const ParallelMapping& mapping);
 bool IsAdapted(const GraphOp& op, const ParallelMapping& mapping);
 
 // Bytes in which gradients are kept and reduced. Unless the mapping says, as Megatron-LM has it: 4

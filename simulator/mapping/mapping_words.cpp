@@ -48,20 +48,31 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"offload", &ParallelMapping::offload},
                            {"offload-weights", &ParallelMapping::offload_weights},
                            {"fp8", &ParallelMapping::fp8},
-                           {"lora-all", &ParallelMapping::lora_everywhere}};
+                           {"lora-all", &ParallelMapping::lora_everywhere},
+                           {"train-attention", &ParallelMapping::train_attention},
+                           {"train-ffn", &ParallelMapping::train_ffn},
+                           {"balance-loss", &ParallelMapping::balance_loss}};
 
 struct Degree {
   std::string_view word;
   int32_t ParallelMapping::*target;
 };
-constexpr Degree kDegrees[] = {
-    {"tp", &ParallelMapping::tensor},      {"cp", &ParallelMapping::context},
-    {"pp", &ParallelMapping::pipeline},    {"dp", &ParallelMapping::data},
-    {"ep", &ParallelMapping::expert},      {"etp", &ParallelMapping::expert_tensor},
-    {"mb", &ParallelMapping::micro_batch}, {"gb", &ParallelMapping::global_batch},
-    {"v", &ParallelMapping::chunks},       {"k", &ParallelMapping::k},
-    {"zero", &ParallelMapping::zero},      {"lora", &ParallelMapping::lora},
-    {"hsdp", &ParallelMapping::hybrid}};
+constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
+                               {"cp", &ParallelMapping::context},
+                               {"pp", &ParallelMapping::pipeline},
+                               {"dp", &ParallelMapping::data},
+                               {"ep", &ParallelMapping::expert},
+                               {"etp", &ParallelMapping::expert_tensor},
+                               {"mb", &ParallelMapping::micro_batch},
+                               {"gb", &ParallelMapping::global_batch},
+                               {"v", &ParallelMapping::chunks},
+                               {"k", &ParallelMapping::k},
+                               {"zero", &ParallelMapping::zero},
+                               {"lora", &ParallelMapping::lora},
+                               {"hsdp", &ParallelMapping::hybrid},
+                               {"last", &ParallelMapping::last_layers},
+                               {"imbalance", &ParallelMapping::expert_imbalance},
+                               {"capacity", &ParallelMapping::expert_capacity}};
 
 bool ReadDegree(std::string_view word, ParallelMapping& m) {
   for (const auto& [name, target] : kDegrees) {
@@ -144,6 +155,12 @@ std::string ToString(const ParallelMapping& m) {
   if (m.fp8) text += " fp8";
   if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
   if (m.lora_everywhere) text += " lora-all";
+  if (m.last_layers > 0) text += fmt::format(" last{}", m.last_layers);
+  if (m.train_attention) text += " train-attention";
+  if (m.train_ffn) text += " train-ffn";
+  if (m.expert_imbalance > 0) text += fmt::format(" imbalance{}", m.expert_imbalance);
+  if (m.expert_capacity > 0) text += fmt::format(" capacity{}", m.expert_capacity);
+  if (m.balance_loss) text += " balance-loss";
   if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
   if (m.k > 1) text += fmt::format(" k{}", m.k);
@@ -160,7 +177,8 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
     if (!ReadWord(word, m)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN loraN lora-all ring ulysses sp overlap tp-exposed tp-async tp-chunked "
+          "zeroN hsdpN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
+          "balance-loss ring ulysses sp overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 grad16 grad32 none selective full "
           "operators alternate gpipe 1f1b kfkb zb-h1",
           source, word);

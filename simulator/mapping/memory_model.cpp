@@ -26,8 +26,10 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
-double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
-  const Stash stash = StashOfBlock(layer.graph(), layer.sizes());
+double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
+               bool eager) {
+  const auto needs_input = [&m](const GraphOp& op) { return IsTrained(op, m) || IsAdapted(op, m); };
+  const Stash stash = StashOfBlock(layer.graph(), layer.sizes(), needs_input);
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
@@ -56,16 +58,19 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
 double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   const auto of = [&](const TransformerConfig& kind, const ParallelMapping& mapping,
                       int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(MappedLayer(kind, mapping), m.recompute, c.eager) : 0;
+    return layers > 0
+               ? Num(layers) * Stashed(MappedLayer(kind, mapping), mapping, m.recompute, c.eager)
+               : 0;
   };
-  const int64_t layers = StageLayers(c, m, stage), dense = StageDenseLayers(c, m, stage);
+  const int64_t layers = StageTrainedLayers(c, m, stage);
+  const int64_t dense = StageDenseLayers(c, m, stage);
   if (DenseLayers(c) == 0) return of(c, m, layers);
   return of(WithLayersOf(c, true), WithoutExperts(m), dense) +
          of(WithLayersOf(c, false), m, layers - dense);
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), recompute, c.eager);
+  return Stashed(MappedLayer(c, m), m, recompute, c.eager);
 }
 
 namespace {
@@ -82,15 +87,17 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
                        (last && !(IsTied(c) && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
-  const auto divided = [&](int32_t from, bool trained = false) {
-    if (trained && m.lora > 0) return layers * layer.adapters() / (m.zero < from ? 1 : m.shards());
-    if (m.zero < from) return dense + expert;
-    return dense / m.shards() + expert / m.expert_replicas();
+  const double changing = layers - Num(stage == 0 ? FrozenLayers(c, m) : 0);
+  const double trained = m.trains_ends() ? dense : changing * layer.trained();
+  const double trained_expert = changing * layer.trained_expert();
+  const auto divided = [&](int32_t from, double plain, double of_experts) {
+    if (m.zero < from) return plain + of_experts;
+    return plain / m.shards() + of_experts / m.expert_replicas();
   };
   MemoryLedger states;
-  states.weights = Rounded(e * divided(3));
-  states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, true));
-  states.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, true));
+  states.weights = Rounded(e * divided(3, dense, expert));
+  states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
+  states.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, trained, trained_expert));
   return states;
 }
 
@@ -125,23 +132,26 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   use.optimizer = use.optimizer - host.optimizer;
   if (c.gradient_placeholders && m.lora == 0 && m.zero < 2) {
     const double local = Num(std::max<int64_t>(c.experts / m.expert, 1));
-    use.gradients += Rounded(e * (layer.dense() + layer.expert() / local));
+    use.gradients += Rounded(e * (layer.trained() + layer.trained_expert() / local));
   }
   if (m.zero >= 3) {
-    const double g = Num(GradientBytes(c, m)), trained = m.lora > 0 ? 0 : 1;
+    const double g = Num(GradientBytes(c, m)), ends = m.trains_ends() ? 1 : 0;
     // Two layers' weights, with the buffer that stays where they are copied out of it, one layer's
     // gradients and their form for the reduction.
     const double block = layer.dense() + layer.expert();
-    use.gathered = Rounded(((c.copies_gathered ? 3 : 2) * e + trained * (e + g)) * block);
+    const double trained = m.lora > 0 ? 0 : layer.trained() + layer.trained_expert();
+    use.gathered = Rounded((c.copies_gathered ? 3 : 2) * e * block + (e + g) * trained);
     // Weights outside of layers are of the root, which keeps them (PassTimes::first_root).
     const auto [first_root, last_root] = layer.RootWeights();
     if (stage == 0) use.gathered += Rounded(e * first_root);
-    if (last) use.gathered += Rounded(e * last_root + trained * (e + g) * layer.head());
+    if (last) use.gathered += Rounded(e * last_root + ends * (e + g) * layer.head());
   }
-  const double chunk_layers = layers / m.chunks, kept = Stashed(layer, m.recompute, c.eager);
+  const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
+  const double chunk_layers = (layers - frozen) / m.chunks,
+               kept = Stashed(layer, m, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
   if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, Recompute::kNone, c.eager) - kept);
+    use.recomputed = Rounded(Stashed(layer, m, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
@@ -176,7 +186,7 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m,
   MemoryLedger most;
   for (int32_t s = 0; s < m.pipeline; ++s) {
     // Equal stages between the ends have less in flight than the first, and no logits.
-    if (alike && m.layers.empty() && s > 0 && s + 1 < m.pipeline) continue;
+    if (alike && m.layers.empty() && m.last_layers == 0 && s > 0 && s + 1 < m.pipeline) continue;
     const MemoryLedger use = alike ? DeviceMemoryOf(c, m, s, layer) : StageMemoryOf(c, m, s);
     if (s == 0 || use.total() > most.total()) most = use;
   }

@@ -36,10 +36,73 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
     return InvalidInput("mapping {}: lora must be between 0 and {}, not {}", ToString(m),
                         kMaxDegree, m.lora);
   }
+  const std::pair<const char*, int32_t> none_or_more[] = {
+      {"last", m.last_layers}, {"imbalance", m.expert_imbalance}, {"capacity", m.expert_capacity}};
+  for (const auto& [what, value] : none_or_more) {
+    if (value < 0 || value > kMaxDegree) {
+      return InvalidInput("mapping {}: {} must be between 0 and {}, not {}", ToString(m), what,
+                          kMaxDegree, value);
+    }
+  }
   return absl::OkStatus();
 }
 
 namespace {
+
+// What is frozen, and how tokens are spread over experts.
+absl::Status CheckTrained(const TransformerConfig& model, const ParallelMapping& m) {
+  const bool named = m.train_attention || m.train_ffn;
+  if (m.lora > 0 && named) {
+    return Infeasible(
+        "mapping {}: adapters are trained beside frozen weights; say loraN, or train-attention and "
+        "train-ffn",
+        ToString(m));
+  }
+  if (m.last_layers >= model.layers) {
+    return Infeasible("mapping {}: last{} leaves none of {} layers frozen; fewer, or none named",
+                      ToString(m), m.last_layers, model.layers);
+  }
+  if (!m.trains_ends() && m.lora == 0 && model.further_tokens > 0) {
+    return Infeasible(
+        "mapping {}: partial training of models that predict further tokens is not covered",
+        ToString(m));
+  }
+  if (m.last_layers > 0 && DenseLayers(model) > 0) {
+    return Infeasible("mapping {}: lastN of models whose layers are of two kinds is not covered",
+                      ToString(m));
+  }
+  if (FrozenLayers(model, m) >= LayersOf(model, m, 0, 0)) {
+    return Infeasible(
+        "mapping {}: the first of {} chunks of layers would have no backward pass, which schedules "
+        "do not know; fewer stages (pp) or chunks (v), or more layers than last{}, would do",
+        ToString(m), int64_t{m.pipeline} * m.chunks, m.last_layers);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLoad(const TransformerConfig& model, const ParallelMapping& m) {
+  if (m.expert_imbalance == 0 && m.expert_capacity == 0 && !m.balance_loss) {
+    return absl::OkStatus();
+  }
+  if (model.experts == 0) {
+    return Infeasible("mapping {}: imbalance, capacity and balance-loss need a model with experts",
+                      ToString(m));
+  }
+  if (m.expert_imbalance > 0 && m.expert_capacity > 0) {
+    return Infeasible(
+        "mapping {}: experts that are padded to a capacity have all the same load; say imbalance "
+        "or "
+        "capacity",
+        ToString(m));
+  }
+  if (m.expert_imbalance > 0 && m.expert_load() > m.expert) {
+    return Infeasible(
+        "mapping {}: a rank of {}-way expert parallelism can have no more than all visits, "
+        "imbalance{}",
+        ToString(m), m.expert, 100 * (int64_t{m.expert} - 1));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckSchedule(const ParallelMapping& m) {
   if (m.chunks > 1 && (m.pipeline == 1 || m.microbatches() % m.pipeline != 0)) {
@@ -153,7 +216,9 @@ absl::Status CheckLayers(const TransformerConfig& model, const ParallelMapping& 
   return absl::OkStatus();
 }
 
-absl::Status CheckBatch(const ParallelMapping& m) {
+absl::Status CheckBatch(const TransformerConfig& model, const ParallelMapping& m) {
+  FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
   if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
     return Infeasible(
         "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
@@ -175,7 +240,7 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
   FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
   if (!m.layers.empty()) {
     FORETRACE_RETURN_IF_ERROR(CheckLayers(model, m));
-    return CheckBatch(m);
+    return CheckBatch(model, m);
   }
   const int64_t counted = model.layers + (m.counted_ends ? 2 : 0);
   if (counted % (int64_t{m.pipeline} * m.chunks) != 0) {
@@ -190,7 +255,22 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         "layers",
         ToString(m));
   }
-  return CheckBatch(m);
+  return CheckBatch(model, m);
+}
+
+int64_t FrozenLayers(const TransformerConfig& model, const ParallelMapping& m) {
+  return m.last_layers > 0 ? model.layers - m.last_layers : 0;
+}
+
+int64_t TrainedLayersOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                        int32_t chunk) {
+  const bool first = stage == 0 && chunk == 0;
+  return LayersOf(model, m, stage, chunk) - (first ? FrozenLayers(model, m) : 0);
+}
+
+int64_t StageTrainedLayers(const TransformerConfig& model, const ParallelMapping& m,
+                           int32_t stage) {
+  return StageLayers(model, m, stage) - (stage == 0 ? FrozenLayers(model, m) : 0);
 }
 
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,

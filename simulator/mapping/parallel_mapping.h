@@ -68,6 +68,22 @@ struct ParallelMapping {
   // adapter of two matrices of this rank (LoRA). 0: all weights are trained.
   int32_t lora = 0;
   bool lora_everywhere = false;
+  // Where not all weights are trained, those of the last so many layers (0: of all layers), and of
+  // each the products of attention or of its feed-forward layer with the router (neither: all its
+  // weights). Embedding and output layer are frozen, and no backward pass goes below
+  // (LLaMA-Factory, finetuning_type freeze).
+  int32_t last_layers = 0;
+  bool train_attention = false, train_ffn = false;
+  // Of the ranks of expert parallelism, the busiest has so many percent more visits than the mean,
+  // and the others wait for it.
+  int32_t expert_imbalance = 0;
+  // Experts take so many percent of the mean number of tokens, and are padded to it; what is over
+  // is dropped (GShard; Megatron Core, moe_expert_capacity_factor). 0: as they come.
+  int32_t expert_capacity = 0;
+  // The loss that balances experts counts tokens over all devices that a sequence is divided among,
+  // by an all-reduce that every layer's router waits for (Megatron Core,
+  // transformer/moe/moe_utils.py, switch_load_balancing_loss_func, sequence_partition_group).
+  bool balance_loss = false;
   // The host keeps the optimizer's states, which its processors update, and under zero 2 and 3 the
   // gradients (DeepSpeed's ZeRO-Offload); under zero 3 also the weights, of which each layer's are
   // copied to the device before they are gathered (PyTorch's CPUOffloadPolicy).
@@ -86,6 +102,14 @@ struct ParallelMapping {
   int32_t expert_groups() const { return replicas() * tensor / expert_width(); }
   int32_t expert_replicas() const { return expert_groups() / expert; }
   int32_t expert_width() const { return expert_tensor > 0 ? expert_tensor : tensor; }
+  // Whether what is outside of layers is trained too.
+  bool trains_ends() const {
+    return lora == 0 && last_layers == 0 && !train_attention && !train_ffn;
+  }
+  // Visits of the busiest rank's experts, in mean ones.
+  double expert_load() const {
+    return (expert_capacity > 0 ? expert_capacity : 100 + expert_imbalance) / 100.0;
+  }
   auto operator<=>(const ParallelMapping&) const = default;
 };
 
@@ -122,6 +146,14 @@ int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& mappin
                    int32_t chunk);
 int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& mapping,
                          int32_t stage);
+
+// Layers without a backward pass (ParallelMapping::last_layers), all in the model's first chunk,
+// and how many of a chunk's, or of all of a stage's, have one.
+int64_t FrozenLayers(const TransformerConfig& model, const ParallelMapping& mapping);
+int64_t TrainedLayersOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                        int32_t stage, int32_t chunk);
+int64_t StageTrainedLayers(const TransformerConfig& model, const ParallelMapping& mapping,
+                           int32_t stage);
 
 // Layers that `chunks` do not divide, as DeepSpeed's uniform partition has them (runtime/utils.py,
 // partition_uniform): the first chunks have one more.

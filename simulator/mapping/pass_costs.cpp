@@ -134,7 +134,8 @@ class Coster {
     const int64_t again = m_.recompute == Recompute::kFull ? 2 : 1;
     times.layer_forward += times.Gather();
     times.layer_backward += SimTime::FromPs(times.Gather().ps() * again);
-    times.waited_gathers = SimTime::FromPs(times.Gather().ps() * (1 + again));
+    times.waited_gathers = times.Gather();
+    times.waited_backward = SimTime::FromPs(times.Gather().ps() * again);
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
@@ -156,6 +157,12 @@ class Coster {
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
     SetGraphExchanges(c_, m_, layer_, groups_, layer, times);
     const double hidden = tokens_ * h_ * e_;
+    if (m_.balance_loss && c_.experts > 0 && m_.tensor * m_.context > 1) {
+      times.balance.bytes = Bytes(4 * c_.experts);
+      times.balance.time = SimTime::FromSeconds(groups_.SequenceAllReduce(4.0 * Num(c_.experts)));
+      times.balance.forward = 1;
+      times.balance.backward = m_.recompute == Recompute::kFull ? 1 : 0;
+    }
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
@@ -173,7 +180,7 @@ class Coster {
     const auto exchange = [&](double elements) {
       RootExchange root;
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
-      if (m_.lora == 0) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
+      if (m_.trains_ends()) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
         root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards()) +
                                            groups_.Collective(CollectiveOp::kAllGather,
@@ -204,9 +211,9 @@ class Coster {
           seconds(elements * gradient_) + host_.Gradients(elements / std::min(ranks, m_.shards())));
       exchange.backward = 1;
     };
-    reduce(times.gradient, m_.lora > 0 ? layer_.adapters() : layer_.dense(), replicas,
+    reduce(times.gradient, layer_.trained(), replicas,
            [&](double bytes) { return groups_.ReduceToShards(bytes); });
-    reduce(times.expert_gradient, m_.lora > 0 ? 0 : layer_.expert(), alike, [&](double bytes) {
+    reduce(times.expert_gradient, layer_.trained_expert(), alike, [&](double bytes) {
       return groups_.Collective(CollectiveOp::kReduceScatter, {alike, groups_.ExpertSpan()}, bytes);
     });
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
@@ -247,7 +254,7 @@ class Coster {
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
-    if (m_.pipeline == 1 || !IsTied(c_) || m_.lora > 0 || m_.zero >= 2) return;
+    if (m_.pipeline == 1 || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
     const double bytes = Num(c_.vocabulary) / t_ * h_ * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
@@ -259,14 +266,13 @@ class Coster {
     int64_t most = 0;
     for (int32_t s = 0; s < m_.pipeline; ++s) {
       const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
-      most = std::max(most, StageLayers(c_, m_, s) + further);
+      most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
     }
     const double layers = Num(most);
     const auto [first, last] = layer_.RootWeights();
     const double tables = std::max(first, last);
-    const bool frozen = m_.lora > 0;
-    const double dense = layers * (frozen ? layer_.adapters() : layer_.dense() + tables / layers);
-    const double expert = frozen ? 0 : layers * layer_.expert();
+    const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
+    const double expert = layers * layer_.trained_expert();
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));

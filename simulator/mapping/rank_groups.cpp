@@ -42,6 +42,11 @@ RankGroups AddRankGroups(const ParallelMapping& m, const PassTimes& passes, cons
   groups.context = add("context", m.context, [&](int i) {
     return RankOf(m, {at.stage, first + i, at.shard});
   });
+  if (passes.balance.time > SimTime()) {
+    groups.sequence = add("sequence", m.tensor * m.context, [&](int i) {
+      return RankOf(m, {at.stage, first + i / m.tensor, i % m.tensor});
+    });
+  }
   // Of the groups of tensor-parallel neighbours, or of single devices, in the order of ranks.
   const bool single = m.expert_width() == 1;
   const int32_t index = single ? at.replica * m.tensor + at.shard : at.replica;

@@ -23,6 +23,7 @@ struct RankGroups {
   // Of the shards of the weights: `data`, but where several copies of the weights are kept.
   std::string weight;
   std::string tied;         // of both copies of a table that the first and the last stage share
+  std::string sequence;     // of all that divide a sequence, where losses balance experts there
   std::string scale;        // of all devices of a stage, where 8-bit scales are reduced
   std::string expert_data;  // of those that hold the same experts
 };

@@ -46,6 +46,7 @@ struct StackRelease : KernelForms {
   int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
+  bool balance_loss = false;    // ParallelMapping's, of models with experts
   bool chunked_tensor = false;  // ParallelMapping's, with sequence parallelism
   int32_t gradient_bits = 0;    // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
@@ -58,6 +59,7 @@ struct StackRelease : KernelForms {
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's
+  bool expandable_segments = false;    // the allocator's: it leaves no fragments
   bool eager = false;                  // TransformerConfig's, where kernels are not compiled
 };
 

@@ -91,7 +91,7 @@ class RankWriter {
   }
 
   void WriteWeights(const Pass& pass) {
-    for (int64_t layer = 0; layer < Layers(pass.chunk); ++layer) {
+    for (int64_t layer = 0; layer < LayersIn(pass); ++layer) {
       out_.Compute(NameOf(pass), Of(pass, layer).layer_weight);
       ReduceLayer(pass, layer);
     }
@@ -201,6 +201,10 @@ class RankWriter {
   }
 
   int64_t Layers(int32_t chunk) const { return LayersOf(model_, m_, stage_, chunk); }
+  int64_t LayersIn(const Pass& pass) const {
+    return pass.kind == PassKind::kForward ? Layers(pass.chunk)
+                                           : TrainedLayersOf(model_, m_, stage_, pass.chunk);
+  }
   // What layer `index` of a pass takes, counted as the pass goes.
   const PassTimes& Of(const Pass& pass, int64_t index) const {
     const int64_t first = FirstLayer(model_, m_, stage_, pass.chunk);
@@ -211,7 +215,7 @@ class RankWriter {
   void WriteLayers(const Pass& pass, const std::string& name, NodeIndex input) {
     const bool gathers = passes_.Gather() > SimTime();
     const bool reduces = pass.kind == PassKind::kBackward && passes_.reduce_behind > SimTime();
-    const int64_t layers = Layers(pass.chunk);
+    const int64_t layers = LayersIn(pass);
     // The last use of the links between replicas, and the weights that the next layer needs.
     NodeIndex link = input, gathered, reduced;
     bool last_reduces = false;
@@ -269,7 +273,7 @@ class RankWriter {
     // Chunks come in order of their backward passes, the last one first.
     int64_t before = layer;
     for (int32_t c = pass.chunk + 1; c < m_.chunks; ++c) before += Layers(c);
-    Reduce(before, StageLayers(model_, m_, stage_), out_.last());
+    Reduce(before, StageTrainedLayers(model_, m_, stage_), out_.last());
   }
 
   void WriteLayer(const Pass& pass, const std::string& name, const PassTimes& own,
@@ -283,14 +287,17 @@ class RankWriter {
     for (const PassExchange& e : own.layer_exchanges.of(forward)) {
       steps.emplace_back(MessageOf(e, name), e.count);
     }
-    const auto reduce = [&](const char* what, const std::string& group, int32_t members,
-                            const LayerExchange& e) {
-      steps.emplace_back(TraceEmitter::Message{NodeKind::kCollective, CollectiveOp::kReduceScatter,
-                                               what + name, group, members, e.bytes, e.time},
+    const auto reduce = [&](CollectiveOp op, const char* what, const std::string& group,
+                            int32_t members, const LayerExchange& e) {
+      steps.emplace_back(TraceEmitter::Message{NodeKind::kCollective, op, what + name, group,
+                                               members, e.bytes, e.time},
                          forward ? e.forward : e.backward);
     };
-    reduce("gradients ", groups_.data, m_.replicas(), own.gradient);
-    reduce("expert gradients ", groups_.expert_data, m_.expert_replicas(), own.expert_gradient);
+    reduce(CollectiveOp::kAllReduce, "balance of experts ", groups_.sequence,
+           m_.tensor * m_.context, own.balance);
+    reduce(CollectiveOp::kReduceScatter, "gradients ", groups_.data, m_.replicas(), own.gradient);
+    reduce(CollectiveOp::kReduceScatter, "expert gradients ", groups_.expert_data,
+           m_.expert_replicas(), own.expert_gradient);
     const bool covers = pass.kind == PassKind::kBackward;
     const auto covered = static_cast<int64_t>(covers ? own.hidden.size() : 0);
     int64_t count = covered;
@@ -351,7 +358,8 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
   const auto of_layer = [&](const PassTimes& p) {
     const PassExchanges& e = p.layer_exchanges;
     return 4 + 2.0 * static_cast<double>(e.Count(true) + e.Count(false)) +
-           2.0 * (p.gradient.backward + p.expert_gradient.backward) +
+           2.0 * (p.balance.forward + p.balance.backward + p.gradient.backward +
+                  p.expert_gradient.backward) +
            6.0 * static_cast<double>(p.hidden.size());
   };
   double per_layer = of_layer(passes);

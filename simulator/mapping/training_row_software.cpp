@@ -113,6 +113,7 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
   m.sequence_parallel = m.tensor > 1 && software.sequence_parallel;
   m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && software.chunked_tensor;
   m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
+  m.balance_loss = row.config.experts > 0 && software.balance_loss;
   m.ring = m.context > 1 && software.ring_attention;
 }
 

@@ -117,6 +117,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   }
   row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
   if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
+  if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
   SpreadOverChunks(row);
   if (error.empty()) {
     const absl::Status ok = CheckMapping(row.config, row.mapping, row.gpus);

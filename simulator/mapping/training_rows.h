@@ -31,9 +31,9 @@ struct TrainingRow {
   ParallelMapping mapping;
   SimTime measured;  // zero where out_of_memory
   bool out_of_memory = false;
-  std::optional<double> memory_gib;
-  std::string refused;             // why it cannot be judged; empty: it can
-  std::vector<std::string> notes;  // what the row does not say and was assumed
+  std::optional<double> memory_gib, reserved_gib;  // what tensors, and what the allocator took
+  std::string refused;                             // why it cannot be judged; empty: it can
+  std::vector<std::string> notes;                  // what the row does not say and was assumed
 };
 
 // What is assumed of software that no file describes.
@@ -50,13 +50,13 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
 // precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
 // head_dim, source, etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu,
-// table, date, note and mapping are read where they are there. `mapping`: words of ParseMapping for
-// which there is no column, instead of what the framework does by itself. Empty fields are not
-// stated: sizes then are those of the named model, degrees 1, a micro-batch one sample, a batch or
-// a step what follows from the rest. What the framework does by itself is its stack's (stacks).
-// Runs that went out of memory (oom 1) need no step_s. Rows that contradict themselves, that name
-// what no model is known for, or that need what is not covered are listed as refused. Errors: an
-// unreadable file, missing columns, no rows.
+// table, date, note and mapping are read where they are there, as is memory_reserved_GB. `mapping`:
+// words of ParseMapping for which there is no column, instead of what the framework does by itself.
+// Empty fields are not stated: sizes then are those of the named model, degrees 1, a micro-batch
+// one sample, a batch or a step what follows from the rest. What the framework does by itself is
+// its stack's (stacks). Runs that went out of memory (oom 1) need no step_s. Rows that contradict
+// themselves, that name what no model is known for, or that need what is not covered are listed as
+// refused. Errors: an unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);

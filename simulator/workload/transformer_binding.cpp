@@ -1,6 +1,7 @@
 // A device's local sizes of a transformer's axes.
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "simulator/workload/transformer_graph.h"
@@ -23,8 +24,12 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.stream, tokens / split);
   // Whole experts are visited by each device's own tokens.
   const bool whole = config.experts > 0 && shares.expert_tensor == 1;
-  set(a.visits, tokens * config.top_k / (whole ? split : 1));
-  set(a.stream_visits, tokens * config.top_k / split);
+  const auto visits = [&](int64_t mean, double load) {
+    return load == 1 ? mean
+                     : static_cast<int64_t>(std::ceil(static_cast<double>(mean) * load - 1e-6));
+  };
+  set(a.visits, visits(tokens * config.top_k / (whole ? split : 1), shares.arriving));
+  set(a.stream_visits, visits(tokens * config.top_k / split, shares.leaving));
   for (const AxisId axis : {a.heads, a.kv_heads, a.vocabulary}) divide(axis, shares.tensor);
   if (!whole) divide(a.ffn, shares.tensor);
   if (!whole && a.up != a.ffn) divide(a.up, shares.tensor);

@@ -37,6 +37,8 @@ struct TransformerShares {
   bool sequence_parallel = false;
   int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
   SequenceForm sequence = SequenceForm::kGather;  // of `context`
+  // Visits that arrive at a device's experts, and that its own tokens make, in mean ones.
+  double arriving = 1, leaving = 1;
 };
 // A device's local sizes. Degrees divide; fewer key heads than tensor-parallel ranks are
 // replicated.

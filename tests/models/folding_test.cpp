@@ -72,6 +72,10 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
     if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
     m.fp8 = rng() % 4 == 0;
+    if (rng() % 4 == 0) m.last_layers = 1 + static_cast<int32_t>(rng() % 8);
+    m.train_ffn = rng() % 8 == 0;
+    m.balance_loss = model.experts > 0 && rng() % 2 == 0;
+    if (m.expert > 1 && rng() % 2 == 0) m.expert_imbalance = 30;
     m.offload = rng() % 4 == 0;
     m.offload_weights = m.offload && m.zero == 3 && m.replicas() > 1;
     ClusterParameters cluster;

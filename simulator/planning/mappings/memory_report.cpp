@@ -4,6 +4,7 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/memory_timeline.h"
+#include "simulator/mapping/reserved_memory.h"
 
 namespace foretrace {
 namespace {
@@ -19,7 +20,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   std::vector<TextTable::Column> columns = {
       {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
       {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
-      {"held"},    {"other"}};
+      {"held"},    {"other"},     {"reserved"}};
   if (mapping.offload) columns.push_back({"host"});
   TextTable table(columns);
   const auto gib = [](Bytes b) {
@@ -41,6 +42,9 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
         gib(use.activations),
         fmt::format("{}", stage.passes_held),
         gib(use.recomputed + use.logits + use.gathered)};
+    FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
+                               FollowAllocations(model, mapping, static_cast<int32_t>(s)));
+    cells.push_back(gib(use.total() + followed.Fragments()));
     if (mapping.offload) {
       cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
     }
@@ -48,7 +52,9 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   }
   return fmt::format(
              "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
-             "are; other: recomputed layer, logits, gathered weights{})\n",
+             "are; other: recomputed layer, logits, gathered weights; reserved: with what "
+             "PyTorch's "
+             "allocator holds in fragments{})\n",
              Gib(static_cast<double>(job.capacity.count())),
              mapping.offload ? "; host: states that it keeps for each device" : "") +
          table.Format(style);

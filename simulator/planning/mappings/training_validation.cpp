@@ -13,6 +13,7 @@
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
+#include "simulator/mapping/reserved_memory.h"
 #include "simulator/planning/dataflow/dataflow_iteration.h"
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/planning/mappings/training_models.h"
@@ -116,7 +117,7 @@ class Clusters {
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
-  std::vector<double> errors, absolute, memory;
+  std::vector<double> errors, absolute, memory, reserved;
   for (const JudgedRow& judged : result.rows) {
     if (!judged.judged()) ++result.refused;
     if (judged.judged() && judged.row.out_of_memory) {
@@ -127,11 +128,15 @@ void Summarize(TrainingValidation& result, const CostSources& sources) {
     if (judged.row.memory_gib) {
       memory.push_back(judged.memory_gib / *judged.row.memory_gib - 1);
     }
+    if (judged.row.reserved_gib) {
+      reserved.push_back(judged.reserved_gib / *judged.row.reserved_gib - 1);
+    }
     errors.push_back(judged.error);
     absolute.push_back(100 * std::abs(judged.error));
   }
   result.summary = SummarizeErrors(errors);
   result.memory_summary = SummarizeErrors(memory);
+  result.reserved_summary = SummarizeErrors(reserved);
   if (!absolute.empty()) result.median_percent = Quantile(absolute, 0.5);
   result.calibrated = sources.share(EstimateSource::kCalibrated);
   result.extrapolated = sources.extrapolated_share();
@@ -252,6 +257,12 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
+  if (row.out_of_memory || row.memory_gib || row.reserved_gib) {
+    const auto reserved = ReservedMemoryOf(row.config, row.mapping);
+    judged.reserved_gib = reserved.ok() && !row.software.expandable_segments
+                              ? static_cast<double>(reserved->count()) / (int64_t{1} << 30)
+                              : judged.memory_gib;
+  }
   if (row.out_of_memory) return;
   judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
   const CostSources& own = estimate->passes.sources;
@@ -328,6 +339,11 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
                         result.memory_summary.count, result.memory_summary.mape_percent,
                         result.memory_summary.max_percent);
   }
+  if (result.reserved_summary.count > 0) {
+    text += fmt::format("reserved memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
+                        result.reserved_summary.count, result.reserved_summary.mape_percent,
+                        result.reserved_summary.max_percent);
+  }
   if (result.out_of_memory > 0) {
     text += fmt::format("out of memory: {} runs, of which {} are predicted to be\n",
                         result.out_of_memory, result.out_of_memory_predicted);
@@ -372,7 +388,9 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
       if (judged.timed()) json.Field("error_percent", 100 * judged.error);
       if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
       if (judged.memory_gib > 0) json.Field("predicted_memory_gib", judged.memory_gib);
+      if (judged.reserved_gib > 0) json.Field("predicted_reserved_gib", judged.reserved_gib);
       if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
+      if (row.reserved_gib) json.Field("measured_reserved_gib", *row.reserved_gib);
       if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
     } else {
       json.Field("refused", row.refused);
@@ -394,6 +412,9 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
   json.Field("max_percent", result.summary.max_percent);
   if (result.memory_summary.count > 0) {
     json.Field("memory_mape_percent", result.memory_summary.mape_percent);
+  }
+  if (result.reserved_summary.count > 0) {
+    json.Field("reserved_memory_mape_percent", result.reserved_summary.mape_percent);
   }
   if (result.fitted) {
     json.Field("fitted_count", uint64_t{result.fitted_summary.count});

@@ -19,13 +19,14 @@ struct JudgedRow {
   // Of the prediction times the slowdown that other models' rows of the stack show; without such
   // rows none.
   std::optional<double> fitted_error;
-  double memory_gib = 0;  // predicted, of the fullest stage's devices, as allocated
-  double device_gib = 0;  // what a device has; 0: not known
+  double memory_gib = 0;    // predicted, of the fullest stage's devices, as allocated
+  double reserved_gib = 0;  // the same as reserved, of rows whose memory is judged
+  double device_gib = 0;    // what a device has; 0: not known
 
   bool judged() const { return row.refused.empty(); }
   bool timed() const { return judged() && !row.out_of_memory; }
   // Whether it is predicted to go out of memory.
-  bool overflows() const { return device_gib > 0 && memory_gib > device_gib; }
+  bool overflows() const { return device_gib > 0 && reserved_gib > device_gib; }
 };
 
 struct TrainingValidation {
@@ -36,6 +37,7 @@ struct TrainingValidation {
   size_t out_of_memory = 0, out_of_memory_predicted = 0;  // runs that were; of these as predicted
   double calibrated = 0, extrapolated = 0;                // shares of all kernel time
   ErrorSummary memory_summary;                            // of rows that state what was allocated
+  ErrorSummary reserved_summary;  // of rows that state what the allocator reserved
   bool fitted = false;
   ErrorSummary fitted_summary;
   std::vector<std::string> notes;

@@ -1,0 +1,137 @@
+// What layers with experts exchange, and loads of experts.
+
+#include <gtest/gtest.h>
+
+#include "simulator/mapping/memory_model.h"
+#include "tests/unit/mapping/hand_derived.h"
+
+namespace foretrace {
+namespace {
+
+// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
+// weights are the same with half or a whole expert's width and twice as many devices to hold them.
+// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 1 + top_k.
+TEST(ExpertCostsTest, WholeExperts) {
+  TransformerConfig c = Model(4);
+  c.biases = false;
+  ParallelMapping m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.expert = 2;
+  ParallelMapping whole = m;
+  whole.expert_tensor = 1;
+  whole.expert = 4;
+  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
+  EXPECT_EQ(divided.tensor.forward, 3);
+  EXPECT_EQ(own.tensor.forward, 1);
+  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
+  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
+  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
+  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
+}
+
+// Backward under sequence parallelism, in halves of an exchange: attention gathers its gradient,
+// scatters its input's and gathers its input again, 3; each visit of an expert whose products are
+// divided gathers and scatters, 2 x top_k, what it was given is kept; whole experts nothing; shared
+// ones as attention.
+TEST(ExpertCostsTest, HalvesOfExchangesOfExperts) {
+  TransformerConfig c = Model(4);
+  ParallelMapping m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.overlap_tensor = false;
+  const auto halves = [&](bool forward) {
+    const PassTimes times = Times(c, m, ProductsAlone());
+    EXPECT_NEAR(times.tensor_half.time.us(), times.tensor.time.us() / 2, 1e-5);
+    return forward ? 2 * times.tensor.forward + times.tensor_half.forward
+                   : 2 * times.tensor.backward + times.tensor_half.backward;
+  };
+  EXPECT_EQ(halves(true), 2 + 4);
+  EXPECT_EQ(halves(false), 3 + 4);
+  m.expert_tensor = 1;
+  EXPECT_EQ(halves(true), 2);
+  EXPECT_EQ(halves(false), 3);
+  m.recompute = Recompute::kFull;
+  EXPECT_EQ(halves(false), 3 + 2);
+  m.recompute = Recompute::kAlternate;
+  EXPECT_EQ(halves(false), 3 + 1);
+  m.recompute = Recompute::kNone;
+  c.shared_ffn = 1024;
+  EXPECT_EQ(halves(true), 2 + 2);
+  EXPECT_EQ(halves(false), 3 + 3);
+  // Behind the products that lead into attention one whole exchange; the half that is left is the
+  // gradient's gathering, which userbuffers take beside its product.
+  c.shared_ffn = 0;
+  m.overlap_tensor = true;
+  EXPECT_EQ(halves(false), 1);
+  m.chunked_tensor = true;
+  EXPECT_EQ(halves(false), 0);
+}
+
+// The busiest of four ranks has half as many visits again: its experts' products are half longer,
+// as is what arrives.
+TEST(ExpertCostsTest, UnevenExperts) {
+  const TransformerConfig c = Model(4);
+  ParallelMapping m = Mapping(1, 4);
+  m.expert = 4;
+  const ClusterParameters p = ProductsAlone();
+  const PassTimes even = Times(c, m, p);
+  m.expert_imbalance = 50;
+  const PassTimes uneven = Times(c, m, p);
+  // 2 FLOP x 1,024 tokens x 2 visits x 8 h^2 weights (up and down) at 100 TFLOP/s.
+  const double experts = 2.0 * 1024 * 2 * 8 * kH2 / 100e12;
+  const auto more = [&](bool forward) {
+    const auto kernels = [&](const PassTimes& t) {
+      return (forward ? t.layer_forward : t.layer_backward) - t.Exchanges(forward);
+    };
+    return (kernels(uneven) - kernels(even)).seconds();
+  };
+  EXPECT_NEAR(more(true), 0.5 * experts, 1e-7);
+  EXPECT_NEAR(more(false), 2 * 0.5 * experts, 1e-7);
+  EXPECT_EQ(uneven.expert.bytes, Bytes(even.expert.bytes.count() * 3 / 2));
+  // Experts that are padded to a quarter more than the mean take a quarter longer, on each rank.
+  m.expert_imbalance = 0;
+  m.expert_capacity = 125;
+  const PassTimes padded = Times(c, m, p);
+  EXPECT_NEAR(((padded.layer_forward - padded.Exchanges(true)) -
+               (even.layer_forward - even.Exchanges(true)))
+                  .seconds(),
+              0.25 * experts, 1e-7);
+  EXPECT_EQ(padded.expert.bytes, Bytes(even.expert.bytes.count() * 5 / 4));
+  EXPECT_GT(MemoryOf(c, m).activations, MemoryOf(c, Mapping(1, 4)).activations);
+  for (const char* wrong :
+       {"tp1 pp1 dp4 mb1 imbalance20", "tp1 pp1 dp4 ep4 mb1 imbalance301",
+        "tp1 pp1 dp4 ep4 mb1 imbalance20 capacity125", "tp1 pp1 dp4 ep4 mb1 imbalance-1"}) {
+    const auto mapping = ParseMapping(wrong, 4, "test");
+    EXPECT_FALSE(mapping.ok() && TimePasses(c, *mapping, p).ok()) << wrong;
+  }
+  for (const char* wrong : {"tp1 pp1 dp4 mb1 imbalance20", "tp1 pp1 dp4 mb1 capacity100",
+                            "tp2 pp1 dp2 mb1 balance-loss"}) {
+    const auto mapping = ParseMapping(wrong, 4, "test");
+    ASSERT_TRUE(mapping.ok());
+    EXPECT_FALSE(TimePasses(Model(), *mapping, p).ok()) << wrong;
+  }
+}
+
+// Counts of 4 experts, 4 bytes each, over 2 x 2 devices that divide a sequence: 1.5 times 16 bytes
+// at 100 GB/s and 20 us, once a forward pass; again where layers are recomputed.
+TEST(ExpertCostsTest, LossesThatBalanceExperts) {
+  const TransformerConfig c = Model(4);
+  ParallelMapping m = Mapping(2, 1);
+  m.context = 2;
+  const ClusterParameters p = ProductsAlone();
+  const PassTimes without = Times(c, m, p);
+  m.balance_loss = true;
+  PassTimes with = Times(c, m, p);
+  EXPECT_NEAR(with.balance.time.us(), 1.5 * 16 / 100e3 + 20, 1e-3);
+  EXPECT_EQ(with.layer_forward - without.layer_forward, with.balance.time);
+  EXPECT_EQ(with.layer_backward, without.layer_backward);
+  m.recompute = Recompute::kFull;
+  with = Times(c, m, p);
+  EXPECT_EQ(with.balance.backward, 1);
+  // Alone, a device counts its own.
+  m = Mapping(1, 4);
+  m.balance_loss = true;
+  EXPECT_EQ(Times(c, m, p).balance.time, SimTime());
+}
+
+}  // namespace
+}  // namespace foretrace
