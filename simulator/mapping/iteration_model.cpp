@@ -6,6 +6,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/folded_timing.h"
 #include "simulator/mapping/mixed_layers.h"
+#include "simulator/mapping/trained_flop.h"
 
 namespace foretrace {
 namespace {
@@ -249,7 +250,7 @@ absl::StatusOr<IterationEstimate> EstimateIteration(
       (in_passes.seconds() * mapping.microbatches() + first_reduction.seconds()) /
       out.time.seconds();
   out.model_flop_utilisation =
-      ModelFlopUtilisation(Flop(ModelFlopOf(model).count() * mapping.global_batch), out.time,
+      ModelFlopUtilisation(Flop(TrainedFlopOf(model, mapping).count() * mapping.global_batch), out.time,
                            cluster.peak, mapping.devices());
   return out;
 }

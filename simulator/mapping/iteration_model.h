@@ -51,6 +51,9 @@ struct ClusterParameters {
   // taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
   // something else do not get faster by it than by their smaller operands.
   double eight_bit_share = 0.58;
+  // The same of products in 4 bits, by the device's peaks alone as nothing was measured; 0: it has
+  // none. Devices that multiply 4 bits scale operands by blocks.
+  double four_bit_share = 0;
   // Products in 8 bits of a backward pass take this many times as long as forward ones. Transformer
   // Engine and torchao promote their partial sums to 32 bits as they go (_2X_ACC_DGRAD and
   // _2X_ACC_WGRAD in transformer_engine/pytorch/module/base.py; use_fast_accum in

@@ -26,7 +26,10 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
   if (work.kind == KernelKind::kAttention) seconds *= p_.attention_slowdown;
   if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
     if (form.eight_bit) seconds *= p_.eight_bit_share;
-    const FlopRate sustained = form.eight_bit ? p_.sustained_fp8 : p_.sustained;
+    if (form.four_bit) seconds *= p_.four_bit_share;
+    const FlopRate sustained = form.four_bit    ? FlopRate()
+                               : form.eight_bit ? p_.sustained_fp8
+                                                : p_.sustained;
     const bool narrow = ElementSize(work.dtype) <= 2;
     if (narrow && sustained > FlopRate()) {
       seconds = std::max(seconds, work.flop.count() / sustained.per_second());

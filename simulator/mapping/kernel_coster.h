@@ -8,7 +8,7 @@ namespace foretrace {
 
 // How a product runs.
 struct ProductForm {
-  bool eight_bit = false;
+  bool eight_bit = false, four_bit = false;
   bool backward = false;  // its gradients: partial sums are promoted to 32 bits as it goes
   double share = 1;       // of the device's multiprocessors that it has
 };

@@ -52,7 +52,7 @@ class OpCoster {
     if (trained) weight = WeightGradients(op, work.weights);
     if (op.kind == GraphOpKind::kMatmul && op.in_block) {
       if (m_.fp8 && p_.dynamic_scaling) AddScaledCasts(op, forward, input);
-      if (m_.fp8 && !p_.dynamic_scaling) AddCasts(op, forward, input);
+      if (m_.narrow() && !(m_.fp8 && p_.dynamic_scaling)) AddCasts(op, forward, input);
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
     const RegionEdge edge = EdgeOf(l_, op);
@@ -148,8 +148,8 @@ class OpCoster {
     backward = pass(Direction::kBackward);
   }
 
-  bool IsEightBit(const GraphOp& op, const KernelWork& work) const {
-    return m_.fp8 && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
+  bool IsNarrow(const GraphOp& op, const KernelWork& work) const {
+    return m_.narrow() && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
   }
 
   // The sums down the rows, which are of a norm's own weights.
@@ -160,7 +160,8 @@ class OpCoster {
   }
 
   double Seconds(const GraphOp& op, const KernelWork& work, bool backward) const {
-    return kernels_.Seconds(work, sources_, {IsEightBit(op, work), backward});
+    const bool narrow = IsNarrow(op, work);
+    return kernels_.Seconds(work, sources_, {narrow && !m_.nvfp4, narrow && m_.nvfp4, backward});
   }
   double Seconds(const GraphOp& op, const KernelList& list, bool backward = false) const {
     double sum = 0;
@@ -210,15 +211,21 @@ class OpCoster {
 
   // Forward the input, backward the output's gradient are cast to 8 bits, and transposed for the
   // other product that takes them: two bytes read, two written (Transformer Engine,
-  // cast_transpose). Weights are cast once an iteration.
+  // cast_transpose). Weights are cast once an iteration. By blocks the same kernel finds and writes
+  // their scales, a byte for 32 values in each order; of NVFP4 a byte for 16 values of half a byte,
+  // after a kernel that finds the tensor's largest magnitude (Transformer Engine, MXFP8BlockScaling
+  // and NVFP4BlockScaling of common/recipe; NVIDIA, 2025, Pretraining Large Language Models with
+  // NVFP4, section 4: forward, input gradient and weight gradient all in 4 bits).
   void AddCasts(const GraphOp& op, double& forward, double& input) const {
     const auto cast = [&](TensorId t) {
       ElementwiseOp call;
       call.read_elements = Elements(l_.graph(), l_.sizes(), t);
-      call.elements = call.read_elements;
+      const int64_t n = call.read_elements;
+      call.elements = m_.nvfp4 ? n / 2 + n / 16 : m_.mxfp8 ? n + n / 32 : n;
       call.outputs = 2;
       call.output_dtype = DType::kUInt8;
-      return Call(call, l_.graph().tensor(t).dtype);
+      const DType dtype = l_.graph().tensor(t).dtype;
+      return Call(call, dtype) + (m_.nvfp4 ? Call(ReductionOp{1, n}, dtype) : 0);
     };
     forward += cast(op.inputs[0]);
     for (const TensorId t : op.outputs) input += cast(t);

@@ -48,6 +48,8 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"offload", &ParallelMapping::offload},
                            {"offload-weights", &ParallelMapping::offload_weights},
                            {"fp8", &ParallelMapping::fp8},
+                           {"mxfp8", &ParallelMapping::mxfp8},
+                           {"nvfp4", &ParallelMapping::nvfp4},
                            {"lora-all", &ParallelMapping::lora_everywhere},
                            {"train-attention", &ParallelMapping::train_attention},
                            {"train-ffn", &ParallelMapping::train_ffn},
@@ -153,6 +155,8 @@ std::string ToString(const ParallelMapping& m) {
   if (m.counted_ends) text += " ends";
   if (!m.layers.empty()) text += fmt::format(" layers={}", fmt::join(m.layers, ","));
   if (m.fp8) text += " fp8";
+  if (m.mxfp8) text += " mxfp8";
+  if (m.nvfp4) text += " nvfp4";
   if (m.lora > 0) text += fmt::format(" lora{}", m.lora);
   if (m.lora_everywhere) text += " lora-all";
   if (m.last_layers > 0) text += fmt::format(" last{}", m.last_layers);
@@ -179,7 +183,8 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
           "zeroN hsdpN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
           "balance-loss ring ulysses sp overlap tp-exposed tp-async tp-chunked "
-          "offload offload-weights ends layers=N,N,... fp8 grad16 grad32 none selective full "
+          "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 none "
+          "selective full "
           "operators alternate gpipe 1f1b kfkb zb-h1",
           source, word);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 
@@ -76,6 +77,18 @@ absl::Status CheckTrained(const TransformerConfig& model, const ParallelMapping&
         "mapping {}: the first of {} chunks of layers would have no backward pass, which schedules "
         "do not know; fewer stages (pp) or chunks (v), or more layers than last{}, would do",
         ToString(m), int64_t{m.pipeline} * m.chunks, m.last_layers);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrecision(const TransformerConfig& model, const ParallelMapping& m) {
+  if (int{m.fp8} + int{m.mxfp8} + int{m.nvfp4} > 1) {
+    return Infeasible("mapping {}: fp8, mxfp8 and nvfp4 are three forms of one thing; say one",
+                      ToString(m));
+  }
+  if ((m.mxfp8 || m.nvfp4) && ElementSize(model.dtype) > 2) {
+    return Infeasible("mapping {}: operands are cast from 16 bits, and the model has {}",
+                      ToString(m), 8 * ElementSize(model.dtype));
   }
   return absl::OkStatus();
 }
@@ -219,6 +232,7 @@ absl::Status CheckLayers(const TransformerConfig& model, const ParallelMapping& 
 absl::Status CheckBatch(const TransformerConfig& model, const ParallelMapping& m) {
   FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckPrecision(model, m));
   if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
     return Infeasible(
         "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",

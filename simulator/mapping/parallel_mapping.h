@@ -64,6 +64,9 @@ struct ParallelMapping {
   std::vector<int32_t> layers;
   // The products of layers take operands of 8 bits, cast from and to the model's type.
   bool fp8 = false;
+  // The same with a scale for each block of 32 values (OCP MX), or operands of 4 bits with one for
+  // each 16 and for the tensor (NVFP4).
+  bool mxfp8 = false, nvfp4 = false;
   // Weights are frozen; the query, key and value product of a layer, or all its products, have an
   // adapter of two matrices of this rank (LoRA). 0: all weights are trained.
   int32_t lora = 0;
@@ -102,6 +105,7 @@ struct ParallelMapping {
   int32_t expert_groups() const { return replicas() * tensor / expert_width(); }
   int32_t expert_replicas() const { return expert_groups() / expert; }
   int32_t expert_width() const { return expert_tensor > 0 ? expert_tensor : tensor; }
+  bool narrow() const { return fp8 || mxfp8 || nvfp4; }
   // Whether what is outside of layers is trained too.
   bool trains_ends() const {
     return lora == 0 && last_layers == 0 && !train_attention && !train_ffn;

@@ -66,7 +66,9 @@ double PartwiseProducts::Beside(OpId id, const ProductSplit& split, bool backwar
   const auto add = [&](const KernelList& list, double share, double times) {
     double sum = 0;
     for (const KernelWork& work : list) {
-      sum += kernels_.Seconds(work, sources_, {m_.fp8 && work.m > 0, backward, share});
+      sum += kernels_.Seconds(
+          work, sources_,
+          {!m_.nvfp4 && m_.narrow() && work.m > 0, m_.nvfp4 && work.m > 0, backward, share});
     }
     return sum * times;
   };

@@ -312,6 +312,12 @@ absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const Paral
         "iteration model: models with an encoder and a decoder are not covered; the "
         "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
   }
+  if ((mapping.mxfp8 || mapping.nvfp4) && cluster.four_bit_share == 0) {
+    return Infeasible(
+        "mapping {}: the device's file states no rate of 4 bits (fp4), which those have that scale "
+        "operands by blocks; fp8 would do",
+        ToString(mapping));
+  }
   if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
     return Infeasible(
         "mapping {}: the platform does not state the rate of its hosts' memory, which offloading "

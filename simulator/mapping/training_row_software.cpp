@@ -59,7 +59,11 @@ StackRelease OfUnknownSoftware() {
 
 // Products in 8 bits and adapters beside frozen weights.
 void ReadVariants(const Fields& f, TrainingRow& row) {
-  row.mapping.fp8 = Contains(f.Text("precision"), "fp8") || Contains(f.Text("precision"), "float8");
+  const std::string precision = f.Text("precision");
+  row.mapping.mxfp8 = Contains(precision, "mxfp8");
+  row.mapping.nvfp4 = Contains(precision, "fp4");
+  row.mapping.fp8 = !row.mapping.mxfp8 && !row.mapping.nvfp4 &&
+                    (Contains(precision, "fp8") || Contains(precision, "float8"));
   if (Contains(f.Text("precision"), "rowwise")) row.eight_bit_share = kScaledByRow;
   if (Contains(f.Text("mapping"), "lora") || !Contains(f.Text("table"), "lora")) return;
   row.mapping.lora = kAssumedRank;

@@ -30,7 +30,7 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
     double seconds = 0;
     const KernelCoster coster(cluster_);
     for (const KernelWork& work : Kernels(call))
-      seconds += coster.Seconds(work, sources, {false, false, split.share});
+      seconds += coster.Seconds(work, sources, {.share = split.share});
     return dataflow::RealTime::Ns(seconds * split.parts * 1e9);
   }
 

@@ -113,6 +113,12 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   cluster.peak_memory = device->memory_bandwidth();
   if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
   cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
+  // Of 16 bits' time as 8 bits take 0.58 where their peak is twice as high.
+  const FlopRate four = device->peak(RateKind::kFp4);
+  if (four > FlopRate()) {
+    cluster.four_bit_share = cluster.eight_bit_share * 2 *
+                             device->peak(RateKind::kFp16).per_second() / four.per_second();
+  }
   if (device->chip == "GH100") cluster.split_accumulation = 1.15;
   cluster.multiprocessors = device->multiprocessors();
   cluster.kernel_gap = device->driver.latencies.stream_gap;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/trained_flop.h"
 #include "tests/unit/mapping/hand_derived.h"
 
 namespace foretrace {
@@ -73,6 +74,27 @@ TEST(PartialTrainingTest, PartsOfLayers) {
   EXPECT_NEAR((all.layer_backward - ffn.layer_backward).seconds(), 2.0 * 1024 * 4 * kH2 / 100e12,
               1e-7);
   EXPECT_EQ(ffn.optimizer.ps() > 0, true);
+}
+
+// The output layer takes 2 T h V FLOP. Of the last of four layers trained: five layers and two
+// output layers, and the gradients of 12 h^2 weights, with 13 h of norms and biases that multiply
+// each token once too.
+TEST(PartialTrainingTest, UtilisationIsOfWhatIsTrained) {
+  const TransformerConfig c = Model();
+  ParallelMapping m = Mapping(1, 1);
+  EXPECT_EQ(TrainedFlopOf(c, m).count(), ModelFlopOf(c).count());
+  TransformerConfig none = c;
+  none.layers = 3;
+  const double block = (ModelFlopOf(c).count() - ModelFlopOf(none).count()) / 3;
+  const double ends = ModelFlopOf(c).count() / 3 - 4 * block;
+  EXPECT_NEAR(ends, 2.0 * 1024 * 1024 * 2048, 1);
+  m.last_layers = 1;
+  EXPECT_NEAR(TrainedFlopOf(c, m).count(),
+              5 * block + 2 * ends + 2.0 * 1024 * (12 * kH2 + 13 * 1024), 1e3);
+  m = Mapping(1, 1);
+  m.train_ffn = true;
+  EXPECT_NEAR(TrainedFlopOf(c, m).count(),
+              8 * block + 2 * ends + 4 * 2.0 * 1024 * (8 * kH2 + 5 * 1024), 1e3);
 }
 
 TEST(PartialTrainingTest, NonsenseIsRefused) {

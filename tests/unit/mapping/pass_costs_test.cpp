@@ -334,6 +334,55 @@ TEST(PassCostsTest, ProductsInEightBits) {
 }
 
 // The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
+// At 16 bits' rate a layer's products take 3 x 24 T h^2 FLOP; in 4 bits 0.29 of that each. Casts,
+// of the memory alone: forward inputs of the four products are 1 + 1 + 1 + 4 times n = T h values,
+// backward gradients 3 + 1 + 4 + 1. In 8 bits each value is read in 2 bytes and written in 2 x 1
+// with 2/32 of scales; in 4 bits it is read twice, and 2 x (1/2 + 1/16) written.
+TEST(PassCostsTest, OperandsScaledByBlocks) {
+  ClusterParameters p = ProductsAlone();
+  TransformerConfig c = Model();
+  c.biases = false;
+  ParallelMapping m = Mapping(1, 1);
+  const auto refused = [&](const char* words) {
+    const auto mapping = ParseMapping(words, 1, "test");
+    return mapping.ok() && !TimePasses(c, *mapping, p).ok();
+  };
+  EXPECT_TRUE(refused("tp1 pp1 dp1 nvfp4"));  // no such rate
+  p.four_bit_share = 0.29;
+  EXPECT_TRUE(refused("tp1 pp1 dp1 nvfp4 fp8"));
+  EXPECT_TRUE(refused("tp1 pp1 dp1 mxfp8 nvfp4"));
+  EXPECT_FALSE(refused("tp1 pp1 dp1 nvfp4"));
+  const double products = 24.0 * 1024 * kH2 / 100e12;
+  const SimTime plain = Times(c, m, p).layer_backward;
+  m.nvfp4 = true;
+  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.71 * 2 * products, 1e-7);
+  m.nvfp4 = false;
+  m.mxfp8 = true;
+  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.42 * 2 * products, 1e-7);
+  p = ProductsAlone();
+  p.four_bit_share = p.eight_bit_share = 1e-9;
+  p.peak = FlopRate::Teraflops(1e9);
+  p.peak_memory = Bandwidth::GBps(100);
+  p.memory_efficiency = 1;
+  const double n = 1024.0 * 1024;
+  const auto casts = [&](const char* words, bool forward) {
+    ParallelMapping own = m, none = m;
+    none.mxfp8 = none.nvfp4 = false;
+    own.mxfp8 = std::string(words) == "mxfp8";
+    own.nvfp4 = !own.mxfp8;
+    const PassTimes with = Times(c, own, p), without = Times(c, none, p);
+    // Without products, which the memory bounds here.
+    const auto of = [&](const PassTimes& t) {
+      return forward ? t.layer_forward : t.layer_backward;
+    };
+    const double weights = 12 * kH2 * 2, in = 7 * n * 2, out = 9 * n * 2;
+    const double moved = forward ? weights + in + out : 0;
+    return (of(with) - of(without)).seconds() * 100e9 + moved;
+  };
+  EXPECT_NEAR(casts("mxfp8", true) / (7 * n), 2 + 2 * 33.0 / 32, 0.02);
+  EXPECT_NEAR(casts("nvfp4", true) / (7 * n), 4 + 2 * 9.0 / 16, 0.02);
+}
+
 TEST(PassCostsTest, LaunchesBoundSmallLayers) {
   ClusterParameters p = Cluster();
   p.peak = FlopRate::Teraflops(1e9);

@@ -132,7 +132,8 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   ASSERT_EQ(rows[2].notes.size(), 1u);
   EXPECT_THAT(rows[2].notes[0], HasSubstr("framework 'abacus'"));
   EXPECT_TRUE(rows[2].config.fused_attention);
-  EXPECT_TRUE(rows[2].mapping.fp8);
+  EXPECT_TRUE(rows[2].mapping.mxfp8);
+  EXPECT_FALSE(rows[2].mapping.fp8);
 }
 
 // Weights are divided within a node of 8, whose 2-way tensor-parallel groups leave 4 replicas. A
