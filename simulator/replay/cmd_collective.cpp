@@ -64,6 +64,17 @@ absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& opti
                       options.protocol);
 }
 
+// How far off the tables are that took no part in a fit; all where nothing was fitted.
+std::string Verdict(const std::vector<StudyTable>& tables, bool fit) {
+  const bool held_out = fit && tables.size() > 1;
+  std::vector<StudyTable> judged = tables;
+  for (StudyTable& t : judged) t.held_out = held_out && t.held_out;
+  const ErrorSummary errors = Summarize(judged, held_out);
+  return fmt::format("Verdict: {} {}rows: geometric mean of the errors {:.2f} %, max {:.2f} %\n",
+                     errors.count, !fit ? "" : (held_out ? "held-out " : "fitted "),
+                     errors.gmae_percent, errors.max_percent);
+}
+
 // `fit`: to every other table, so that the rest are held out.
 std::string FormatTables(std::vector<StudyTable> tables, bool fit) {
   std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
@@ -158,7 +169,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     return context.console->PrintJson("collective",
                                       StudyJson(fit ? &platform : nullptr, tier, tables));
   }
-  return context.console->Print(out + FormatTables(tables, fit));
+  return context.console->Print(Verdict(tables, fit) + out + FormatTables(tables, fit));
 }
 
 // Whether --chunks matters.
@@ -250,7 +261,7 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
       context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
   FORETRACE_RETURN_IF_ERROR(
       options.json ? context.console->PrintJson("collective", CollectiveTableJson(rows))
-                   : context.console->Print(FormatCollectiveTable(rows)));
+                   : context.console->Print(FormatCollectiveTable(query.op, rows)));
   if (!context.stop.stop_requested()) return absl::OkStatus();
   return absl::CancelledError(fmt::format("interrupted after {} sizes", rows.size()));
 }
