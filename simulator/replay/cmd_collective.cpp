@@ -246,6 +246,10 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
     context.console->Progress("messages", done, total);
     return !context.stop.stop_requested();
   };
+  if (query.members.size() == 1 && network.algorithm != Algorithm::kAuto) {
+    return InvalidInput("--algorithm {} would change nothing: one rank alone moves no data",
+                        options.algorithm);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
   if (options.chunks > 0 && !rows.empty() &&
       std::none_of(rows.begin(), rows.end(), [&](const CollectiveRow& row) {
