@@ -97,7 +97,8 @@ absl::StatusOr<TreeEnsemble> TrainBoostedTrees(std::span<const float> features, 
         {"max_depth", fmt::format("{}", options.depth)},
         {"eta", fmt::format("{}", options.learning_rate)},
         {"min_child_weight", fmt::format("{}", options.min_child_weight)},
-        {"lambda", fmt::format("{}", options.l2)}}},
+        {"lambda", fmt::format("{}", options.l2)}},
+       options.progress},
       trained);
   if (!trained.error.empty()) return absl::InternalError("xgboost: " + trained.error);
   return TreesOf(trained.json, feature_count, options.depth);

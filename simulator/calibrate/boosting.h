@@ -5,6 +5,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/progress.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
 
 namespace foretrace {
@@ -19,6 +20,7 @@ struct BoostingOptions {
   double rows_per_tree = 1;      // share of the rows that a tree is grown on
   // Errors count quadratically up to about this, linearly beyond (pseudo-Huber). 0: quadratically.
   double huber = 0;
+  ProgressSink progress = {};  // told before each tree
 };
 
 // `features` is row-major, `feature_count` values a row. Single-threaded and deterministic. Errors:

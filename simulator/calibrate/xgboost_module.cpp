@@ -35,6 +35,7 @@ bool Train(const XgboostTask& task, Handles& handles) {
     if (XGBoosterSetParam(handles.booster, name, value.c_str()) != 0) return false;
   }
   for (int i = 0; i < task.rounds; ++i) {
+    Tell(task.progress, "trees", static_cast<size_t>(i), static_cast<size_t>(task.rounds));
     if (XGBoosterUpdateOneIter(handles.booster, i, handles.matrix) != 0) return false;
   }
   return true;

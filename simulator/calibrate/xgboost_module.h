@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/progress.h"
+
 namespace foretrace {
 
 struct XgboostTask {
@@ -15,6 +17,7 @@ struct XgboostTask {
   size_t feature_count = 0;
   int rounds = 0;
   std::vector<std::pair<const char*, std::string>> parameters;  // in XGBoost's words
+  ProgressSink progress;                                        // told before each tree
 };
 
 struct XgboostResult {

@@ -2,6 +2,7 @@
 #include "simulator/console/version.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -55,6 +56,8 @@ std::string NearestOption(const ::CLI::App& command, std::string_view typed) {
   for (const ::CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  // It has that option; something else is wrong.
+  if (std::ranges::find(names, typed) != names.end()) return "";
   return Suggestion(typed, names);
 }
 
@@ -70,19 +73,41 @@ std::string WhatIsWrong(const ::CLI::App& app, const ::CLI::ParseError& error) {
   return error.what();
 }
 
+std::vector<std::string> NamesBelow(const ::CLI::App& app) {
+  std::vector<std::string> names;
+  for (const ::CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// Of a command that has kinds ("calibrate"), whose kind is missing or none; empty: another
+// complaint.
+std::string MissingKind(const ::CLI::App& app, const std::vector<std::string>& arguments,
+                        const ::CLI::ParseError& error) {
+  const ::CLI::App* command = Chosen(app);
+  const std::vector<std::string> kinds = NamesBelow(*command);
+  if (command == &app || kinds.empty() || error.get_name() != "RequiredError") return "";
+  const std::string typed = arguments.size() > 1 ? arguments[1] : "";
+  const std::string known = fmt::format("{}", fmt::join(kinds, ", "));
+  if (typed.empty() || typed.starts_with('-')) {
+    return fmt::format("{} needs a kind: {}", CommandName(app), known);
+  }
+  return fmt::format("{}: unknown kind \"{}\"; there are {}{}", CommandName(app), typed, known,
+                     Suggestion(typed, kinds));
+}
+
 // What is wrong with the command line, in one line.
 std::string Complaint(const ::CLI::App& app, const std::vector<std::string>& arguments,
                       const ::CLI::ParseError& error) {
+  const std::string kind = MissingKind(app, arguments, error);
+  if (!kind.empty()) return fmt::format("{} (see foretrace {} --help)", kind, CommandName(app));
   const std::string typed = arguments.empty() ? "" : arguments.front();
   if (typed.empty() || typed.starts_with('-') || !app.get_subcommands().empty()) {
     const std::string name = CommandName(app);
     return fmt::format("{} (see foretrace {}{}--help)", WhatIsWrong(app, error), name,
                        name.empty() ? "" : " ");
   }
-  std::vector<std::string> names;
-  for (const ::CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return fmt::format("unknown command \"{}\"{} (see foretrace --help)", typed,
-                     Suggestion(typed, names));
+                     Suggestion(typed, NamesBelow(app)));
 }
 
 // Knows whether anything was printed.

@@ -157,6 +157,11 @@ class Remover {
   absl::flat_hash_map<uint32_t, Stands> stands_;
 };
 
+bool IsMarkOfStep(const RankProgram& rank, uint32_t i) {
+  return std::any_of(rank.iterations.begin(), rank.iterations.end(),
+                     [i](const auto& it) { return it.begin_item == i || it.end_item == i; });
+}
+
 // Launches of one thread, in order, that become graphs.
 class GraphCapture {
  public:
@@ -204,15 +209,10 @@ class GraphCapture {
         ++gone_;
       } else if (captured) {
         graph = last = i;
-      } else if (launches || item.kind == ItemKind::kBlocking || IsMark(i)) {
+      } else if (launches || item.kind == ItemKind::kBlocking || IsMarkOfStep(rank_, i)) {
         graph = kNoItem;
       }
     }
-  }
-
-  bool IsMark(uint32_t i) const {
-    return std::any_of(rank_.iterations.begin(), rank_.iterations.end(),
-                       [i](const auto& it) { return it.begin_item == i || it.end_item == i; });
   }
 
   void Save(uint32_t i) {
@@ -245,6 +245,21 @@ void RemoveDeviceWork(Program& program, const ItemSet& items) {
   FollowItems(program, places);
 }
 
+namespace {
+
+// Between the launches of two pieces of device work the CPU waits, or a step ends: they are no
+// neighbours that one launch could start.
+bool ApartOnTheCpu(const RankProgram& rank, const Item& first, const Item& second) {
+  if (first.issuer == kNoItem || second.issuer == kNoItem) return false;
+  if (rank.items[first.issuer].lane != rank.items[second.issuer].lane) return false;
+  for (uint32_t i = first.issuer + 1; i <= second.issuer; ++i) {
+    if (rank.items[i].kind == ItemKind::kBlocking || IsMarkOfStep(rank, i)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 size_t FuseDeviceWork(Program& program, const ItemSet& items, const GroupOf& group_of) {
   ItemSet gone;
   gone.ranks.resize(program.ranks.size());
@@ -255,7 +270,8 @@ size_t FuseDeviceWork(Program& program, const ItemSet& items, const GroupOf& gro
     for (const uint32_t i : items.ranks[r]) {
       if (all[i].kind != ItemKind::kDevice) continue;
       const bool joins = last != kNoItem && i == last + 1 && all[i].lane == all[fused].lane &&
-                         group_of(r, all[i]) == group_of(r, all[fused]);
+                         group_of(r, all[i]) == group_of(r, all[fused]) &&
+                         !ApartOnTheCpu(program.ranks[r], all[last], all[i]);
       last = i;
       if (!joins) {
         fused = i;

@@ -51,9 +51,12 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
   for (const auto& importer : importers) {
     if (importer->Sniff(prefix, BaseName(document.name()))) return importer.get();
   }
+  // Other JSON, whole: what is cut off may have been a trace.
   const size_t first = prefix.find_first_not_of(" \t\r\n");
+  const size_t last = prefix.find_last_not_of(" \t\r\n");
   const bool small_json = first != std::string_view::npos && prefix.size() < kSniffBytes &&
-                          (prefix[first] == '{' || prefix[first] == '[');
+                          ((prefix[first] == '{' && prefix[last] == '}') ||
+                           (prefix[first] == '[' && prefix[last] == ']'));
   if (!must_be_trace && (small_json || IsSideFile(BaseName(document.name())))) return nullptr;
   std::string known;
   for (const auto& importer : importers) {

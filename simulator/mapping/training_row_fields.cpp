@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/mapping/idle_choice.h"
 
 namespace foretrace {
 
@@ -161,6 +162,13 @@ void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
                       of.chunks, of.micro_batch, of.global_batch);
   };
   if (error.empty() && !read.ok()) error = std::string(read.message());
+  // What software does by itself is no word of the row.
+  ParallelMapping stated;
+  stated.data = m.data;
+  stated.context = m.context;
+  stated.tensor = m.tensor;
+  stated.pipeline = m.pipeline;
+  if (read.ok() && AddWords(text, "mapping", stated).ok()) row.idle = IdleChoice(stated);
   if (error.empty() && columns(m) != columns(row.mapping)) {
     error = fmt::format("mapping '{}' contradicts the columns of degrees and batches", text);
   }

@@ -34,6 +34,7 @@ struct TrainingRow {
   std::optional<double> memory_gib, reserved_gib;  // what tensors, and what the allocator took
   std::string refused;                             // why it cannot be judged; empty: it can
   std::vector<std::string> notes;                  // what the row does not say and was assumed
+  std::string idle;  // a word of its mapping that changes nothing (IdleChoice)
 };
 
 // What is assumed of software that no file describes.

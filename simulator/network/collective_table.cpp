@@ -1,5 +1,6 @@
 #include "simulator/network/collective_table.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <iterator>
@@ -53,6 +54,35 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
   if (seconds > 0) row.algbw_GBps = static_cast<double>(row.bytes) / seconds * 1e-9;
   row.busbw_GBps = row.algbw_GBps * BusFactor(query.op, row.ranks);
   return row;
+}
+
+// "64 MiB"; what is no whole number of units in bytes.
+std::string SizeText(int64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+std::string Verdict(CollectiveOp op, const std::vector<CollectiveRow>& rows) {
+  if (rows.empty()) return "Verdict: no size was simulated\n";
+  const CollectiveRow& first = rows.front();
+  const CollectiveRow& last = rows.back();
+  std::string text = fmt::format("Verdict: {} on {} rank{} takes {:.1f} us", Name(op), first.ranks,
+                                 first.ranks == 1 ? "" : "s", first.time_us);
+  if (op == CollectiveOp::kBarrier) return text + fmt::format(", by {}\n", Name(first.algorithm));
+  text += " for " + SizeText(first.bytes);
+  if (rows.size() == 1) {
+    return text + fmt::format(", {:.1f} GB/s of bus bandwidth, by {}\n", first.busbw_GBps,
+                              Name(first.algorithm));
+  }
+  double most = 0;
+  for (const CollectiveRow& row : rows) most = std::max(most, row.busbw_GBps);
+  return text + fmt::format(", {:.1f} us for {}; bus bandwidth up to {:.1f} GB/s\n", last.time_us,
+                            SizeText(last.bytes), most);
 }
 
 }  // namespace
@@ -145,8 +175,8 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
   return rows;
 }
 
-std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows) {
-  std::string out;
+std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveRow>& rows) {
+  std::string out = Verdict(op, rows);
   auto to = std::back_inserter(out);
   fmt::format_to(to, "#{:>13} {:>6} {:>18} {:>8} {:>7} {:>12} {:>10} {:>10} {:>7}\n", "size (B)",
                  "ranks", "algorithm", "protocol", "network", "time (us)", "algbw GB/s",

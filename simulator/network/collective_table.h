@@ -46,7 +46,8 @@ struct CollectiveQuery {
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,
                                                            const CollectiveQuery& query);
-std::string FormatCollectiveTable(const std::vector<CollectiveRow>& rows);
+// For people: what it takes at both ends of the sizes, then a line a size.
+std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveRow>& rows);
 // One JSON document by design.md section 9: `rows`.
 std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows);
 

@@ -64,6 +64,17 @@ absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& opti
                       options.protocol);
 }
 
+// How far off the tables are that took no part in a fit; all where nothing was fitted.
+std::string Verdict(const std::vector<StudyTable>& tables, bool fit) {
+  const bool held_out = fit && tables.size() > 1;
+  std::vector<StudyTable> judged = tables;
+  for (StudyTable& t : judged) t.held_out = held_out && t.held_out;
+  const ErrorSummary errors = Summarize(judged, held_out);
+  return fmt::format("Verdict: {} {}rows: geometric mean of the errors {:.2f} %, max {:.2f} %\n",
+                     errors.count, !fit ? "" : (held_out ? "held-out " : "fitted "),
+                     errors.gmae_percent, errors.max_percent);
+}
+
 // `fit`: to every other table, so that the rest are held out.
 std::string FormatTables(std::vector<StudyTable> tables, bool fit) {
   std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
@@ -158,7 +169,7 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     return context.console->PrintJson("collective",
                                       StudyJson(fit ? &platform : nullptr, tier, tables));
   }
-  return context.console->Print(out + FormatTables(tables, fit));
+  return context.console->Print(Verdict(tables, fit) + out + FormatTables(tables, fit));
 }
 
 // Whether --chunks matters.
@@ -235,6 +246,10 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
     context.console->Progress("messages", done, total);
     return !context.stop.stop_requested();
   };
+  if (query.members.size() == 1 && network.algorithm != Algorithm::kAuto) {
+    return InvalidInput("--algorithm {} would change nothing: one rank alone moves no data",
+                        options.algorithm);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const auto rows, CollectiveTable(topology, query));
   if (options.chunks > 0 && !rows.empty() &&
       std::none_of(rows.begin(), rows.end(), [&](const CollectiveRow& row) {
@@ -250,7 +265,7 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
       context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
   FORETRACE_RETURN_IF_ERROR(
       options.json ? context.console->PrintJson("collective", CollectiveTableJson(rows))
-                   : context.console->Print(FormatCollectiveTable(rows)));
+                   : context.console->Print(FormatCollectiveTable(query.op, rows)));
   if (!context.stop.stop_requested()) return absl::OkStatus();
   return absl::CancelledError(fmt::format("interrupted after {} sizes", rows.size()));
 }

@@ -93,11 +93,24 @@ bool LostDurations(const TraceStore& store, const Prediction& prediction) {
   return true;
 }
 
+bool AnyTakesTime(const Prediction& prediction) {
+  return std::ranges::any_of(prediction.job.program.ranks, [](const RankProgram& rank) {
+    return std::ranges::any_of(rank.items,
+                               [](const Item& item) { return item.duration > SimTime(); });
+  });
+}
+
 // A run in which nothing takes time says nothing.
 absl::Status CheckPredicts(const std::string& path, const TraceStore& store,
                            const Prediction& prediction) {
   if (LongestIteration(prediction.ranks) > SimTime() && !LostDurations(store, prediction)) {
     return absl::OkStatus();
+  }
+  if (!LostDurations(store, prediction) && AnyTakesTime(prediction)) {
+    return Infeasible(
+        "{}: the marks of its steps are on the CPU, of which --without leaves nothing; leave less "
+        "out",
+        path);
   }
   for (const RankTrace& rank : store.ranks()) {
     for (uint32_t i = 0; i < rank.size(); ++i) {

@@ -103,10 +103,13 @@ absl::StatusOr<IterationErrors> HoldOutThirds(const std::vector<IterationRow>& r
 
 std::string IterationText(const std::string& file, const IterationErrors& e) {
   return fmt::format(
+      "Verdict: median error {:.2f} % of prompts, {:.2f} % between tokens, on {} held-out "
+      "settings\n"
       "{}: {} settings, each predicted from the two thirds that it is not in\n\n"
       "{:<20} {:>9} {:>9}\n{:<20} {:>9.2f} {:>9.2f}\n{:<20} {:>9.2f} {:>9.2f}\n",
-      file, e.held_out, "error %", "median", "P90", "prompt", e.prompt_median_percent,
-      e.prompt_p90_percent, "between tokens", e.token_median_percent, e.token_p90_percent);
+      e.prompt_median_percent, e.token_median_percent, e.held_out, file, e.held_out, "error %",
+      "median", "P90", "prompt", e.prompt_median_percent, e.prompt_p90_percent, "between tokens",
+      e.token_median_percent, e.token_p90_percent);
 }
 
 std::string IterationJson(const std::string& file, const IterationErrors& e) {

@@ -141,6 +141,10 @@ std::string Verdict(const MemoryLedger& ledger, const TransformerConfig& model,
       "does not fit: of {:.1f} GiB a device {:.1f} go to weights, activations and reserve, which "
       "leaves room for {} tokens of keys and values; a request may have {}",
       GiB(ledger.available), GiB(needed), ledger.tokens, ledger.context);
+  // Of a draft model, whose weights are not divided with the plan.
+  if (MakeLedger(model, plan, engine, ledger.device).fits()) {
+    return text + "; without the draft model it would fit";
+  }
   for (ServingPlan more = plan; more.tensor <= model.heads; more.tensor *= 2) {
     if (!more.Fits(model).ok() || !MakeLedger(model, more, engine, ledger.device).fits()) continue;
     return text + fmt::format("; tp{} would fit", more.tensor);

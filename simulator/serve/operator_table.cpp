@@ -367,7 +367,15 @@ absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& fil
 }
 
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
-  std::string text = fmt::format(
+  const auto worst = std::ranges::max_element(
+      errors, {}, [](const OperatorErrors& e) { return e.median_percent; });
+  std::string text;
+  if (worst != errors.end()) {
+    text =
+        fmt::format("Verdict: median error of held-out shapes {:.2f} %{}\n", worst->median_percent,
+                    errors.size() > 1 ? ", which is " + worst->name + ", the furthest off" : "");
+  }
+  text += fmt::format(
       "{}: each shape predicted from its neighbours of other groups\n\n"
       "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
       file, "error %", "rows", "held out", "median", "P90");

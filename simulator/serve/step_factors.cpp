@@ -171,7 +171,7 @@ std::string Yaml(const StepFactorFit& fit) {
 
 std::string StepFactorText(const StepFactorFit& fit) {
   std::string text = fmt::format(
-      "steps of decodes alone x {:.4f}, with a prompt x {:.4f}\n\n{:<28} {:>9} {:>9} "
+      "Verdict: steps of decodes alone x {:.4f}, with a prompt x {:.4f}\n\n{:<28} {:>9} {:>9} "
       "{:>9} {:>9} {:>11}\n",
       fit.factors.decodes, fit.factors.prompts, "error %", "TTFT", "TTFT P90", "TPOT", "end to end",
       "throughput");

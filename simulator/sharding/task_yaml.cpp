@@ -81,7 +81,9 @@ class TaskReader {
                                   fmt::join(names, ", ")));
         return;
       }
-      task_.allowed[static_cast<size_t>(found - names.begin())] = true;
+      const auto kind = static_cast<size_t>(found - names.begin());
+      if (task_.allowed[kind]) item.Fail("", fmt::format("'{}' is given twice", text));
+      task_.allowed[kind] = true;
     }
   }
 

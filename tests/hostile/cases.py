@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from adversary import adversary
 from choices import choices
 from combinations import combinations
+from probes import probes
 from slots import S, SEARCH, COLLECTIVE, SLOTS, PLACES, NUMBERS, NUMERIC, OUTPUTS, FOLDERS
 from written import written
 
@@ -350,7 +351,7 @@ def slips():
 
 
 def all_cases(damage):
-    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case), *choices(Case), *adversary(Case), *written(Case)]
+    cases = [*file_cases(damage), *number_cases(), *output_cases(), *slips(), *combinations(Case), *choices(Case), *adversary(Case), *written(Case), *probes(Case)]
     names = [case.name for case in cases]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:5]
     return cases

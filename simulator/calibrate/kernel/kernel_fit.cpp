@@ -212,14 +212,14 @@ std::vector<MeasuredShape> LeftOf(const GpuPeaks& device, std::span<const Kernel
 // such model.
 absl::StatusOr<std::vector<double>> FitKriging(const GpuPeaks& device,
                                                std::span<const KernelSample> samples,
-                                               KernelModel& model) {
+                                               const ProgressSink& progress, KernelModel& model) {
   if (model.key.kind != KernelKind::kGemm || model.key.precision == Precision::kFloat32) {
     return std::vector<double>();
   }
   const std::vector<MeasuredShape> shapes = LeftOf(device, samples, model, false);
   if (shapes.size() != samples.size()) return std::vector<double>();
   FORETRACE_ASSIGN_OR_RETURN(FittedKriging fitted,
-                             FitShapeKriging({device.sms, device.l2_mbytes}, shapes));
+                             FitShapeKriging({device.sms, device.l2_mbytes}, shapes, progress));
   model.kriging = std::move(fitted.kriging);
   return model.kriging.empty() ? std::vector<double>() : std::move(fitted.left_out);
 }
@@ -239,8 +239,8 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,
-                               FitKriging(device, samples, model));
-    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, left_out, model));
+                               FitKriging(device, samples, options.progress, model));
+    FORETRACE_RETURN_IF_ERROR(FitResidual(device, samples, left_out, options.progress, model));
     if (key.kind == KernelKind::kGemm || key.kind == KernelKind::kAttention) {
       model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
     }

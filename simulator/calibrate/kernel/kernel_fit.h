@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/progress.h"
 #include "simulator/cost/kernel/kernel_model.h"
 
 namespace foretrace {
@@ -26,6 +27,7 @@ struct KernelFitOptions {
   // memory, so theirs is fitted near it: they rarely reach it within the sizes measured. 0:
   // unknown.
   double stream_efficiency = 0;
+  ProgressSink progress = {};  // told within a fit
 };
 
 // Roofline by robust least squares on log time (soft L1), then a residual of boosted trees on what

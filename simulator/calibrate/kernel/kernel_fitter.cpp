@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   KernelFitOptions options;
   options.seed = fit.seed;
   options.with_residual = with_residual;
+  options.progress = fit.progress;
   // By name, element-wise kernels come first and find what DRAM gives.
   size_t done = 0;
   for (const auto& [name, group] : groups) {

@@ -108,7 +108,8 @@ absl::StatusOr<FittedSlice> FitSlice(const ShapeDevice& device, int64_t m,
 }  // namespace
 
 absl::StatusOr<FittedKriging> FitShapeKriging(const ShapeDevice& device,
-                                              std::span<const MeasuredShape> shapes) {
+                                              std::span<const MeasuredShape> shapes,
+                                              const ProgressSink& progress) {
   std::map<int64_t, Matrices> by_rows;
   for (const MeasuredShape& shape : shapes) {
     if (shape.batch == 1) {
@@ -117,7 +118,9 @@ absl::StatusOr<FittedKriging> FitShapeKriging(const ShapeDevice& device,
   }
   std::vector<KrigingSlice> slices;
   std::map<int64_t, std::map<std::pair<int64_t, int64_t>, double>> left_out;
+  size_t done = 0;
   for (const auto& [m, matrices] : by_rows) {
+    Tell(progress, "interpolated numbers of rows", done++, by_rows.size());
     if (matrices.size() < ShapeKriging::kMinPoints || matrices.size() > ShapeKriging::kMostPoints) {
       continue;
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/progress.h"
 #include "simulator/cost/kernel/measured_shapes.h"
 #include "simulator/cost/kernel/shape_kriging.h"
 
@@ -23,6 +24,7 @@ struct FittedKriging {
 // libraries choose a bad kernel now and then: a shape far off its neighbours counts for little.
 // Deterministic, in the order of shapes. Errors: a covariance that cannot be factored.
 absl::StatusOr<FittedKriging> FitShapeKriging(const ShapeDevice& device,
-                                              std::span<const MeasuredShape> shapes);
+                                              std::span<const MeasuredShape> shapes,
+                                              const ProgressSink& progress = {});
 
 }  // namespace foretrace

@@ -125,9 +125,11 @@ double Sensitivity(const Measurement& measurement, double kernel_us, int64_t ord
 }
 
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
-                         std::span<const double> left_out, KernelModel& model) {
+                         std::span<const double> left_out, const ProgressSink& progress,
+                         KernelModel& model) {
   const int count = model.feature_count();
-  const BoostingOptions options = ResidualOptions(model, samples.size());
+  BoostingOptions options = ResidualOptions(model, samples.size());
+  options.progress = progress;
   const ResidualRows plain = RowsOf(device, samples, left_out, 0, model);
   if (left_out.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(model.residual, plain.Train(count, options));

@@ -21,7 +21,8 @@ double Sensitivity(const Measurement& measurement, double kernel_us, int64_t ord
 // `left_out`: what interpolation says of each sample without it; empty: there is none. Errors: what
 // the training of trees says.
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
-                         std::span<const double> left_out, KernelModel& model);
+                         std::span<const double> left_out, const ProgressSink& progress,
+                         KernelModel& model);
 
 // Small trees over the sizes of a product, on what the roofline leaves of a few rows: what a GPU's
 // caches and its power make of sizes differs between chips by more than a factor (operands of 64 Ki

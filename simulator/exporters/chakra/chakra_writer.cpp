@@ -1,5 +1,7 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 
+#include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "simulator/base/atomic_file.h"
@@ -25,6 +27,28 @@ std::string GroupTable(const CommView& view) {
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
+// Who reads the folder would take ranks of an earlier job for ranks of this one.
+absl::Status CheckNoOthers(const TraceStore& store, const std::string& directory,
+                           const std::string& prefix) {
+  std::set<std::string> written;
+  for (const RankTrace& rank : store.ranks()) written.insert(std::to_string(rank.info().rank));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix + ".") || !name.ends_with(".et")) continue;
+    const size_t begin = prefix.size() + 1;
+    if (name.size() < begin + 4) continue;
+    const std::string number = name.substr(begin, name.size() - begin - 3);
+    const bool numeric = number.find_first_not_of("0123456789") == std::string::npos;
+    if (!numeric || written.contains(number)) continue;
+    return InvalidInput(
+        "{}/{}: is no rank of what is written, but would be read with it; remove it, or choose "
+        "another folder or --prefix",
+        directory, name);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string EncodeChakra(const TraceStore& store, const CommView& view, const RankTrace& rank) {
@@ -42,6 +66,7 @@ absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
 
 absl::Status WriteChakra(const TraceStore& store, const CommView& view,
                          const std::string& directory, const ChakraWriterOptions& options) {
+  FORETRACE_RETURN_IF_ERROR(CheckNoOthers(store, directory, options.prefix));
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(directory, options.inputs));
   int64_t done = 0;
   for (const RankTrace& rank : store.ranks()) {

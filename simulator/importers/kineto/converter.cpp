@@ -54,7 +54,10 @@ absl::Status Converter::OnEvent(const Event& event) {
   const std::string_view phase = event.Text(Field::kPhase);
   if (phase != "X") {
     if (phase == "M") NameLane(event);
-    if (phase == "B" || phase == "E") Diagnose("unsupported_phase", event);
+    // Marks, counters, flows, async spans and objects of the trace event format hold no work.
+    constexpr std::string_view kWithoutWork = "MiICbneSTpFstfNODPvVRca()";
+    const bool known = phase.size() == 1 && kWithoutWork.find(phase[0]) != std::string_view::npos;
+    if (!known) Diagnose("unsupported_phase", event);
     return absl::OkStatus();
   }
   Category category = ParseCategory(event.Text(Field::kCategory));
@@ -184,7 +187,11 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
   spec.kind = category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);
-  if (step) {
+  if (step && spec.duration == SimTime()) {
+    Diagnose("step_without_duration", event);  // an iteration of 0 us would be nobody's
+  } else if (step && !step_numbers_.insert(*step).second) {
+    Diagnose("step_given_twice", event);
+  } else if (step) {
     builder_->AddIteration(*step, node);
     step_marked_ = true;
   } else if (category == Category::kAnnotation && ParseServingStep(spec.name)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "simulator/importers/importer.h"
@@ -108,6 +109,7 @@ class Converter : public EventSink {
   };
   std::vector<ServingStep> serving_steps_;
   bool step_marked_ = false;  // by the profiler
+  absl::flat_hash_set<int64_t> step_numbers_;
   // The lane of the previous CPU event, which is usually the lane of the next.
   std::string last_thread_;
   LaneIndex last_lane_;

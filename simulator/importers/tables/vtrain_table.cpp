@@ -43,26 +43,34 @@ constexpr std::array<std::string_view, kColumns> kNames = {"# GPUs",
 
 using Fields = std::array<double, kColumns>;
 
-// Where each column stands. `header`: the first line.
-absl::StatusOr<std::array<size_t, kColumns>> FindColumns(const std::string& path,
-                                                         std::string_view line) {
-  const std::vector<std::string> header = SplitCsvLine(line);
+// Where each column stands, and how many the first line has.
+struct Header {
   std::array<size_t, kColumns> position{};
+  size_t columns = 0;
+};
+absl::StatusOr<Header> FindColumns(const std::string& path, std::string_view line) {
+  const std::vector<std::string> header = SplitCsvLine(line);
+  Header found;
+  found.columns = header.size();
   for (size_t c = 0; c < kColumns; ++c) {
     const auto it = std::find(header.begin(), header.end(), kNames[c]);
     if (it == header.end()) return InvalidInput("{}:1: column '{}' is missing", path, kNames[c]);
-    position[c] = static_cast<size_t>(it - header.begin());
+    found.position[c] = static_cast<size_t>(it - header.begin());
   }
-  return position;
+  return found;
 }
 
 absl::StatusOr<Fields> ReadFields(const std::string& where, std::string_view line,
-                                  const std::array<size_t, kColumns>& position) {
+                                  const Header& header) {
   const std::vector<std::string> fields = SplitCsvLine(line);
+  if (fields.size() > header.columns) {
+    return InvalidInput("{}: {} values, but the header has {} columns", where, fields.size(),
+                        header.columns);
+  }
   Fields value{};
   for (size_t c = 0; c < kColumns; ++c) {
     const std::string_view f =
-        position[c] < fields.size() ? std::string_view(fields[position[c]]) : "";
+        header.position[c] < fields.size() ? std::string_view(fields[header.position[c]]) : "";
     const auto [end, error] = std::from_chars(f.data(), f.data() + f.size(), value[c]);
     const bool whole = c == kTime || value[c] == std::floor(value[c]);
     if (error != std::errc() || end != f.data() + f.size() || !(value[c] > 0) || value[c] > 1e9 ||
@@ -78,14 +86,14 @@ absl::StatusOr<Fields> ReadFields(const std::string& where, std::string_view lin
 absl::StatusOr<std::vector<MeasuredIteration>> internal::ReadVtrainTable(
     const std::string& path, const std::string& content) {
   const std::vector<std::string_view> lines = SplitLines(content);
-  FORETRACE_ASSIGN_OR_RETURN(const auto position, FindColumns(path, lines[0]));
+  FORETRACE_ASSIGN_OR_RETURN(const Header header, FindColumns(path, lines[0]));
   std::vector<MeasuredIteration> rows;
   for (size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].find_first_not_of(" \r") == std::string_view::npos) continue;
     MeasuredIteration row;
     row.where = fmt::format("{}:{}", path, i + 1);
     row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), i + 1);
-    FORETRACE_ASSIGN_OR_RETURN(const Fields value, ReadFields(row.where, lines[i], position));
+    FORETRACE_ASSIGN_OR_RETURN(const Fields value, ReadFields(row.where, lines[i], header));
     const auto whole = [&](Column c) { return static_cast<int64_t>(value[c]); };
     row.gpus = whole(kGpus);
     row.hidden = whole(kHidden);

@@ -9,6 +9,7 @@
 #include "simulator/network/fluid/collapse.h"
 #include "simulator/network/fluid/fluid_backend.h"
 #include "simulator/network/fluid/run_folded.h"
+#include "simulator/network/fluid/run_unshared.h"
 
 namespace foretrace {
 namespace {
@@ -48,6 +49,9 @@ absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& p
   if (collapse) {
     auto seconds = FoldedDuration(topology, plan);
     if (!seconds) seconds = CollapsedDuration(topology, plan);
+    if (!seconds) {
+      FORETRACE_ASSIGN_OR_RETURN(seconds, UnsharedDuration(topology, plan, progress));
+    }
     if (seconds) {
       run.seconds = *seconds;
       run.collapsed = true;

@@ -24,8 +24,8 @@ using FlowProgress = std::function<bool(int64_t done, int64_t total)>;
 absl::Status CheckInFlight(const TransferPlan& plan);
 
 // Runs a plan alone. With `collapse`, flows that are alike are computed from one of them: where all
-// of a step are, and where every rank sends to every other on nodes that can change places. The
-// result has the same bits.
+// of a step are, and where every rank sends to every other on nodes that can change places; flows
+// that never slow one another are added up along each rank's steps. The result has the same bits.
 absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& plan, bool collapse,
                                  const FlowProgress& progress = {});
 

@@ -96,6 +96,10 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
   }
   std::vector<SearchedModel> models;
   for (size_t i = 0; i < o.models.size(); ++i) {
+    if (std::find(o.models.begin(), o.models.begin() + static_cast<ptrdiff_t>(i), o.models[i]) !=
+        o.models.begin() + static_cast<ptrdiff_t>(i)) {
+      return InvalidInput("{}: given twice; --weights says how much a model counts", o.models[i]);
+    }
     SearchedModel model;
     FORETRACE_ASSIGN_OR_RETURN(model.model,
                                LoadArchitectModel(o.models[i], o.samples, setup, context, inputs));

@@ -141,6 +141,21 @@ std::string Json(const CalibrateReport& report, bool rows) {
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
+// All rows together, and the model that is furthest off.
+std::string Verdict(const CalibrateReport& report) {
+  const ErrorSummary& all = report.models.back().errors;
+  std::string text = fmt::format("Verdict: GMAE {:.2f} % on {} {} rows", all.gmae_percent,
+                                 all.count, report.in_sample ? "fitted" : "held-out");
+  const auto worst = std::max_element(
+      report.models.begin(), report.models.end() - 1,
+      [](const auto& a, const auto& b) { return a.errors.gmae_percent < b.errors.gmae_percent; });
+  if (report.models.size() > 2) {
+    text += fmt::format("; the furthest off is {} with {:.2f} %", worst->name,
+                        worst->errors.gmae_percent);
+  }
+  return text + "\n";
+}
+
 std::string Text(const CalibrateReport& report, const TextStyle& style) {
   using Align = TextTable::Align;
   TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on held-out rows",
@@ -159,7 +174,7 @@ std::string Text(const CalibrateReport& report, const TextStyle& style) {
                   fmt::format("{}", model.extrapolated_count)});
   }
   const MeanErrors mean = MeanOfModels(report);
-  std::string text = table.Format(style);
+  std::string text = Verdict(report) + table.Format(style);
   text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
                       report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
   if (report.uncovered_count > 0) {

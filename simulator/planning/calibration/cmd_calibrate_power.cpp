@@ -109,8 +109,11 @@ std::string Text(const PowerAnswer& a) {
         "{:.0f} us between kernels of {} series\n",
         name, r.busy_w, r.pj_per_flop, r.pj_per_memory_byte, r.pj_per_cache_byte, gap.us(), series);
   };
-  std::string text =
-      fmt::format("idle {:.1f} W, limit {:.0f} W\n", a.fit.model.idle_w, a.fit.model.limit_w);
+  const std::vector<double> all = All(a.errors);
+  std::string text = fmt::format(
+      "Verdict: median error {:.2f} %, P90 {:.1f} %, on {} held-out rows\n"
+      "idle {:.1f} W, limit {:.0f} W\n",
+      MedianOf(all, 0.5), MedianOf(all, 0.9), all.size(), a.fit.model.idle_w, a.fit.model.limit_w);
   text += rates("16 bits", a.fit.model.wide, a.fit.gap_wide, a.fit.gaps_wide.size());
   text += rates("8 bits", a.fit.model.narrow, a.fit.gap_narrow, a.fit.gaps_narrow.size());
   text += fmt::format("\n{:<40} {:>7} {:>9} {:>7}\n", "held out by n and k, %", "rows", "median",
@@ -121,7 +124,7 @@ std::string Text(const PowerAnswer& a) {
   };
   errors("kernels that follow each other", a.errors.continuous);
   errors("kernels with gaps", a.errors.with_gaps);
-  errors("all", All(a.errors));
+  errors("all", all);
   for (const std::string& note : a.notes) text += "Note: " + note + "\n";
   if (!a.written.empty()) text += "wrote " + a.written + "\n";
   return text;

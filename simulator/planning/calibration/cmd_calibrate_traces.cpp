@@ -51,6 +51,23 @@ std::string Table(const OverheadStatistics& statistics, const TextStyle& style) 
   return table.Format(style);
 }
 
+// The overhead that takes the most time in all.
+std::string Verdict(const OverheadStatistics& statistics) {
+  const auto total = [&](OverheadKind kind) {
+    const OverheadMoments& m = statistics.global(kind);
+    return m.mean_us() * static_cast<double>(m.count);
+  };
+  double all = 0;
+  auto most = static_cast<OverheadKind>(0);
+  for (size_t k = 0; k < static_cast<size_t>(OverheadKind::kCount); ++k) {
+    const auto kind = static_cast<OverheadKind>(k);
+    all += total(kind);
+    if (total(kind) > total(most)) most = kind;
+  }
+  return fmt::format("Verdict: {:.1f} us of CPU overheads in all; the most, {:.1f} %, is {}\n", all,
+                     all > 0 ? 100 * total(most) / all : 0, Name(most));
+}
+
 std::string Json(const OverheadStatistics& statistics, const std::string& written) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
@@ -107,7 +124,7 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
     FORETRACE_RETURN_IF_ERROR(
         context.WriteAnswer("calibrate trace-overheads", [&] { return document; }));
     if (options.json) return context.console->PrintJson("calibrate trace-overheads", document);
-    std::string text = Table(statistics, context.console->style());
+    std::string text = Verdict(statistics) + Table(statistics, context.console->style());
     if (!options.output.empty()) text += fmt::format("wrote {}\n", options.output);
     return context.console->Print(text);
   };

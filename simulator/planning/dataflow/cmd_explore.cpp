@@ -29,6 +29,34 @@ struct Explored {
   size_t feasible = 0;
 };
 
+std::string Name(const dataflow::Space& space, const dataflow::Point& point) {
+  const dataflow::System s = SystemOf(space, point);
+  return fmt::format("{} {} {} {}", s.chip.name, s.topology, s.memory.name,
+                     space.links[point.link].name);
+}
+
+// The system that reaches the most of its peak, for each workload.
+std::string Verdict(const Explored& e) {
+  std::string text;
+  for (uint32_t w = 0; w < e.space.workloads.size(); ++w) {
+    const dataflow::PointResult* best = nullptr;
+    size_t at = 0;
+    for (size_t i = 0; i < e.points.size(); ++i) {
+      const dataflow::PointResult& r = e.results[i];
+      if (e.points[i].workload != w || !r.feasible) continue;
+      if (best != nullptr && r.utilisation <= best->utilisation) continue;
+      best = &r;
+      at = i;
+    }
+    if (best == nullptr) continue;
+    text += fmt::format("{}{} reaches {:.2f} % of peak at most, on {} ({})",
+                        text.empty() ? "Verdict: " : "; ", e.space.workloads[w].workload.name,
+                        100 * best->utilisation, Name(e.space, e.points[at]),
+                        e.space.variants[e.points[at].variant].name);
+  }
+  return text + "\n";
+}
+
 // Of each workload and variant: how many points, and the ends of the range of utilisation.
 std::string ExploredText(const Explored& e, const std::string& folder, TextStyle style) {
   using Align = TextTable::Align;
@@ -52,19 +80,16 @@ std::string ExploredText(const Explored& e, const std::string& folder, TextStyle
         least = std::min(least, e.results[i].utilisation);
       }
       if (count == 0) continue;
-      const dataflow::System s = SystemOf(e.space, e.points[best]);
       table.AddRow({e.space.workloads[w].workload.name, e.space.variants[v].name,
                     fmt::format("{}", count), fmt::format("{}", fit),
                     fit > 0 ? fmt::format("{:.2f}", 100 * most) : "-",
-                    fit > 0 ? fmt::format("{} {} {} {}", s.chip.name, s.topology, s.memory.name,
-                                          e.space.links[e.points[best].link].name)
-                            : "",
+                    fit > 0 ? Name(e.space, e.points[best]) : "",
                     fit > 0 ? fmt::format("{:.2f}", 100 * least) : "-"});
     }
   }
   return fmt::format(
-      "{}\n{}{} of {} points fit; points.csv, points.json and index.html are in {}\n", e.space.name,
-      table.Format(style), e.feasible, e.points.size(), folder);
+      "{}{}\n{}{} of {} points fit; points.csv, points.json and index.html are in {}\n", Verdict(e),
+      e.space.name, table.Format(style), e.feasible, e.points.size(), folder);
 }
 
 absl::Status Write(const Explored& e, const std::string& folder, const CommandContext& context) {

@@ -183,24 +183,30 @@ absl::StatusOr<Listing> ListOf(std::string_view kind) {
 
 std::string ListingText(const Listing& listing, const TextStyle& style) {
   std::vector<TextTable::Column> columns;
+  const auto tabled = [&](size_t c) {
+    return !listing.columns[c].heading.empty() && !listing.columns[c].prose;
+  };
   for (size_t c = 0; c < listing.columns.size(); ++c) {
-    if (listing.columns[c].heading.empty()) continue;
+    if (!tabled(c)) continue;
     const bool number = !listing.rows.empty() &&
                         !std::holds_alternative<std::string>(listing.rows[0][c]) &&
                         !std::holds_alternative<std::vector<std::string>>(listing.rows[0][c]);
-    columns.push_back({listing.columns[c].heading,
-                       number ? TextTable::Align::kRight : TextTable::Align::kLeft,
-                       listing.columns[c].flexible});
+    columns.push_back(
+        {listing.columns[c].heading, number ? TextTable::Align::kRight : TextTable::Align::kLeft});
   }
   TextTable table(std::move(columns));
+  std::string prose;
   for (const std::vector<ListingCell>& row : listing.rows) {
     std::vector<std::string> cells;
     for (size_t c = 0; c < row.size(); ++c) {
-      if (!listing.columns[c].heading.empty()) cells.push_back(Text(row[c]));
+      if (tabled(c)) cells.push_back(Text(row[c]));
+      const bool told = listing.columns[c].prose && !Text(row[c]).empty();
+      if (told) prose += fmt::format("{}: {}\n", Text(row[0]), Text(row[c]));
     }
     table.AddRow(std::move(cells));
   }
-  return fmt::format("{}\nfrom {}\n", table.Format(style), fmt::join(listing.folders, " and "));
+  return fmt::format("{}\n{}{}from {}\n", table.Format(style), prose, prose.empty() ? "" : "\n",
+                     fmt::join(listing.folders, " and "));
 }
 
 std::string ListingJson(const Listing& listing) {

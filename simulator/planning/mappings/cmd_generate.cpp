@@ -83,13 +83,14 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   const auto document = [&] { return Json(o, generated, job.notes); };
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("generate", document));
   if (o.json) return context.console->PrintJson("generate", document());
-  std::string text = fmt::format(
-      "wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
-      generated.store.ranks().size() == 1 ? "" : "s", generated.store.node_count(), o.output);
-  text += fmt::format(
-      "evaluated without files: {} an iteration; {}\n",
-      TimeUnit(generated.iteration).Text(generated.iteration),
-      o.sizes_only ? "predict needs a --platform for the communication" : "predict gives the same");
+  std::string text =
+      fmt::format("Verdict: {} takes {} an iteration; {}\n", o.mapping,
+                  TimeUnit(generated.iteration).Text(generated.iteration),
+                  o.sizes_only ? "predict of these traces needs a --platform for the communication"
+                               : "predict of these traces says the same");
+  text += fmt::format("wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
+                      generated.store.ranks().size() == 1 ? "" : "s", generated.store.node_count(),
+                      o.output);
   for (const std::string& note : job.notes) text += "Note: " + note + "\n";
   return context.console->Print(text);
 }

@@ -235,6 +235,12 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
         ToString(parallel), job.model.workload.name);
   }
   FORETRACE_RETURN_IF_ERROR(CheckMapping(*job.model.transformer, parallel, job.devices));
+  if (parallel.fp8 && !job.eight_bit_products) {
+    return Infeasible(
+        "mapping {}: fp8 needs a device with products of 8 bits; the platform's accelerator states "
+        "no fp8 rate",
+        ToString(parallel));
+  }
   const IterationEvaluator evaluator(*job.model.transformer, job.cluster, job.capacity);
   FORETRACE_ASSIGN_OR_RETURN(const Evaluation evaluation, evaluator.Evaluate(parallel));
   return RowOf(job, "given", parallel, evaluation);

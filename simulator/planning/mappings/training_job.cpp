@@ -11,6 +11,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/console/options.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/mapping/idle_choice.h"
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/platform_exchanges.h"
 #include "simulator/topology/platform_loader.h"
@@ -167,6 +168,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
                 job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
   job.files.push_back(workload);
   job.device_watts = device.physical.power_w;
+  job.eight_bit_products = device.peak(RateKind::kFp8) > FlopRate();
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
   if (job.devices > on_platform) {
     if (on_platform <= job.cluster.devices_per_node) {
@@ -215,16 +217,20 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
 }
 
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {
-  const auto contradicts = [&](const ParallelMapping& mapping) {
-    return global_batch > 0 && mapping.global_batch != global_batch
-               ? InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
-                              global_batch, argument, mapping.global_batch)
-               : absl::OkStatus();
+  const auto check = [&](const ParallelMapping& mapping) {
+    if (global_batch > 0 && mapping.global_batch != global_batch) {
+      return InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
+                          global_batch, argument, mapping.global_batch);
+    }
+    const std::string idle = IdleChoice(mapping);
+    return idle.empty() ? absl::OkStatus()
+                        : InvalidInput("mapping '{}' has a word that would change nothing: {}",
+                                       argument, idle);
   };
   if (access(argument.c_str(), R_OK) == 0) {
     FORETRACE_ASSIGN_OR_RETURN(MappingFile file, LoadMapping(argument));
     if (const auto* mapping = std::get_if<ParallelMapping>(&file)) {
-      FORETRACE_RETURN_IF_ERROR(contradicts(*mapping));
+      FORETRACE_RETURN_IF_ERROR(check(*mapping));
     }
     return file;
   }
@@ -233,7 +239,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   }
   FORETRACE_ASSIGN_OR_RETURN(const ParallelMapping mapping,
                              ParseMapping(argument, global_batch, "mapping '" + argument + "'"));
-  FORETRACE_RETURN_IF_ERROR(contradicts(mapping));
+  FORETRACE_RETURN_IF_ERROR(check(mapping));
   return mapping;
 }
 

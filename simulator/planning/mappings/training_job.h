@@ -35,9 +35,10 @@ struct TrainingJob {
   ClusterParameters cluster;
   Bytes capacity;  // of a device, less the margin
   int64_t devices = 1;
-  double device_watts = 0;         // rated; 0: not stated
-  std::vector<std::string> notes;  // what the figures rest on
-  std::vector<std::string> files;  // that all of it was read from
+  double device_watts = 0;          // rated; 0: not stated
+  bool eight_bit_products = false;  // the device has units for them
+  std::vector<std::string> notes;   // what the figures rest on
+  std::vector<std::string> files;   // that all of it was read from
 };
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the

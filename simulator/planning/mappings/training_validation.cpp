@@ -296,11 +296,13 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
     result.rows.push_back(std::move(judged));
   }
   std::set<std::string> assumed;
+  std::map<std::string, int> idle;
   std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
     all.push_back(&row);
     if (!row.refused.empty()) continue;
+    if (!row.idle.empty()) ++idle[row.idle];
     if (row.family.empty()) {
       assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
       continue;
@@ -310,6 +312,10 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
                                row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  for (const auto& [what, count] : idle) {
+    result.notes.push_back(fmt::format("{} row{} with a word that changes nothing: {}", count,
+                                       count == 1 ? "" : "s", what));
+  }
   const std::string spread = Describe(ReleaseSpreads(all));
   if (!spread.empty()) result.notes.push_back(spread);
   Summarize(result, sources);

@@ -207,6 +207,62 @@ absl::StatusOr<std::vector<Row>> Phases(const ServeStudyOptions& o) {
   return rows;
 }
 
+double NumberOf(const Row& row, std::string_view name) {
+  const auto cell =
+      std::ranges::find(row, name, [](const auto& c) { return std::string_view(c.first); });
+  return std::get<double>(cell->second);
+}
+
+// Of the rows in which `name` is `value`, the one with the most of `most`.
+const Row& Best(const std::vector<Row>& rows, std::string_view name, double value,
+                std::string_view most) {
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    if (!name.empty() && NumberOf(row, name) != value) continue;
+    if (best == nullptr || NumberOf(row, most) > NumberOf(*best, most)) best = &row;
+  }
+  return *best;
+}
+
+// What the study is made for, at both ends of its range.
+std::string Verdict(const std::string& study, const std::vector<Row>& rows) {
+  const Row& first = rows.front();
+  const Row& last = rows.back();
+  if (study == "volumes") {
+    return fmt::format(
+        "Verdict: on {:.0f} devices at a batch of {:.0f}, dividing the cache moves {:.1f} % of "
+        "what dividing tensors does; on {:.0f} at {:.0f}, {:.1f} %\n",
+        NumberOf(first, "devices"), NumberOf(first, "batch"),
+        100 * NumberOf(first, "kvp_thesis") / NumberOf(first, "tp_thesis"),
+        NumberOf(last, "devices"), NumberOf(last, "batch"),
+        100 * NumberOf(last, "kvp_thesis") / NumberOf(last, "tp_thesis"));
+  }
+  if (study == "phases") {
+    const Row& prompt = Best(rows, "", 0, "prefill_tokens_per_s");
+    const Row& token = Best(rows, "", 0, "decode_tokens_per_s");
+    return fmt::format(
+        "Verdict: prompts are fastest by tp{:.0f} pp{:.0f}, {:.0f} tokens/s; decodes by tp{:.0f} "
+        "pp{:.0f}, {:.0f} tokens/s\n",
+        NumberOf(prompt, "tp"), NumberOf(prompt, "pp"), NumberOf(prompt, "prefill_tokens_per_s"),
+        NumberOf(token, "tp"), NumberOf(token, "pp"), NumberOf(token, "decode_tokens_per_s"));
+  }
+  const bool drafts = study == "drafts";
+  const std::string_view over = drafts ? "acceptance" : "context";
+  const std::string_view rate = drafts ? "sequence_tokens_per_s" : "tokens_per_s";
+  std::string text;
+  for (const double value : {NumberOf(first, over), NumberOf(last, over)}) {
+    const Row& best = Best(rows, over, value, rate);
+    text += text.empty() ? "Verdict: " : "; ";
+    text +=
+        drafts ? fmt::format("at an acceptance of {:.1f} a window of {:.0f} is the fastest", value,
+                             NumberOf(best, "window"))
+               : fmt::format("at a context of {:.0f} the fastest is {} with a batch of {:.0f}",
+                             value, std::get<std::string>(best[2].second), NumberOf(best, "batch"));
+    text += fmt::format(", {:.0f} tokens/s", NumberOf(best, rate));
+  }
+  return text + "\n";
+}
+
 std::string Text(const std::vector<Row>& rows, const TextStyle& style) {
   std::vector<TextTable::Column> columns;
   for (const auto& [name, value] : rows.front()) columns.push_back({name});
@@ -275,7 +331,8 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
   if (options.json) {
     return context.console->PrintJson("serve-study", Json(options.study, rows));
   }
-  return context.console->Print(Text(rows, context.console->style()));
+  return context.console->Print(Verdict(options.study, rows) +
+                                Text(rows, context.console->style()));
 }
 
 // Of prompts and tokens on dataflow devices.

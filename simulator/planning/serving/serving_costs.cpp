@@ -13,6 +13,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/power/power_model.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/planning/mappings/measured_device.h"
@@ -164,8 +165,8 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> device,
                              FindMeasurements(kernels, platform.node, notes, files));
   if (device == nullptr) {
-    return InvalidInput("platform {}: its accelerator states neither rates nor memory bandwidth",
-                        platform.name);
+    return InvalidInput("platform {}: {}", platform.name,
+                        std::string(PeaksOf(platform.node.accelerator).status().message()));
   }
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));

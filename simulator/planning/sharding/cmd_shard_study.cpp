@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <set>
 
 #include "simulator/base/atomic_file.h"
 #include "simulator/base/error.h"
@@ -160,7 +161,9 @@ std::string FormatStudy(const std::vector<StudyRow>& rows, bool searched, const 
 
 absl::Status Study(const StudyOptions& options, const CommandContext& context) {
   std::vector<StudyRow> rows;
+  std::set<std::string> seen;
   for (const std::string& file : options.tasks) {
+    if (!seen.insert(file).second) return InvalidInput("{}: given twice", file);
     FORETRACE_ASSIGN_OR_RETURN(const ShardingTask task, LoadShardingTask(file));
     FORETRACE_ASSIGN_OR_RETURN(const LoadedShardingModels loaded, LoadShardingModels(task));
     FORETRACE_ASSIGN_OR_RETURN(StudyRow row, StudyTask(task, loaded.models, options.seed,

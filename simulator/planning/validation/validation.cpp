@@ -24,12 +24,28 @@ struct HoldOut {
   std::function<bool(int32_t rank, int64_t step)> judged;
 };
 
+// Ranks that have no trace would give nothing, and all ranks leave none to judge.
+absl::Status CheckHeldOut(const ValidationCase& c, const std::set<int32_t>& ranks,
+                          const TraceStore& store) {
+  size_t found = 0;
+  for (const RankTrace& rank : store.ranks()) found += ranks.contains(rank.info().rank) ? 1 : 0;
+  if (found < ranks.size()) {
+    return InvalidInput("{}: overheads from ranks {}: the traces have {} of these {}", c.name,
+                        c.overheads_from_ranks, found, ranks.size());
+  }
+  if (found < store.ranks().size()) return absl::OkStatus();
+  return InvalidInput(
+      "{}: overheads from ranks {}: that is all of them, which leaves none to judge", c.name,
+      c.overheads_from_ranks);
+}
+
 absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& store) {
   HoldOut out;
   OverheadFilter source;
   if (!c.overheads_from_ranks.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const std::set<int32_t> ranks,
                                ParseNumberList("overheads from ranks", c.overheads_from_ranks));
+    FORETRACE_RETURN_IF_ERROR(CheckHeldOut(c, ranks, store));
     source = [ranks](int32_t rank, int64_t) { return ranks.contains(rank); };
     out.judged = [ranks](int32_t rank, int64_t) { return !ranks.contains(rank); };
   } else if (!c.overheads_from_steps.empty()) {

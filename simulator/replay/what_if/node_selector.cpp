@@ -85,6 +85,10 @@ absl::Status ParseParts(const std::string& context, std::string_view text, NodeS
     const bool once = keys.insert(key).second;
     bool understood = list != nullptr && list->Add(value);
     if (std::shared_ptr<const RE2>* expression = ExpressionOf(key, selector)) {
+      if (value.empty()) {
+        return InvalidInput("{}: \"{}\" is empty, which every name matches; leave it out", context,
+                            part);
+      }
       FORETRACE_ASSIGN_OR_RETURN(*expression, Compile(context, value));
       understood = true;
     } else if (key == "kind") {

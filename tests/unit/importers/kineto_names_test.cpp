@@ -47,6 +47,17 @@ TEST(Kineto, MarksOfTheProfilerComeBeforeThoseOfEngines) {
   EXPECT_EQ(PhaseOfStep(*store, 7), std::nullopt);
 }
 
+// A mark without a length is of no step: it would be one of 0 us.
+TEST(Kineto, MarksWithoutDurationAreLeftOut) {
+  const auto store = ImportEvents(Annotation("ProfilerStep#7", 1, 0) +
+                                  Annotation("ProfilerStep#8", 5, 90) + kAnyOp);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto marks = store->ranks()[0].iterations();
+  ASSERT_EQ(marks.size(), 1u);
+  EXPECT_EQ(marks[0].number, 8);
+  EXPECT_EQ(store->diagnostics().Count("step_without_duration"), 1);
+}
+
 TEST(ServingStep, NamesThePhase) {
   EXPECT_EQ(ParseServingStep("execute_context_2(4096)_generation_0(0)"), ServingPhase::kPrefill);
   EXPECT_EQ(ParseServingStep("execute_context_1(888_788544)_generation_0(0)"),

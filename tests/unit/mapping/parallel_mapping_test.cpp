@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/memory_model.h"
 
@@ -110,6 +111,25 @@ TEST(ParallelMappingTest, ViolatedConditionsAreNamed) {
 }
 
 // 48 layers as 11, 13, 13, 11; the counts must be as many as chunks and add up.
+// Each choice in a mapping that has nothing for it, and beside it one that has.
+TEST(ParallelMappingTest, ChoicesThatChangeNothing) {
+  const auto idle = [](const char* words) { return IdleChoice(*ParseMapping(words, 16, "test")); };
+  for (const char* word : {"zero1", "zero2", "overlap", "zero1 offload"}) {
+    EXPECT_THAT(idle((std::string("tp2 pp2 dp1 mb1 ") + word).c_str()), HasSubstr("one replica"));
+    EXPECT_EQ(idle((std::string("tp2 pp2 dp2 mb1 ") + word).c_str()), "");
+    EXPECT_EQ(idle((std::string("tp2 cp2 pp1 dp1 mb1 ") + word).c_str()), "");
+  }
+  EXPECT_EQ(idle("tp1 pp1 dp1 mb1 zero2 offload"), "");  // the host keeps gradients
+  EXPECT_EQ(idle("tp1 pp1 dp1 mb1 zero3"), "");          // weights come layer by layer
+  EXPECT_THAT(idle("tp1 pp1 dp2 mb1 tp-exposed"), HasSubstr("tp1"));
+  EXPECT_EQ(idle("tp2 pp1 dp1 mb1 tp-exposed"), "");
+  EXPECT_THAT(idle("tp1 pp1 dp4 mb1 zero3 hsdp4"), HasSubstr("all 4 replicas"));
+  EXPECT_EQ(idle("tp1 pp1 dp4 mb1 zero3 hsdp2"), "");
+  EXPECT_THAT(idle("tp1 pp1 dp2 mb1 zb-h1"), HasSubstr("pp1"));
+  EXPECT_EQ(idle("tp1 pp2 dp1 mb1 zb-h1"), "");
+  EXPECT_EQ(idle("tp1 pp1 dp1 mb1 none 1f1b grad32 v1 k1"), "");  // defaults
+}
+
 TEST(ParallelMappingTest, StatedLayers) {
   const std::string text = "tp1 pp4 dp1 mb1 v1 none layers=11,13,13,11";
   const auto m = ParseMapping(text, 8, "test");

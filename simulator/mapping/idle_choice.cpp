@@ -1,0 +1,30 @@
+#include "simulator/mapping/idle_choice.h"
+
+#include <fmt/format.h>
+
+namespace foretrace {
+
+std::string IdleChoice(const ParallelMapping& m) {
+  // A host keeps the gradients of zero 2 whether or not replicas divide them, and zero 3 gathers
+  // weights layer by layer.
+  const bool divides = m.zero == 1 || (m.zero == 2 && !m.offload);
+  if (m.replicas() == 1 && divides) {
+    return fmt::format("zero{}: there is one replica (dp * cp), so nothing is divided", m.zero);
+  }
+  if (m.replicas() == 1 && m.overlap_gradients) {
+    return "overlap: there is one replica (dp * cp), so no gradients are reduced";
+  }
+  if (m.hybrid > 0 && m.hybrid == m.replicas()) {
+    return fmt::format("hsdp{}: zero3 divides over all {} replicas by itself", m.hybrid,
+                       m.replicas());
+  }
+  if (m.tensor == 1 && !m.overlap_tensor) {
+    return "tp-exposed: tp1 has no reductions to expose";
+  }
+  if (m.pipeline == 1 && m.schedule == ScheduleKind::kZeroBubbleH1) {
+    return "zb-h1: pp1 has no bubble to fill";
+  }
+  return "";
+}
+
+}  // namespace foretrace
