@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/compile_rendezvous.h"
+#include "simulator/reconstruct/clock_bounds.h"
 #include "simulator/reconstruct/recorded_accelerators.h"
 
 namespace foretrace {
@@ -64,6 +65,8 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const Compil
   FORETRACE_ASSIGN_OR_RETURN(recording.communicators, MatchCommunicators(store));
   FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, recording.communicators, options));
   recording.clock_offset = EstimateClockOffsets(store, recording.communicators);
+  recording.clock_bounded =
+      KeepOrderOfTransfers(store, recording.communicators, recording.clock_offset);
   FORETRACE_RETURN_IF_ERROR(
       CheckClockOffsets(store, recording.communicators, recording.clock_offset));
   AcceleratorCatalog shipped;
@@ -107,6 +110,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
+    rank.report.clock_bounded = recording.clock_bounded[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
       if (options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;

@@ -72,6 +72,7 @@ struct RankCompileReport {
   int64_t queue_full_launches = 0;
   int64_t unlaunched_device_nodes = 0;  // in flight when the recording began, or launch missing
   SimTime clock_offset;
+  bool clock_bounded = false;  // the offset may be more (reconstruct/clock_bounds.h)
   SimTime start_skew;
   bool in_flight_at_start = false;
   // Steps (-1: outside of all) with communication that meets nobody and stays as recorded.

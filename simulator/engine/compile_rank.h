@@ -33,6 +33,7 @@ struct RankAnalysis {
 struct Reconstruction {
   CommunicatorMap communicators;
   std::vector<SimTime> clock_offset;  // by rank
+  std::vector<bool> clock_bounded;    // of which only a bound is known (clock_bounds.h)
   std::vector<std::unique_ptr<RankAnalysis>> ranks;
   Latencies latencies;
 };

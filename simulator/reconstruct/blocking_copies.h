@@ -5,15 +5,17 @@
 // are staged, those to the host return when done, those to the device likewise beyond what fits the
 // staging buffer; cudaMemcpy returns when done except between two places on devices. Other drivers
 // do as they please, and name no kind of host memory, so that every class is checked on the
-// recording: a call that returned before its copy had ended did not wait for it, and where most
-// calls of a class did not, the class does not. One that went on until its copy ended, long after
-// that was issued, did wait, whatever its class; of a class that need not by the documents, those
-// that show neither are taken to be like most of those that show it.
+// recording, at each place of the program apart: a call that returned before its copy had ended did
+// not wait for it, and where most calls did not, none does that shows nothing else. One that went
+// on until its copy ended, long after that was issued and than calls take that do not wait, did
+// wait, whatever its class; of a class that need not by the documents, those that show neither are
+// taken to be like most of those that show it.
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "simulator/base/string_pool.h"
 #include "simulator/base/units.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -22,7 +24,8 @@ namespace foretrace {
 class BlockingCopies {
  public:
   // `staged_copy`: DriverLimits::staged_copy of the rank's device.
-  BlockingCopies(const RankTrace& rank, Bytes staged_copy);
+  // `strings`: of the rank's store.
+  BlockingCopies(const RankTrace& rank, const StringPool& strings, Bytes staged_copy);
 
   bool Holds(NodeIndex call) const { return holds_[call.value]; }
 

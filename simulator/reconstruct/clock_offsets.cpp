@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <queue>
 #include <set>
@@ -22,6 +23,14 @@ struct Shared {
   std::vector<int64_t> rooted;       // the same, where a root may leave before the others come
   std::vector<int64_t> transfers;    // the same of sends and receives
   bool backwards = false;            // something was received before it was sent
+  // Of transfers one way: by how much the receiver came before the sender, by clocks that differ
+  // by `clocks * offset`, and how far apart they left, as in `transfers`.
+  struct Early {
+    int64_t ps = 0;
+    int clocks = 1;
+    int64_t ends = 0;
+  };
+  std::vector<Early> early;
 
   // To add to the second's times; nullopt: not to be had.
   std::optional<SimTime> Offset() {
@@ -32,10 +41,26 @@ struct Shared {
       if (ends.distance <= kClockNoise) return ends.offset;
     }
     // Sends may be buffered and end early, so that distances of ends alone prove no offset: the
-    // recorded order must be impossible, and the distance the same throughout.
-    if (transfers.size() < kEnoughForSpread || !backwards) return std::nullopt;
+    // distance must be the same throughout, and the recorded order impossible, or the distance
+    // that of ends which waited for each other.
+    if (transfers.size() < kEnoughForSpread) return std::nullopt;
     const EndSpread ends = SpreadOfEnds(transfers);
-    return ends.distance <= kClockNoise ? std::optional(ends.offset) : std::nullopt;
+    if (ends.distance > kClockNoise || !(backwards || SendersWaited(ends.offset))) {
+      return std::nullopt;
+    }
+    return ends.offset;
+  }
+
+ private:
+  // By clocks so far apart, receivers came after their senders, and mostly both left together all
+  // the same: a sender that does not wait leaves as much earlier as its receiver is late.
+  bool SendersWaited(SimTime offset) const {
+    int together = 0, apart = 0;
+    for (const Early& e : early) {
+      if (e.ps + e.clocks * offset.ps() >= -kClockNoise.ps()) continue;
+      ++(std::abs(e.ends - offset.ps()) <= kClockNoise.ps() ? together : apart);
+    }
+    return together > apart;
   }
 };
 
@@ -65,6 +90,11 @@ void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, P
   const bool b_receives = rank_b.kind(b.node) != NodeKind::kSend;
   shared.backwards |= (a_receives && rank_a.end(a.node) < rank_b.start(b.node)) ||
                       (b_receives && rank_b.end(b.node) < rank_a.start(a.node));
+  if (!rendezvous.directed || a_receives == b_receives) return;
+  const int64_t apart = (rank_b.start(b.node) - rank_a.start(a.node)).ps();
+  const int64_t ends = shared.transfers.back();
+  shared.early.push_back(a_receives ? Shared::Early{apart, 1, ends}
+                                    : Shared::Early{-apart, -1, ends});
 }
 
 // The shortest recorded; where none is marked, the shortest recording.

@@ -11,7 +11,10 @@ constexpr int kMaxDepth = 64;
 }  // namespace
 
 DeviceIndex::DeviceIndex(const RankTrace& rank, const TraceStore& store, const DriverLimits& driver)
-    : rank_(rank), store_(store), driver_(driver), blocking_copies_(rank, driver.staged_copy) {
+    : rank_(rank),
+      store_(store),
+      driver_(driver),
+      blocking_copies_(rank, store.strings(), driver.staged_copy) {
   const uint32_t nodes = rank.size();
   issued_begin_.assign(nodes + 1, 0);
   first_.assign(nodes, NodeIndex::kNone);

@@ -25,12 +25,12 @@ std::optional<uint32_t> RootOf(const TraceStore& store, const MatchedRendezvous&
   return std::nullopt;
 }
 
-// Mean distance from the median.
-double Spread(const std::vector<int64_t>& values) {
+// Sum of distances from the median.
+double Deviation(const std::vector<int64_t>& values) {
   const int64_t median = Median(values).ps();
   double sum = 0;
   for (const int64_t v : values) sum += std::abs(static_cast<double>(v - median));
-  return sum / static_cast<double>(values.size());
+  return sum;
 }
 
 }  // namespace
@@ -61,8 +61,10 @@ std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
 TransferModes::TransferModes(const TraceStore& store, const CommunicatorMap& map,
                              std::span<const SimTime> clock_offset)
     : store_(store), clock_offset_(clock_offset) {
+  std::vector<CallPaths> paths;
+  for (const RankTrace& rank : store.ranks()) paths.emplace_back(rank, store.strings());
   std::map<Channel, Evidence> evidence;
-  for (const MatchedRendezvous& rendezvous : map.rendezvous) Add(rendezvous, evidence);
+  for (const MatchedRendezvous& rendezvous : map.rendezvous) Add(rendezvous, paths, evidence);
   for (const auto& [channel, shown] : evidence) {
     const Decision decision = ByOwnTransfers(shown);
     if (decision.mode == Mode::kUnknown) continue;
@@ -108,7 +110,7 @@ TransferModes::Times TransferModes::TimesOf(
   return times;
 }
 
-void TransferModes::Add(const MatchedRendezvous& rendezvous,
+void TransferModes::Add(const MatchedRendezvous& rendezvous, std::vector<CallPaths>& paths,
                         std::map<Channel, Evidence>& evidence) const {
   const auto transfers = TransfersOf(store_, rendezvous);
   if (!transfers.has_value()) return;
@@ -119,35 +121,47 @@ void TransferModes::Add(const MatchedRendezvous& rendezvous,
     if (EndOf(rendezvous.members[t.to]) < ArrivalOf(rendezvous.members[t.from])) continue;
     const Times times = TimesOf(rendezvous, *transfers, t.from);
     Evidence& shown = evidence[ChannelOf(rendezvous, t)];
+    const MatchedRendezvous::Member& from = rendezvous.members[t.from];
+    const RankTrace& rank = store_.ranks()[from.rank];
+    const NodeIndex call = rank.launcher(from.node);
+    OfPlace& here =
+        shown.by_place[call.valid() ? paths[from.rank].Of(rank.parent(call)) : uint64_t{}];
     const SimTime own = end - times.latest_source;
     if (end < destination) {
-      ++shown.left;
-      shown.longest_left = std::max(shown.longest_left, own);
+      ++here.left;
+      here.longest_left = std::max(here.longest_left, own);
     }
     shown.tells |=
         destination > times.latest_source + kClockNoise && destination == times.latest_destination;
-    shown.own_if_buffered.push_back(own.ps());
-    shown.own_if_rendezvous.push_back(
+    here.own_if_buffered.push_back(own.ps());
+    here.own_if_rendezvous.push_back(
         (end - std::max(times.latest_source, times.latest_destination)).ps());
     shown.before_receiver.push_back((EndOf(rendezvous.members[t.to]) - end).ps());
   }
 }
 
 TransferModes::Decision TransferModes::ByOwnTransfers(const Evidence& evidence) {
-  if (evidence.left > 0) {
-    // Where the buffer fills up, some wait all the same, and take longer than any that did not.
-    const SimTime longest = evidence.longest_left + kClockNoise;
-    const auto waited = std::ranges::count_if(evidence.own_if_buffered,
-                                              [&](int64_t own) { return own > longest.ps(); });
-    if (waited == 0) return {Mode::kBuffered, std::nullopt};
-    return {evidence.left >= waited ? Mode::kBuffered : Mode::kRendezvous, longest};
+  // Where the buffer fills up, some wait all the same, and take longer than any that did not.
+  int64_t left = 0, waited = 0;
+  SimTime longest;
+  double buffered = 0, rendezvous = 0;
+  for (const auto& [place, shown] : evidence.by_place) {
+    buffered += Deviation(shown.own_if_buffered);
+    rendezvous += Deviation(shown.own_if_rendezvous);
+    if (shown.left == 0) continue;
+    left += shown.left;
+    const SimTime of_place = shown.longest_left + kClockNoise;
+    waited += std::ranges::count_if(shown.own_if_buffered,
+                                    [&](int64_t own) { return own > of_place.ps(); });
+    longest = std::max(longest, of_place);
   }
-  if (!evidence.tells) return {};
+  if (left > 0) {
+    if (waited == 0) return {Mode::kBuffered, std::nullopt};
+    return {left >= waited ? Mode::kBuffered : Mode::kRendezvous, longest};
+  }
   // None left before its receiver came. If they wait, they take as long after the receiver as ever;
   // if not, after what came to them.
-  const double buffered = Spread(evidence.own_if_buffered);
-  const double rendezvous = Spread(evidence.own_if_rendezvous);
-  if (buffered == rendezvous) return {};
+  if (!evidence.tells || buffered == rendezvous) return {};
   return {buffered < rendezvous ? Mode::kBuffered : Mode::kRendezvous, std::nullopt};
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "simulator/base/time.h"
+#include "simulator/reconstruct/call_paths.h"
 #include "simulator/reconstruct/communicators.h"
 
 namespace foretrace {
@@ -52,14 +53,18 @@ class TransferModes {
   using Channel =
       std::tuple<uint32_t, uint32_t, uint32_t, int32_t, Size>;  // communicator, from, to
 
-  // What the transfers of one channel show.
-  struct Evidence {
+  // What the transfers of one channel show that a sender issues at one place of its program: as
+  // many bytes need not take as long everywhere.
+  struct OfPlace {
     std::vector<int64_t> own_if_buffered;    // what the sender took after what came to it
     std::vector<int64_t> own_if_rendezvous;  // and after its receivers as well
-    std::vector<int64_t> before_receiver;    // by which it left before its receiver did
     SimTime longest_left;                    // the longest own part of those that did not wait
     int64_t left = 0;                        // left before the receiver came
-    bool tells = false;                      // a receiver came last, by more than noise
+  };
+  struct Evidence {
+    std::map<uint64_t, OfPlace> by_place;
+    std::vector<int64_t> before_receiver;  // by which senders left before their receivers did
+    bool tells = false;                    // a receiver came last, by more than noise
   };
   enum class Mode : uint8_t { kUnknown, kBuffered, kRendezvous };
   struct Decision {
@@ -79,7 +84,9 @@ class TransferModes {
                 const std::vector<MatchedRendezvous::Transfer>& transfers, uint32_t from) const;
   SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
   SimTime EndOf(const MatchedRendezvous::Member& member) const;
-  void Add(const MatchedRendezvous& rendezvous, std::map<Channel, Evidence>& evidence) const;
+  // `paths`: by index of rank.
+  void Add(const MatchedRendezvous& rendezvous, std::vector<CallPaths>& paths,
+           std::map<Channel, Evidence>& evidence) const;
   static Decision ByOwnTransfers(const Evidence& evidence);
   void DecideOthers(const std::map<Channel, Evidence>& evidence);
 

@@ -68,4 +68,20 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
   return notes;
 }
 
+std::optional<std::string> DoubtOfClocks(const TraceStore& store, const CompiledJob& job) {
+  for (size_t r = 0; r < job.reports.size(); ++r) {
+    if (!job.reports[r].clock_bounded) continue;
+    return fmt::format(
+        "clocks of ranks are apart (rank {} seems at least {:.1f} us behind), and nothing shows by "
+        "how much, so that nothing shows by how much ranks waited for each other",
+        store.ranks()[r].info().rank, job.reports[r].clock_offset.us());
+  }
+  if (job.impossible_transfers == 0) return std::nullopt;
+  return fmt::format(
+      "{} transfers arrived before they were sent by the clocks recorded, and nothing shows how "
+      "far "
+      "these are apart",
+      job.impossible_transfers);
+}
+
 }  // namespace foretrace

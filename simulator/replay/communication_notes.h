@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,9 @@ namespace foretrace {
 // What users must know of how ranks were matched: absent members, communication without a partner,
 // clocks that were corrected, and doubts.
 std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job);
+
+// Why changes may have other effects on other ranks than predicted, in plain words: clocks of which
+// the recording shows no more than that they are apart.
+std::optional<std::string> DoubtOfClocks(const TraceStore& store, const CompiledJob& job);
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/executor.h"
 #include "simulator/replay/absent_ranks.h"
+#include "simulator/replay/communication_notes.h"
 #include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/scale/scale_report.h"
@@ -47,6 +48,11 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   return absl::OkStatus();
 }
 
+void AddDoubt(const std::optional<std::string>& doubt, ReportOptions& report) {
+  if (!doubt.has_value()) return;
+  report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
+}
+
 // A what-if whose answer hangs on waits that nobody knows the meaning of is in doubt.
 absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& setup,
                              const Prediction& prediction, const Prediction* unedited,
@@ -58,8 +64,10 @@ absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& set
   if (!intervals.has_value()) return absl::OkStatus();
   report.unshown = intervals->step;
   const std::optional<std::string> doubt = DoubtOfWaits(store, prediction, *intervals);
-  if (doubt.has_value()) {
-    report.doubt = report.doubt.has_value() ? *report.doubt + "; " + *doubt : *doubt;
+  AddDoubt(doubt, report);
+  if (!doubt.has_value()) {
+    const std::optional<std::string> note = NoteOfWaits(store, prediction, *intervals);
+    if (note.has_value()) report.notes.push_back(*note);
   }
   return absl::OkStatus();
 }
@@ -121,6 +129,9 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
       request.iteration >= 0 ? request.iteration : RepresentativeStep(store, prediction);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, unedited, report));
   FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, unedited, report));
+  if (report.what_if || setup.models_durations()) {
+    AddDoubt(DoubtOfClocks(store, prediction.job), report);
+  }
   if (report.doubt.has_value() && request.strict) {
     return Infeasible("--strict: {}", *report.doubt);
   }

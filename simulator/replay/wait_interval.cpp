@@ -17,7 +17,9 @@
 namespace foretrace {
 namespace {
 
-constexpr double kNegligible = 0.01;  // of the step
+// Of the step.
+constexpr double kDoubtful = 0.01;
+constexpr double kNegligible = 0.001;
 
 WaitInterval At(SimTime time) { return {time, time, time}; }
 
@@ -63,6 +65,43 @@ std::vector<SimTime> MarkedTimes(const Prediction& prediction, int64_t iteration
     }
   }
   return times;
+}
+
+// Where an interval is wider than `least` of what it is of.
+std::optional<std::string> DescribeWaits(const TraceStore& store, const Prediction& prediction,
+                                         const WaitIntervals& intervals, double least) {
+  const bool of_step = Width(intervals.step) > least;
+  if (!of_step && Width(intervals.marked) <= least) return std::nullopt;
+  const WaitInterval& shown = of_step ? intervals.step : intervals.marked;
+  std::string first;
+  for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
+    for (const auto* calls : {&prediction.job.reports[r].sync.unshown.calls,
+                              &prediction.job.reports[r].sync.unshown.ambiguous}) {
+      if (first.empty() && !calls->empty()) {
+        first = DescribeCall(store, store.ranks()[r], calls->front());
+      }
+    }
+  }
+  std::vector<std::string> reasons;
+  if (!first.empty()) {
+    reasons.push_back(fmt::format(
+        "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the "
+        "first: {})",
+        intervals.step.waits,
+        intervals.step.ambiguous == 0
+            ? ""
+            : fmt::format(", and what {} others waited for can be read in more than one way",
+                          intervals.step.ambiguous),
+        first));
+  }
+  if (intervals.step.sends > 0) {
+    reasons.push_back(fmt::format("nothing shows whether {} sends wait for their receivers",
+                                  intervals.step.sends));
+  }
+  return fmt::format("{}; by what they can mean, the {} takes between {:.3f} and {:.3f} ms{}",
+                     fmt::join(reasons, "; "), of_step ? "step" : "iteration",
+                     shown.least.us() * 1e-3, shown.most.us() * 1e-3,
+                     first.empty() ? "" : "; profiles that name events say it");
 }
 
 }  // namespace
@@ -114,38 +153,12 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
 
 std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,
                                         const WaitIntervals& intervals) {
-  const bool of_step = Width(intervals.step) > kNegligible;
-  if (!of_step && Width(intervals.marked) <= kNegligible) return std::nullopt;
-  const WaitInterval& shown = of_step ? intervals.step : intervals.marked;
-  std::string first;
-  for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
-    for (const auto* calls : {&prediction.job.reports[r].sync.unshown.calls,
-                              &prediction.job.reports[r].sync.unshown.ambiguous}) {
-      if (first.empty() && !calls->empty()) {
-        first = DescribeCall(store, store.ranks()[r], calls->front());
-      }
-    }
-  }
-  std::vector<std::string> reasons;
-  if (!first.empty()) {
-    reasons.push_back(fmt::format(
-        "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the "
-        "first: {})",
-        intervals.step.waits,
-        intervals.step.ambiguous == 0
-            ? ""
-            : fmt::format(", and what {} others waited for can be read in more than one way",
-                          intervals.step.ambiguous),
-        first));
-  }
-  if (intervals.step.sends > 0) {
-    reasons.push_back(fmt::format("nothing shows whether {} sends wait for their receivers",
-                                  intervals.step.sends));
-  }
-  return fmt::format("{}; by what they can mean, the {} takes between {:.3f} and {:.3f} ms{}",
-                     fmt::join(reasons, "; "), of_step ? "step" : "iteration",
-                     shown.least.us() * 1e-3, shown.most.us() * 1e-3,
-                     first.empty() ? "" : "; profiles that name events say it");
+  return DescribeWaits(store, prediction, intervals, kDoubtful);
+}
+
+std::optional<std::string> NoteOfWaits(const TraceStore& store, const Prediction& prediction,
+                                       const WaitIntervals& intervals) {
+  return DescribeWaits(store, prediction, intervals, kNegligible);
 }
 
 }  // namespace foretrace

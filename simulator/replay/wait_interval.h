@@ -32,5 +32,8 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
 // In plain words, where an interval is wider than 1 % of what it is of.
 std::optional<std::string> DoubtOfWaits(const TraceStore& store, const Prediction& prediction,
                                         const WaitIntervals& intervals);
+// The same, where it is wider than 0.1 %.
+std::optional<std::string> NoteOfWaits(const TraceStore& store, const Prediction& prediction,
+                                       const WaitIntervals& intervals);
 
 }  // namespace foretrace

@@ -201,7 +201,7 @@ TEST(BlockingCopies, OnDevicesNoCopyBlocks) {
   JobScript job(1);
   job.rank(0).SyncCopy("copy", MemcpyKind::kDeviceToDevice, {0, 40}, 7, {9, 35});
   const TraceStore store = job.Build();
-  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+  const BlockingCopies copies(store.ranks()[0], store.strings(), TestDriver().staged_copy);
   EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
 }
 
@@ -216,7 +216,7 @@ int HeldCalls(int returned) {
                        {at, at + (k < returned ? 20 : 75)}, 7, {at + 10, at + 70});
   }
   const TraceStore store = job.Build();
-  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+  const BlockingCopies copies(store.ranks()[0], store.strings(), TestDriver().staged_copy);
   int held = 0;
   for (int k = 0; k < 3; ++k) {
     held += copies.Holds(FindNode(store, 0, "launch copy" + std::to_string(k))) ? 1 : 0;
@@ -241,7 +241,7 @@ TEST(BlockingCopies, CallsThatWentOnUntilTheirCopiesEndedDidBlock) {
     job.rank(0).Device("behind", NodeKind::kMemcpy, kind, {20, returns}, 7, {401, 405});
     job.rank(0).Device("idle", NodeKind::kMemcpy, kind, {500, 520}, 7, {508, 512});
     const TraceStore store = job.Build();
-    const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+    const BlockingCopies copies(store.ranks()[0], store.strings(), TestDriver().staged_copy);
     return std::pair(copies.Holds(FindNode(store, 0, "launch behind")),
                      copies.Holds(FindNode(store, 0, "launch idle")));
   };
@@ -260,9 +260,36 @@ TEST(BlockingCopies, CallsThatTookLongThemselvesDidNotBlock) {
                      static_cast<uint8_t>(MemcpyKind::kHostToDevicePinned), {41'000, 41'010}, 8,
                      {41'012, 41'014});
   const TraceStore store = job.Build();
-  const BlockingCopies copies(store.ranks()[0], TestDriver().staged_copy);
+  const BlockingCopies copies(store.ranks()[0], store.strings(), TestDriver().staged_copy);
   EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch copy")));
   EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch short")));
+}
+
+// Copies of a driver that names no kind of host memory: most return at once, after 6 us, but those
+// in "item" go on until the work before them, some 50 us, and the copy are done. The last of those
+// finds its stream idle, and is as the others of its place.
+TEST(BlockingCopies, CallsThatTookLongerThanOthersDoDidBlock) {
+  JobScript job(1);
+  const auto kind = static_cast<uint8_t>(MemcpyKind::kDeviceToHostPinned);
+  for (int k = 0; k < 6; ++k) {
+    const double at = 1000.0 * k;
+    const std::string n = std::to_string(k);
+    const bool idle = k == 5;
+    job.rank(0).Op("item", {at, at + 100});
+    if (!idle) job.rank(0).Kernel("before" + n, {at + 1, at + 7}, 7, {at + 10, at + 70});
+    const double copied = at + (idle ? 30 : 71);
+    job.rank(0).Device("read" + n, NodeKind::kMemcpy, kind, {at + 20, copied + 5}, 7,
+                       {copied, copied + 2});
+    job.rank(0).Kernel("behind" + n, {at + 201, at + 207}, 7, {at + 210, at + 500});
+    job.rank(0).Device("quick" + n, NodeKind::kMemcpy, kind, {at + 220, at + 226}, 7,
+                       {at + 501, at + 503});
+  }
+  const TraceStore store = job.Build();
+  const BlockingCopies copies(store.ranks()[0], store.strings(), TestDriver().staged_copy);
+  for (int k = 0; k < 6; ++k) {
+    EXPECT_TRUE(copies.Holds(FindNode(store, 0, "launch read" + std::to_string(k)))) << k;
+    EXPECT_FALSE(copies.Holds(FindNode(store, 0, "launch quick" + std::to_string(k)))) << k;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+#pragma once
+// What the order of transfers says of clocks where their ends do not: nothing is received before it
+// was sent.
+
+#include <vector>
+
+#include "simulator/base/time.h"
+#include "simulator/reconstruct/communicators.h"
+
+namespace foretrace {
+
+// Raises `offsets` (by index of rank, to be added to its recorded times) by as little as makes the
+// recorded order possible, and returns for each rank whether it did. Ranks that do something
+// together which all leave at once stay together. Nothing is raised for fewer than three such
+// transfers between two clocks, where no offsets make all of them possible, or none below a
+// millisecond: then something else is wrong.
+std::vector<bool> KeepOrderOfTransfers(const TraceStore& store, const CommunicatorMap& map,
+                                       std::vector<SimTime>& offsets);
+
+}  // namespace foretrace
