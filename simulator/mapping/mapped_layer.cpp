@@ -75,6 +75,11 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   }
 }
 
+const Stash& MappedLayer::stash() const {
+  if (!stash_) stash_ = StashOfBlock(graph(), sizes_);
+  return *stash_;
+}
+
 std::pair<double, double> MappedLayer::RootWeights() const {
   if (!single_stage_) return {embedding_, head_};
   return {embedding_ + (tied_ ? 0 : head_), 0};

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "simulator/graph/differentiate.h"
@@ -59,6 +60,9 @@ class MappedLayer {
   // Elements of one layer's adapters (ParallelMapping::lora); 0 where all weights are trained.
   double adapters() const { return adapters_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
+  // StashOfBlock, which every stage of a mapping asks for; worked out once. Not for several
+  // threads.
+  const Stash& stash() const;
   DType dtype() const { return dtype_; }
   const LayerWindow& window() const { return window_; }
 
@@ -70,6 +74,7 @@ class MappedLayer {
   LayerWindow window_;
   bool single_stage_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
+  mutable std::optional<Stash> stash_;
 };
 
 // Whether a product has an adapter.

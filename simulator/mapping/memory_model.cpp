@@ -27,7 +27,7 @@ LogitMemory LogitBytes(LossForm loss, double e) {
 }
 
 double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
-  const Stash stash = StashOfBlock(layer.graph(), layer.sizes());
+  const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
