@@ -123,10 +123,6 @@ OperatorGraph OneWeightEach(const OperatorGraph& graph) {
   return out;
 }
 
-bool ShardedAxes::Contain(AxisId axis) const {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
 LayerWork Fused(LayerWork work) {
   const size_t n = work.ops.size();
   std::vector<std::vector<int32_t>> readers(n);
@@ -165,24 +161,17 @@ bool LayerPasses::Inside(OpId op) const {
   return std::find(ops_.begin(), ops_.end(), op) != ops_.end();
 }
 
-bool LayerPasses::SumsResult(const GraphOp& op) const {
-  if (op.kind == GraphOpKind::kGather) {
-    const GraphTensor& table = g_.tensor(op.inputs[0]);
-    return table.role == TensorRole::kWeight && sharded_.Contain(table.axes[0]);
-  }
-  if (op.kind != GraphOpKind::kMatmul) return false;
-  const GraphTensor& in = g_.tensor(op.inputs[0]);
-  const GraphTensor& weight = g_.tensor(op.inputs[1]);
-  return std::any_of(weight.axes.begin(), weight.axes.end(), [&](AxisId a) {
-    return sharded_.Contain(a) && std::find(in.axes.begin(), in.axes.end(), a) != in.axes.end();
-  });
+bool LayerPasses::SumsResult(OpId op) const {
+  return std::any_of(sharded_.exchanges.begin(), sharded_.exchanges.end(),
+                     [op](const PlacedExchange& e) { return e.of == op && e.after; });
 }
 
-bool LayerPasses::SumsGradient(const GraphOp& op) const {
-  if (op.kind != GraphOpKind::kMatmul || SumsResult(op)) return false;
-  const GraphTensor& weight = g_.tensor(op.inputs[1]);
-  return std::any_of(weight.axes.begin(), weight.axes.end(),
-                     [&](AxisId a) { return sharded_.Contain(a); });
+bool LayerPasses::SumsGradient(OpId op) const {
+  return std::any_of(
+      sharded_.exchanges.begin(), sharded_.exchanges.end(), [&](const PlacedExchange& e) {
+        const GroupExchange& exchange = sharded_.graph.op(e.op).exchange;
+        return e.of == op && !e.after && exchange.backward == CollectiveOp::kAllReduce;
+      });
 }
 
 Gemm LayerPasses::GemmOf(OpId id) const {
@@ -244,7 +233,7 @@ LayerWork LayerPasses::Forward() const {
       if (const auto it = maker.find(t); it != maker.end()) work.edges.emplace_back(it->second, at);
     }
     int32_t last = at;
-    if (SumsResult(op)) {
+    if (SumsResult(id)) {
       last = at + 1;
       work.ops.push_back(AllReduce(op.name, op.outputs[0]));
       work.edges.emplace_back(at, last);
@@ -312,7 +301,7 @@ class LayerPasses::Differentiator {
     const bool weight = op.kind == GraphOpKind::kMatmul;
     const int32_t other =
         make(weight ? " weight gradient" : " second gradient", {g.batch, g.k, g.n, g.m});
-    if (l_.SumsGradient(op)) reduced_.push_back(op.inputs[0]);
+    if (l_.SumsGradient(id)) reduced_.push_back(op.inputs[0]);
     Pass(op.inputs[0], input);
     if (!weight) Pass(op.inputs[1], other);
   }

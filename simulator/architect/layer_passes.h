@@ -4,26 +4,21 @@
 #include <vector>
 
 #include "simulator/architect/layer_work.h"
-#include "simulator/graph/operator_graph.h"
+#include "simulator/graph/shard.h"
 
 namespace foretrace {
 
 // Products of several weights as one product each.
 OperatorGraph OneWeightEach(const OperatorGraph& graph);
 
-// Axes that the devices of a layer divide among them; empty: one device.
-struct ShardedAxes {
-  std::vector<AxisId> axes;
-  bool Contain(AxisId axis) const;
-};
-
 // A tensor operator and the point-wise vector operator that alone reads it become one.
 LayerWork Fused(LayerWork work);
 
-// One layer: the operators `ops` of a bound graph, in its order.
+// One layer: the operators `ops` of a bound graph, in its order, which the devices of a layer
+// divide as `sharded` says.
 class LayerPasses {
  public:
-  LayerPasses(const OperatorGraph& graph, const Binding& sizes, const ShardedAxes& sharded,
+  LayerPasses(const OperatorGraph& graph, const Binding& sizes, const ShardedGraph& sharded,
               std::vector<OpId> ops)
       : g_(graph), sizes_(sizes), sharded_(sharded), ops_(std::move(ops)) {}
 
@@ -38,8 +33,8 @@ class LayerPasses {
 
   bool Inside(OpId op) const;
   // Tensor parallelism sums this operator's result (true) or its input's gradient (false).
-  bool SumsResult(const GraphOp& op) const;
-  bool SumsGradient(const GraphOp& op) const;
+  bool SumsResult(OpId op) const;
+  bool SumsGradient(OpId op) const;
   LayerOp VectorOp(OpId id, Direction pass) const;
   LayerOp SumOf(std::string_view name, TensorId tensor, int64_t terms) const;
   LayerOp AllReduce(std::string_view name, TensorId tensor) const;
@@ -47,7 +42,7 @@ class LayerPasses {
 
   const OperatorGraph& g_;
   const Binding& sizes_;
-  const ShardedAxes& sharded_;
+  const ShardedGraph& sharded_;
   std::vector<OpId> ops_;
 };
 

@@ -34,7 +34,7 @@ absl::Status CheckWidth(const TransformerConfig& c, int32_t width, int32_t micro
 // Operators of one layer: before the repeated block, in it, or after.
 enum class Part { kEmbedding, kBlock, kHead };
 
-LayerSlice SliceOf(const TransformerGraph& model, const Binding& sizes, const ShardedAxes& sharded,
+LayerSlice SliceOf(const TransformerGraph& model, const Binding& sizes, const ShardedGraph& sharded,
                    Part part) {
   const OperatorGraph& graph = model.graph;
   OpId first = 0;
@@ -71,12 +71,7 @@ absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t 
   shares.micro_batch = micro_batch;
   const Binding sizes = BindTransformer(model, c, shares);
   model.graph = OneWeightEach(model.graph);
-  ShardedAxes sharded;
-  if (width > 1) {
-    const TransformerAxes& a = model.axes;
-    sharded.axes = {a.heads, a.kv_heads, a.ffn, a.up, a.vocabulary};
-    if (c.shared_ffn > 0) sharded.axes.insert(sharded.axes.end(), {a.shared, a.shared_up});
-  }
+  const ShardedGraph sharded = Shard(model.graph, DivisionOf(model, c, shares));
   SlicedModel sliced;
   sliced.width = width;
   sliced.micro_batch = micro_batch;

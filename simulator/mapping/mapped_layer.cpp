@@ -45,7 +45,7 @@ SharedGraph GraphOf(const TransformerConfig& config) {
 
 MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m,
                          const SharedGraph& graph)
-    : model_(graph != nullptr ? graph : GraphOf(config)) {
+    : model_(graph != nullptr ? graph : GraphOf(config)), mapping_(m) {
   const TransformerConfig c = WithDefaults(config);
   sizes_ = BindTransformer(*model_, c, SharesOf(m));
   gradient_bytes_ = GradientBytes(c, m);
@@ -76,6 +76,15 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       if (op.in_block && IsTrained(op, m)) (experts ? trained_expert_ : trained_) += elements;
     }
   }
+}
+
+const Stash& MappedLayer::stash() const {
+  if (!stash_) {
+    stash_ = StashOfBlock(graph(), sizes_, [this](const GraphOp& op) {
+      return IsTrained(op, mapping_) || IsAdapted(op, mapping_);
+    });
+  }
+  return *stash_;
 }
 
 std::pair<double, double> MappedLayer::RootWeights() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "simulator/graph/differentiate.h"
@@ -61,17 +62,22 @@ class MappedLayer {
   double trained() const { return trained_; }
   double trained_expert() const { return trained_expert_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
+  // StashOfBlock of what is trained, which every stage of a mapping asks for; worked out once. Not
+  // for several threads.
+  const Stash& stash() const;
   DType dtype() const { return dtype_; }
   const LayerWindow& window() const { return window_; }
 
  private:
   SharedGraph model_;
+  ParallelMapping mapping_;
   Binding sizes_;
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, trained_ = 0, trained_expert_ = 0;
   int64_t gradient_bytes_ = 0;
   LayerWindow window_;
   bool single_stage_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
+  mutable std::optional<Stash> stash_;
 };
 
 // Whether an operator's own weights are trained; and whether a product has an adapter.

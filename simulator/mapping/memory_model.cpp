@@ -26,10 +26,8 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
-double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
-               bool eager) {
-  const auto needs_input = [&m](const GraphOp& op) { return IsTrained(op, m) || IsAdapted(op, m); };
-  const Stash stash = StashOfBlock(layer.graph(), layer.sizes(), needs_input);
+double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
+  const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
@@ -58,9 +56,7 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
 double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   const auto of = [&](const TransformerConfig& kind, const ParallelMapping& mapping,
                       int64_t layers) {
-    return layers > 0
-               ? Num(layers) * Stashed(MappedLayer(kind, mapping), mapping, m.recompute, c.eager)
-               : 0;
+    return layers > 0 ? Num(layers) * Stashed(MappedLayer(kind, mapping), m.recompute, c.eager) : 0;
   };
   const int64_t layers = StageTrainedLayers(c, m, stage);
   const int64_t dense = StageDenseLayers(c, m, stage);
@@ -70,7 +66,7 @@ double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t 
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), m, recompute, c.eager);
+  return Stashed(MappedLayer(c, m), recompute, c.eager);
 }
 
 namespace {
@@ -148,10 +144,10 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   }
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
-               kept = Stashed(layer, m, m.recompute, c.eager);
+               kept = Stashed(layer, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
   if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, m, Recompute::kNone, c.eager) - kept);
+    use.recomputed = Rounded(Stashed(layer, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {

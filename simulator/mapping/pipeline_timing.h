@@ -7,9 +7,17 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
+#include "simulator/base/units.h"
 #include "simulator/mapping/schedule.h"
 
 namespace foretrace {
+
+// Of a pass's duration, in which its devices only communicate.
+struct PassExchangeTime {
+  SimTime time;
+  Bytes bytes;        // of all
+  int32_t count = 0;  // of equal parts
+};
 
 // One stage (with interleaving: one device group; its chunks are positions in the pipeline).
 struct TimedStage {
@@ -19,6 +27,8 @@ struct TimedStage {
   std::vector<SimTime> forward;
   std::vector<SimTime> backward;         // whole, or its input gradient where that is split off
   std::vector<SimTime> backward_weight;  // only for split backward passes
+  // Of stages of stage graphs, what tensor parallelism sums within each pass.
+  PassExchangeTime forward_exchange, backward_exchange;
 };
 
 // From a (stage, chunk) to another; carries activations forward and gradients backward.

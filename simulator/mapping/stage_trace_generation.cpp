@@ -96,6 +96,36 @@ class StageRankWriter {
     }
   }
 
+  // Kernels in equal parts, and after each what the devices of a replica sum.
+  void WriteWork(const std::string& name, SimTime duration, const PassExchangeTime& exchange,
+                 const std::vector<NodeIndex>& inputs) {
+    if (exchange.count == 0) {
+      out_.Compute(name, duration, inputs);
+      return;
+    }
+    SimTime kernels = duration - exchange.time, left = exchange.time;
+    for (int32_t i = exchange.count; i > 0; --i) {
+      const SimTime part = SimTime::FromPs(kernels.ps() / i), sum = SimTime::FromPs(left.ps() / i);
+      kernels -= part;
+      left -= sum;
+      out_.Compute(name, part, i == exchange.count ? inputs : std::vector<NodeIndex>());
+      out_.WaitFor(out_.Communicate(
+          {NodeKind::kCollective, CollectiveOp::kAllReduce, "all-reduce " + name, TensorGroup(),
+           own_.tensor, Bytes(exchange.bytes.count() / exchange.count), sum},
+          out_.last()));
+    }
+  }
+
+  const std::string& TensorGroup() {
+    if (tensor_.empty()) {
+      std::vector<int32_t> ranks;
+      const int32_t first = device_ - device_ % own_.tensor;
+      for (int32_t i = 0; i < own_.tensor; ++i) ranks.push_back(Rank(stage_, first + i));
+      tensor_ = out_.AddGroup("tensor", ranks);
+    }
+    return tensor_;
+  }
+
   void WritePass(const Pass& pass) {
     const bool forward = pass.kind == PassKind::kForward;
     const int32_t size = timed_.micro_batch;
@@ -110,9 +140,9 @@ class StageRankWriter {
       if ((forward ? e.to : e.from) != stage_ || begin % unit(other) != 0) continue;
       Exchange(NodeKind::kRecv, i, other, forward, begin + unit(other), unit(other), &inputs);
     }
-    out_.Compute(
-        fmt::format("{} micro-batch {}", forward ? "forward" : "backward", pass.microbatch),
-        forward ? timed_.forward[0] : timed_.backward[0], inputs);
+    WriteWork(fmt::format("{} micro-batch {}", forward ? "forward" : "backward", pass.microbatch),
+              forward ? timed_.forward[0] : timed_.backward[0],
+              forward ? timed_.forward_exchange : timed_.backward_exchange, inputs);
     for (size_t i = 0; i < g_.pipeline.edges.size(); ++i) {
       const TimedEdge& e = g_.pipeline.edges[i];
       const int32_t other = forward ? e.to : e.from;
@@ -126,7 +156,7 @@ class StageRankWriter {
   const TimedStage& timed_;
   const GeneratedStage& own_;
   TraceEmitter out_;
-  std::string world_;
+  std::string world_, tensor_;
 };
 
 }  // namespace
@@ -146,7 +176,10 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateStageTraces(
       }
     }
     graph.first_rank.push_back(graph.first_rank.back() + stages[s].devices);
-    nodes += 4.0 * static_cast<double>(pipeline.stages[s].passes.size()) * stages[s].devices;
+    const int32_t exchanges = std::max(pipeline.stages[s].forward_exchange.count,
+                                       pipeline.stages[s].backward_exchange.count);
+    nodes += (4.0 + 2.0 * exchanges) * static_cast<double>(pipeline.stages[s].passes.size()) *
+             stages[s].devices;
   }
   if (nodes > kMaxGeneratedNodes) {
     return Infeasible(

@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateTraces(
     const GenerateOptions& options);
 
 // A stage of a stage graph: its replicas share each micro-batch, and `tensor` devices divide each
-// replica's operators; what these exchange is part of the passes' times.
+// replica's operators.
 struct GeneratedStage {
   std::string name;
   int32_t devices = 1;

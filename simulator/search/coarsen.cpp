@@ -140,6 +140,14 @@ void AddTo(GraphPipeOp& sum, const GraphPipeOp& op) {
     sum.forward_s[x] += op.forward_s[x];
     sum.backward_s[x] += op.backward_s[x];
   }
+  const auto exchanges = [](GraphPipeOp::Exchanges& to, const GraphPipeOp::Exchanges& from) {
+    to.seconds.resize(std::max(to.seconds.size(), from.seconds.size()));
+    for (size_t x = 0; x < from.seconds.size(); ++x) to.seconds[x] += from.seconds[x];
+    to.bytes += from.bytes;
+    to.count += from.count;
+  };
+  exchanges(sum.forward_exchanges, op.forward_exchanges);
+  exchanges(sum.backward_exchanges, op.backward_exchanges);
   sum.fixed_bytes += op.fixed_bytes;
   sum.gradient_bytes += op.gradient_bytes;
   sum.stash_bytes += op.stash_bytes;

@@ -23,6 +23,13 @@ struct GraphPipeOp {
   double fixed_bytes = 0;     // weights, gradients, optimizer state
   double gradient_bytes = 0;  // all-reduced over data-parallel devices, once per mini-batch
   double stash_bytes = 0;     // per sample between forward and backward
+  // Of the times, what tensor parallelism exchanges; empty: nothing.
+  struct Exchanges {
+    std::vector<double> seconds;  // as the times
+    double bytes = 0;             // per sample
+    int32_t count = 0;
+  };
+  Exchanges forward_exchanges, backward_exchanges;
   // The part of one device where several divide it, their exchange included: by the problem's
   // `widths`.
   std::vector<GraphPipeOp> parts;

@@ -164,6 +164,31 @@ absl::StatusOr<OpGraph> GraphOf(const GraphPipeProblem& problem) {
 
 namespace {
 
+// What a stage's devices sum within a pass of a micro-batch.
+void AddExchanges(const GraphPipeOp::Exchanges& of, int32_t samples, double& seconds,
+                  PassExchangeTime& sum) {
+  if (of.count == 0) return;
+  seconds += internal::SecondsAt(of.seconds, samples);
+  sum.bytes += Bytes(static_cast<int64_t>(of.bytes * samples));
+  sum.count += of.count;
+}
+
+void SetExchanges(const GraphPipeProblem& p, const GraphPipeStage& stage, TimedStage& timed) {
+  const int32_t samples = (stage.config.micro_batch + stage.replicas() - 1) / stage.replicas();
+  double forward = 0, backward = 0;
+  for (const int32_t op : stage.ops) {
+    const GraphPipeOp& part = p.PartOf(op, stage.tensor);
+    AddExchanges(part.forward_exchanges, samples, forward, timed.forward_exchange);
+    AddExchanges(part.backward_exchanges, samples, backward, timed.backward_exchange);
+  }
+  for (const int32_t op : stage.recomputed) {
+    AddExchanges(p.PartOf(op, stage.tensor).forward_exchanges, samples, backward,
+                 timed.backward_exchange);
+  }
+  timed.forward_exchange.time = SimTime::FromSeconds(forward);
+  timed.backward_exchange.time = SimTime::FromSeconds(backward);
+}
+
 // Seconds of a stage's micro-batch, forward and backward. `border`: bytes of a sample that cross
 // the stage's border.
 std::pair<double, double> PassesOf(const GraphPipeProblem& p, const GraphPipeStage& stage,
@@ -225,6 +250,7 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
                                {SimTime::FromSeconds(forward)},
                                {SimTime::FromSeconds(backward)},
                                {}});
+    SetExchanges(p, stage, pipeline.stages.back());
   }
   for (const auto& [ends, per_sample] : bytes) {
     const GraphPipeStage& from = plan.stages[static_cast<size_t>(ends.first)];

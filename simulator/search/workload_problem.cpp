@@ -59,8 +59,17 @@ class OpMaker {
     GraphPipeOp o;
     for (int64_t x = 1; x <= mini_batch_; x *= 2) {
       const auto samples = static_cast<double>(x);
-      o.forward_s.push_back(kernels(Direction::kForward, samples) + exchange(result, samples));
-      o.backward_s.push_back(kernels(Direction::kBackward, samples) + exchange(gradient, samples));
+      const auto add = [&](Direction pass, Bytes summed, std::vector<double>& seconds,
+                           GraphPipeOp::Exchanges& exchanges) {
+        const double exchanged = exchange(summed, samples);
+        seconds.push_back(kernels(pass, samples) + exchanged);
+        if (ways == 1 || summed == Bytes()) return;
+        exchanges.seconds.push_back(exchanged);
+        exchanges.bytes = static_cast<double>(summed.count());
+        exchanges.count = 1;
+      };
+      add(Direction::kForward, result, o.forward_s, o.forward_exchanges);
+      add(Direction::kBackward, gradient, o.backward_s, o.backward_exchanges);
     }
     o.fixed_bytes = parameters * device_.bytes_per_parameter;
     o.gradient_bytes =

@@ -46,7 +46,9 @@ class OperatorReader {
         graph_(model.graph),
         axes_(model.axes),
         sizes_(BindTransformer(model, config, {})),
+        division_(DivisionOf(model, config, Divided())),
         keeper_(graph_.tensors().size(), kNoOp) {
+    ReadSums();
     for (OpId id = 0; id < Count(); ++id) {
       for (const TensorId t : KeptBy(graph_.op(id))) {
         OpId& keeper = keeper_[static_cast<size_t>(t)];
@@ -75,6 +77,8 @@ class OperatorReader {
     ReadWeights(id, op);
     ReadStash(id, op);
     ReadDivision(in, op);
+    op.reduces_output = sums_output_[static_cast<size_t>(id)];
+    op.reduces_gradient = sums_gradient_[static_cast<size_t>(id)];
     return op;
   }
 
@@ -132,28 +136,42 @@ class OperatorReader {
   // By the axes that tensor parallelism divides, as BindTransformer has them.
   void ReadDivision(const GraphOp& in, Operator& op) const {
     int64_t ways = 0;
-    bool any = false, of_input = false, of_output = false;
-    const auto look = [&](TensorId t, bool& side) {
+    bool any = false;
+    const auto look = [&](TensorId t) {
       for (const AxisId axis : graph_.tensor(t).axes) {
         if (!Divides(axis)) continue;
-        any = side = true;
+        any = true;
         // Vocabularies are padded, and so of any width.
         if (axis != axes_.vocabulary) ways = std::gcd(ways, Ways(axis));
       }
     };
-    bool of_weight = false;
-    for (const TensorId t : in.inputs) {
-      look(t, graph_.tensor(t).role == TensorRole::kWeight ? of_weight : of_input);
-    }
-    for (const TensorId t : in.outputs) look(t, of_output);
+    for (const TensorId t : in.inputs) look(t);
+    for (const TensorId t : in.outputs) look(t);
     op.tensor_ways = any ? ways : 1;
-    op.reduces_output = (of_input || of_weight) && !of_output;
-    op.reduces_gradient = of_output && !of_input;
   }
 
-  bool Divides(AxisId axis) const {
-    return axis == axes_.heads || axis == axes_.kv_heads || axis == axes_.ffn || axis == axes_.up ||
-           axis == axes_.shared || axis == axes_.shared_up || axis == axes_.vocabulary;
+  // Of any width.
+  static TransformerShares Divided() {
+    TransformerShares shares;
+    shares.tensor = 2;
+    return shares;
+  }
+  bool Divides(AxisId axis) const { return division_.Divides(axis, ShardGroup::kTensor); }
+
+  // Whose results, and whose inputs' gradients, the divided graph sums; those of single numbers a
+  // row, and of what one of several inputs lacks, are left out.
+  void ReadSums() {
+    sums_output_.resize(graph_.ops().size());
+    sums_gradient_.resize(graph_.ops().size());
+    const ShardedGraph sharded = Shard(graph_, division_);
+    for (const PlacedExchange& e : sharded.exchanges) {
+      const GroupExchange& exchange = sharded.graph.op(e.op).exchange;
+      const bool product = graph_.op(e.of).kind == GraphOpKind::kMatmul;
+      if (e.after) sums_output_[static_cast<size_t>(e.of)] = true;
+      if (product && exchange.backward == CollectiveOp::kAllReduce) {
+        sums_gradient_[static_cast<size_t>(e.of)] = true;
+      }
+    }
   }
   // Both halves of a gated layer are divided alike, and queries as keys and values are.
   int64_t Ways(AxisId axis) const {
@@ -172,6 +190,8 @@ class OperatorReader {
   const OperatorGraph& graph_;
   const TransformerAxes& axes_;
   Binding sizes_;
+  Division division_;
+  std::vector<bool> sums_output_, sums_gradient_;  // by operator
   std::vector<OpId> keeper_;  // by tensor: the first operator whose backward pass reads it
 };
 

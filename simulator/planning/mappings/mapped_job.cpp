@@ -143,8 +143,9 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   const GraphPipePlan& plan = result.plan;
   int32_t widest = 1, divided = 1, smallest = problem.mini_batch;
   size_t repeated = 0;
-  double memory = 0, busy = 0;
-  const auto timing = TimePipeline(TimedPipelineOf(As(problem, result), plan));
+  double memory = 0, busy = 0, exchanged = 0;
+  const TimedPipeline pipeline = TimedPipelineOf(As(problem, result), plan);
+  const auto timing = TimePipeline(pipeline);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
     widest = std::max(widest, stage.devices);
@@ -153,6 +154,9 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
     smallest = std::min(smallest, stage.config.micro_batch);
     memory = std::max(memory, stage.memory_bytes);
     if (timing.ok()) busy += timing->stage_busy[s].seconds() * stage.devices;
+    const TimedStage& timed = pipeline.stages[s];
+    exchanged += (timed.forward_exchange.time + timed.backward_exchange.time).seconds() *
+                 problem.mini_batch / timed.micro_batch * stage.devices;
   }
   row.text = fmt::format("{} stages, depth {}, mb {}, up to {} devices each", plan.stages.size(),
                          plan.depth, smallest, widest);
@@ -163,7 +167,9 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   e.memory = Bytes(static_cast<int64_t>(memory));
   if (timing.ok()) {
     e.bubble = 1 - busy / (timing->end.seconds() * plan.devices);
-    e.exposed_communication = 1 - timing->end.seconds() / plan.iteration_s;
+    // Sums of gradients after the passes, and of tensor parallelism in the mean over devices.
+    e.exposed_communication = 1 - timing->end.seconds() / plan.iteration_s +
+                              exchanged / (plan.iteration_s * plan.devices);
   }
   e.model_flop_utilisation =
       ModelFlopUtilisation(Flop(job.model.workload.ModelFlop().count() * problem.mini_batch),

@@ -83,6 +83,14 @@ TEST(TensorStages, StagesOfReplicas) {
   EXPECT_NEAR(plan->iteration_s, compute + 8 * 2e8 / 4 / 1e10, 1e-9);
   EXPECT_NEAR(plan->stages[0].memory_bytes, 8 * 4e8 + 4 * (1e6 + 0.25e6) * 4 / 2, 1);
   EXPECT_EQ(plan->devices, 8);
+  // Of these the sums are no computation: four of 2 MB forward, backward three, since the first
+  // operator has no input.
+  const TimedStage timed = TimedPipelineOf(p, *plan).stages[0];
+  EXPECT_EQ(timed.forward_exchange.count, 4);
+  EXPECT_EQ(timed.backward_exchange.count, 3);
+  EXPECT_EQ(timed.forward_exchange.bytes, Bytes(4 * 2'000'000));
+  EXPECT_NEAR(timed.forward_exchange.time.seconds(), 4 * 5e-5, 1e-12);
+  EXPECT_NEAR(timed.backward_exchange.time.seconds(), 3 * 5e-5, 1e-12);
   stage.tensor = 3;
   EXPECT_THAT(std::string(EvaluateStages(p, {stage}).status().message()),
               testing::HasSubstr("tensor-parallel widths are 1, 2, 4"));
