@@ -250,8 +250,8 @@ absl::StatusOr<IterationEstimate> EstimateIteration(
       (in_passes.seconds() * mapping.microbatches() + first_reduction.seconds()) /
       out.time.seconds();
   out.model_flop_utilisation =
-      ModelFlopUtilisation(Flop(TrainedFlopOf(model, mapping).count() * mapping.global_batch), out.time,
-                           cluster.peak, mapping.devices());
+      ModelFlopUtilisation(Flop(TrainedFlopOf(model, mapping).count() * mapping.global_batch),
+                           out.time, cluster.peak, mapping.devices());
   return out;
 }
 

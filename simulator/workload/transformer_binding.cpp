@@ -24,9 +24,13 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.stream, tokens / split);
   // Whole experts are visited by each device's own tokens.
   const bool whole = config.experts > 0 && shares.expert_tensor == 1;
+  // Whole eights for each expert at home: kernels of sizes that are not aligned are timed slower,
+  // which a load on average does not say.
+  const int64_t unit = 8 * std::max<int64_t>(config.experts / shares.expert, 1);
   const auto visits = [&](int64_t mean, double load) {
-    return load == 1 ? mean
-                     : static_cast<int64_t>(std::ceil(static_cast<double>(mean) * load - 1e-6));
+    if (load == 1) return mean;
+    const double units = static_cast<double>(mean) * load / static_cast<double>(unit);
+    return unit * static_cast<int64_t>(std::ceil(units - 1e-6));
   };
   set(a.visits, visits(tokens * config.top_k / (whole ? split : 1), shares.arriving));
   set(a.stream_visits, visits(tokens * config.top_k / split, shares.leaving));
