@@ -20,7 +20,7 @@ struct Listing {
   struct Column {
     std::string key;      // in JSON
     std::string heading;  // in text; empty: in JSON alone
-    bool prose = false;  // in text below the table, whole
+    bool prose = false;   // in text below the table, whole
   };
   std::string kind;  // "platforms"
   std::vector<Column> columns;
