@@ -64,7 +64,9 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const Compil
   Reconstruction recording;
   FORETRACE_ASSIGN_OR_RETURN(recording.communicators, MatchCommunicators(store));
   FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, recording.communicators, options));
-  recording.clock_offset = EstimateClockOffsets(store, recording.communicators);
+  ClockEstimate clocks = EstimateClocks(store, recording.communicators);
+  recording.clock_offset = std::move(clocks.offsets);
+  recording.clock_unknown = std::move(clocks.unknown);
   recording.clock_bounded =
       KeepOrderOfTransfers(store, recording.communicators, recording.clock_offset);
   FORETRACE_RETURN_IF_ERROR(
@@ -111,6 +113,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
     rank.report.clock_bounded = recording.clock_bounded[r];
+    rank.report.clock_unknown = recording.clock_unknown[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
       if (options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;

@@ -73,6 +73,7 @@ struct RankCompileReport {
   int64_t unlaunched_device_nodes = 0;  // in flight when the recording began, or launch missing
   SimTime clock_offset;
   bool clock_bounded = false;  // the offset may be more (reconstruct/clock_bounds.h)
+  bool clock_unknown = false;  // nothing shows it
   SimTime start_skew;
   bool in_flight_at_start = false;
   // Steps (-1: outside of all) with communication that meets nobody and stays as recorded.
@@ -102,6 +103,8 @@ struct UnshownItemWaits {
 struct AssumedAwaits {
   uint32_t rendezvous = 0;
   std::vector<RendezvousProgram::Await> awaits;  // are among the program's
+  // By member: its own part where these are not awaited. Empty: what it is in the program.
+  std::vector<SimTime> parts;
 };
 
 struct CompiledJob {

@@ -34,6 +34,7 @@ struct Reconstruction {
   CommunicatorMap communicators;
   std::vector<SimTime> clock_offset;  // by rank
   std::vector<bool> clock_bounded;    // of which only a bound is known (clock_bounds.h)
+  std::vector<bool> clock_unknown;    // of which nothing is known
   std::vector<std::unique_ptr<RankAnalysis>> ranks;
   Latencies latencies;
 };

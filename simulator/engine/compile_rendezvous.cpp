@@ -110,9 +110,12 @@ class RendezvousCompiler {
       for (const auto& [member, source] : awaited.list) program.awaits.push_back({member, source});
     }
     if (!awaited.assumed.empty()) {
-      AssumedAwaits assumed{static_cast<uint32_t>(job_.program.rendezvous.size()), {}};
+      AssumedAwaits assumed{static_cast<uint32_t>(job_.program.rendezvous.size()), {}, {}};
       for (const auto& [member, source] : awaited.assumed)
         assumed.awaits.push_back({member, source});
+      if (IsTimed(rendezvous)) {
+        assumed.parts = finder_.OwnParts(rendezvous, finder_.WithoutAssumed(rendezvous, awaited));
+      }
       job_.assumed.push_back(std::move(assumed));
     }
     if (!IsTimed(rendezvous)) return RecordedDurations(rendezvous);

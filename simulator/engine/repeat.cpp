@@ -222,27 +222,37 @@ absl::Status RepeatRendezvous(const Program& program, const std::vector<StepItem
 
 }  // namespace
 
-SimTime RepeatedStep::CpuDone(const Schedule& schedule, uint32_t copy) const {
-  SimTime done;
-  for (size_t r = 0; r < lanes.size(); ++r) {
-    // The last item of the main timeline's copy is the end mark.
-    const Lane& lane = lanes[r].front();
-    done = std::max(done, schedule.ranks[r].start[lane.begin + (copy + 1) * lane.count - 1]);
+SimTime RepeatedStep::CpuDone(const Schedule& schedule, size_t rank, uint32_t copy) const {
+  // The last item of the main timeline's copy is the end mark.
+  const Lane& lane = lanes[rank].front();
+  return schedule.ranks[rank].start[lane.begin + (copy + 1) * lane.count - 1];
+}
+
+SimTime RepeatedStep::Done(const Schedule& schedule, size_t rank, uint32_t copy) const {
+  SimTime done = CpuDone(schedule, rank, copy);
+  for (size_t l = 0; l < lanes[rank].size(); ++l) {
+    if (program.ranks[rank].lanes[l].cpu) continue;
+    const Lane& lane = lanes[rank][l];
+    const auto begin = schedule.ranks[rank].end.begin() + lane.begin + copy * lane.count;
+    for (auto end = begin; end != begin + lane.count; ++end) done = std::max(done, *end);
   }
   return done;
 }
 
-SimTime RepeatedStep::Done(const Schedule& schedule, uint32_t copy) const {
-  SimTime done = CpuDone(schedule, copy);
+SimTime RepeatedStep::Took(const Schedule& schedule, uint32_t from, uint32_t to) const {
+  SimTime longest;
   for (size_t r = 0; r < lanes.size(); ++r) {
-    for (size_t l = 0; l < lanes[r].size(); ++l) {
-      if (program.ranks[r].lanes[l].cpu) continue;
-      const Lane& lane = lanes[r][l];
-      const auto begin = schedule.ranks[r].end.begin() + lane.begin + copy * lane.count;
-      for (auto end = begin; end != begin + lane.count; ++end) done = std::max(done, *end);
-    }
+    longest = std::max(longest, Done(schedule, r, to) - Done(schedule, r, from));
   }
-  return done;
+  return longest;
+}
+
+SimTime RepeatedStep::CpuTook(const Schedule& schedule, uint32_t from, uint32_t to) const {
+  SimTime longest;
+  for (size_t r = 0; r < lanes.size(); ++r) {
+    longest = std::max(longest, CpuDone(schedule, r, to) - CpuDone(schedule, r, from));
+  }
+  return longest;
 }
 
 absl::StatusOr<RepeatedStep> RepeatStep(const TraceStore& store, const Program& program,
@@ -291,10 +301,8 @@ absl::StatusOr<SteadyState> FindSteadyState(const TraceStore& store, const Progr
     FORETRACE_ASSIGN_OR_RETURN(const RepeatedStep repeated,
                                RepeatStep(store, program, step, copies));
     FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, Execute(store, repeated.program, network));
-    const auto period = [&](uint32_t copy) {
-      return repeated.Done(schedule, copy) - repeated.Done(schedule, copy - 1);
-    };
-    const SimTime last = period(copies - 1), before = period(copies - 2);
+    const SimTime last = repeated.Took(schedule, copies - 2, copies - 1);
+    const SimTime before = repeated.Took(schedule, copies - 3, copies - 2);
     const SimTime change = std::max(last, before) - std::min(last, before);
     steady.copies = copies;
     steady.settled = change.us() <= kSettled * last.us();
@@ -302,9 +310,8 @@ absl::StatusOr<SteadyState> FindSteadyState(const TraceStore& store, const Progr
     const auto mean = [&](SimTime whole) {
       return SimTime::FromPs(whole.ps() / (copies - 1 - from));
     };
-    steady.period = mean(repeated.Done(schedule, copies - 1) - repeated.Done(schedule, from));
-    steady.cpu_period =
-        mean(repeated.CpuDone(schedule, copies - 1) - repeated.CpuDone(schedule, from));
+    steady.period = mean(repeated.Took(schedule, from, copies - 1));
+    steady.cpu_period = mean(repeated.CpuTook(schedule, from, copies - 1));
     if (steady.settled) break;
   }
   return steady;

@@ -21,9 +21,16 @@ struct RepeatedStep {
   uint32_t copies = 0;
   std::vector<std::vector<Lane>> lanes;  // by rank and lane, as RankProgram::lanes
 
-  // When the CPU of the slowest rank is through with a copy, and when its device work is done too.
-  SimTime CpuDone(const Schedule& schedule, uint32_t copy) const;
-  SimTime Done(const Schedule& schedule, uint32_t copy) const;
+  // From a rank's completion of the copy `from` to that of `to`, on the rank on which it is
+  // longest: where one rank's work is done long after the others', another may still be the slower.
+  // And the same of CPUs alone.
+  SimTime Took(const Schedule& schedule, uint32_t from, uint32_t to) const;
+  SimTime CpuTook(const Schedule& schedule, uint32_t from, uint32_t to) const;
+
+ private:
+  // When a rank's CPU is through with a copy, and when its device work is done too.
+  SimTime CpuDone(const Schedule& schedule, size_t rank, uint32_t copy) const;
+  SimTime Done(const Schedule& schedule, size_t rank, uint32_t copy) const;
 };
 
 // The step lasts from the end mark of the one before to its own. What waits for work of the step

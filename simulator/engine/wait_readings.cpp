@@ -79,6 +79,11 @@ void ReadAsBuffered(const CompiledJob& job, Program& program) {
       });
     });
     rendezvous.awaiting = rendezvous.awaits.empty() ? Awaiting::kNone : Awaiting::kListed;
+    // Who did not wait took all of its time itself.
+    for (size_t m = 0; m < assumed.parts.size(); ++m) {
+      const RendezvousProgram::Member& member = rendezvous.members[m];
+      program.ranks[member.rank].items[member.item].duration = assumed.parts[m];
+    }
   }
 }
 

@@ -71,6 +71,24 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous)
   return awaited;
 }
 
+AwaitedArrivals AwaitedArrivalsFinder::WithoutAssumed(const MatchedRendezvous& rendezvous,
+                                                      AwaitedArrivals awaited) {
+  if (awaited.all) {
+    awaited.all = false;
+    const auto members = static_cast<uint32_t>(rendezvous.members.size());
+    for (uint32_t source = 0; source < members; ++source) {
+      for (uint32_t member = 0; member < members; ++member) {
+        if (member != source) awaited.list.push_back({member, source});
+      }
+    }
+  }
+  std::erase_if(awaited.list, [&](const AwaitedArrivals::Await& await) {
+    return std::ranges::find(awaited.assumed, await) != awaited.assumed.end();
+  });
+  awaited.assumed.clear();
+  return awaited;
+}
+
 // The root is not known: members wait for all others but those that came after they had left.
 AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const MatchedRendezvous& rendezvous) const {
   AwaitedArrivals awaited;

@@ -45,6 +45,9 @@ class AwaitedArrivalsFinder {
                         std::span<const SimTime> clock_offset);
 
   AwaitedArrivals Find(const MatchedRendezvous& rendezvous) const;
+  // `awaited` without those that are assumed.
+  static AwaitedArrivals WithoutAssumed(const MatchedRendezvous& rendezvous,
+                                        AwaitedArrivals awaited);
   // By member: what it took after the last arrival that it waited for, as recorded.
   std::vector<SimTime> OwnParts(const MatchedRendezvous& rendezvous,
                                 const AwaitedArrivals& awaited) const;

@@ -1,6 +1,6 @@
 #pragma once
-// What the order of transfers says of clocks where their ends do not: nothing is received before it
-// was sent.
+// What a recording shows of clocks, and what it does not. Where ends of what ranks do together do
+// not tell, the order of transfers does in part: nothing is received before it was sent.
 
 #include <vector>
 
@@ -8,6 +8,13 @@
 #include "simulator/reconstruct/communicators.h"
 
 namespace foretrace {
+
+struct ClockEstimate {
+  std::vector<SimTime> offsets;  // as of EstimateClockOffsets
+  // Ranks that do something with others of which nothing shows by how much their clocks differ.
+  std::vector<bool> unknown;
+};
+ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map);
 
 // Raises `offsets` (by index of rank, to be added to its recorded times) by as little as makes the
 // recorded order possible, and returns for each rank whether it did. Ranks that do something

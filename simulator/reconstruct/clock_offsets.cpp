@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/reconstruct/clock_bounds.h"
 #include "simulator/reconstruct/clock_noise.h"
 #include "simulator/reconstruct/communicators.h"
 #include "simulator/reconstruct/end_spread.h"
@@ -13,6 +16,7 @@
 namespace foretrace {
 namespace {
 
+constexpr uint32_t kNoRoot = UINT32_MAX;
 constexpr size_t kFewest = 3;  // collectives that two ranks share
 // Clocks that NTP keeps together differ by as much, however short the steps.
 constexpr SimTime kOrdinaryOffset = SimTime::FromNs(1'000'000);
@@ -31,6 +35,7 @@ struct Shared {
     int64_t ends = 0;
   };
   std::vector<Early> early;
+  bool exchanges = false;  // some are of kernels that exchange with others, too
 
   // To add to the second's times; nullopt: not to be had.
   std::optional<SimTime> Offset() {
@@ -52,15 +57,20 @@ struct Shared {
   }
 
  private:
-  // By clocks so far apart, receivers came after their senders, and mostly both left together all
-  // the same: a sender that does not wait leaves as much earlier as its receiver is late.
+  // By clocks so far apart, receivers came after their senders, some by more than others, and
+  // mostly both left together all the same: a sender that does not wait leaves as much earlier as
+  // its receiver is late.
   bool SendersWaited(SimTime offset) const {
     int together = 0, apart = 0;
+    int64_t latest = 0, least_late = std::numeric_limits<int64_t>::max();
     for (const Early& e : early) {
-      if (e.ps + e.clocks * offset.ps() >= -kClockNoise.ps()) continue;
+      const int64_t late = -(e.ps + e.clocks * offset.ps());
+      if (late <= kClockNoise.ps()) continue;
+      latest = std::max(latest, late);
+      least_late = std::min(least_late, late);
       ++(std::abs(e.ends - offset.ps()) <= kClockNoise.ps() ? together : apart);
     }
-    return together > apart;
+    return together > apart && (!exchanges || latest - least_late > kClockNoise.ps());
   }
 };
 
@@ -78,7 +88,6 @@ void AddCollective(const TraceStore& store, const MatchedRendezvous& rendezvous,
 }
 
 void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
-  if (rendezvous.members.size() != 2) return;
   auto a = rendezvous.members[0], b = rendezvous.members[1];
   if (a.rank == b.rank) return;
   if (a.rank > b.rank) std::swap(a, b);
@@ -95,6 +104,26 @@ void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, P
   const int64_t ends = shared.transfers.back();
   shared.early.push_back(a_receives ? Shared::Early{apart, 1, ends}
                                     : Shared::Early{-apart, -1, ends});
+}
+
+// Of kernels that exchange with several ranks, as those of a ring: what goes one way between two of
+// them.
+void AddExchange(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
+  std::set<std::pair<uint32_t, uint32_t>> directions;
+  for (const auto& t : rendezvous.transfers) directions.insert({t.from, t.to});
+  for (const auto& [source, destination] : directions) {
+    const auto &from = rendezvous.members[source], &to = rendezvous.members[destination];
+    if (from.rank == to.rank || directions.contains({destination, source})) continue;
+    const RankTrace &sender = store.ranks()[from.rank], &receiver = store.ranks()[to.rank];
+    if (!sender.info().has_times || !receiver.info().has_times) continue;
+    Shared& shared = pairs[{std::min(from.rank, to.rank), std::max(from.rank, to.rank)}];
+    const int clocks = from.rank < to.rank ? -1 : 1;
+    const int64_t ends = -clocks * (sender.end(from.node) - receiver.end(to.node)).ps();
+    shared.transfers.push_back(ends);
+    const int64_t early = (sender.start(from.node) - receiver.start(to.node)).ps();
+    shared.early.push_back({early, clocks, ends});
+    shared.exchanges = true;
+  }
 }
 
 // The shortest recorded; where none is marked, the shortest recording.
@@ -117,11 +146,20 @@ SimTime Step(const TraceStore& store) {
 }  // namespace
 
 std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
+  return EstimateClocks(store, map).offsets;
+}
+
+ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map) {
   Pairs pairs;
   for (const MatchedRendezvous& rendezvous : map.rendezvous) {
     if (rendezvous.members.size() < 2) continue;
-    rendezvous.point_to_point ? AddTransfer(store, rendezvous, pairs)
-                              : AddCollective(store, rendezvous, pairs);
+    if (!rendezvous.point_to_point) {
+      AddCollective(store, rendezvous, pairs);
+    } else if (rendezvous.members.size() == 2) {
+      AddTransfer(store, rendezvous, pairs);
+    } else if (rendezvous.directed) {
+      AddExchange(store, rendezvous, pairs);
+    }
   }
   struct Link {
     uint32_t to;
@@ -139,21 +177,21 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
   // From the first rank on, over as few links of sends and receives, and then of any kind, as can
   // be.
   std::vector<SimTime> offsets(store.ranks().size());
-  std::vector<bool> known(store.ranks().size(), false);
-  using Path = std::tuple<int, int, uint32_t, SimTime>;  // transfers, links, rank, offset
+  std::vector<uint32_t> known(store.ranks().size(), kNoRoot);  // from which rank on
+  using Path = std::tuple<int, int, uint32_t, SimTime>;        // transfers, links, rank, offset
   std::priority_queue<Path, std::vector<Path>, std::greater<>> open;
   for (uint32_t root = 0; root < store.ranks().size(); ++root) {
-    if (known[root]) continue;
+    if (known[root] != kNoRoot) continue;
     open.emplace(0, 0, root,
                  SimTime());  // ranks that nothing connects to the first keep their time
     while (!open.empty()) {
       const auto [transfers, hops, rank, offset] = open.top();
       open.pop();
-      if (known[rank]) continue;
-      known[rank] = true;
+      if (known[rank] != kNoRoot) continue;
+      known[rank] = root;
       offsets[rank] = offset;
       for (const Link& link : links[rank]) {
-        if (known[link.to]) continue;
+        if (known[link.to] != kNoRoot) continue;
         open.emplace(transfers + (link.by_transfers ? 1 : 0), hops + 1, link.to,
                      offset + link.offset);
       }
@@ -162,7 +200,14 @@ std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const Communi
   for (SimTime& offset : offsets) {
     if (offset <= kClockNoise && offset >= -kClockNoise) offset = SimTime();
   }
-  return offsets;
+  std::set<uint32_t> apart;  // roots of ranks that do something with ranks of an earlier root
+  for (const auto& [ranks, shared] : pairs) {
+    const auto [earlier, later] = std::minmax(known[ranks.first], known[ranks.second]);
+    if (earlier != later) apart.insert(later);
+  }
+  ClockEstimate estimate{std::move(offsets), {}};
+  for (const uint32_t root : known) estimate.unknown.push_back(apart.contains(root));
+  return estimate;
 }
 
 absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& map,

@@ -84,4 +84,19 @@ std::optional<std::string> DoubtOfClocks(const TraceStore& store, const Compiled
       job.impossible_transfers);
 }
 
+std::optional<std::string> NoteOfClocks(const TraceStore& store, const CompiledJob& job) {
+  int unknown = 0;
+  int32_t first = 0;
+  for (size_t r = 0; r < job.reports.size(); ++r) {
+    if (!job.reports[r].clock_unknown) continue;
+    if (unknown++ == 0) first = store.ranks()[r].info().rank;
+  }
+  if (unknown == 0) return std::nullopt;
+  return fmt::format(
+      "nothing that ranks do together shows whether the clocks of {} of them (the first: rank {}) "
+      "agree with the others'; that they do is assumed, and what a change on one rank does to "
+      "another is as uncertain as that",
+      unknown, first);
+}
+
 }  // namespace foretrace

@@ -16,5 +16,7 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
 // Why changes may have other effects on other ranks than predicted, in plain words: clocks of which
 // the recording shows no more than that they are apart.
 std::optional<std::string> DoubtOfClocks(const TraceStore& store, const CompiledJob& job);
+// What is assumed of clocks of which nothing shows whether they are apart.
+std::optional<std::string> NoteOfClocks(const TraceStore& store, const CompiledJob& job);
 
 }  // namespace foretrace

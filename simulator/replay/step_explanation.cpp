@@ -130,7 +130,10 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, unedited, report));
   FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, unedited, report));
   if (report.what_if || setup.models_durations()) {
-    AddDoubt(DoubtOfClocks(store, prediction.job), report);
+    const std::optional<std::string> doubt = DoubtOfClocks(store, prediction.job);
+    AddDoubt(doubt, report);
+    const std::optional<std::string> note = NoteOfClocks(store, prediction.job);
+    if (!doubt.has_value() && note.has_value()) report.notes.push_back(*note);
   }
   if (report.doubt.has_value() && request.strict) {
     return Infeasible("--strict: {}", *report.doubt);

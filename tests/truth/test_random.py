@@ -84,8 +84,8 @@ RECORDINGS = {
 # than 100 us (9135, 9175), a kernel in flight of which no launch says with whom it exchanges (9013),
 # sends and reductions that do not wait, which the recording does not show (9105, 9141), or which take
 # longer at one place than at another (9368), clocks apart where sends wait for their receivers
-# (9302) and where nothing shows by how much (9135, 9320).
-VARIED = (9001, 9004, 9007, 9013, 9105, 9135, 9141, 9175, 9302, 9320, 9368)
+# (9302, 9411) and where nothing shows by how much (9135, 9320).
+VARIED = (9001, 9004, 9007, 9013, 9105, 9135, 9141, 9175, 9302, 9320, 9368, 9411)
 
 
 class VariedPrograms(unittest.TestCase):

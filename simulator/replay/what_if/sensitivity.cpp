@@ -58,7 +58,7 @@ class Sweep {
 
  private:
   SimTime Period(const Schedule& schedule) const {
-    return step_.Done(schedule, step_.copies - 1) - step_.Done(schedule, step_.copies - 2);
+    return step_.Took(schedule, step_.copies - 2, step_.copies - 1);
   }
 
   void Add(const char* kind, std::string_view name, uint32_t rank, SimTime time, auto insert) {

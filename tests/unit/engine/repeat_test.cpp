@@ -46,6 +46,29 @@ TEST(SteadyState, IsThePaceOfTheDeviceWhereTheCpuRunsAhead) {
   EXPECT_EQ(steady->cpu_period, Us(20));
 }
 
+// As Ahead(), and a rank that takes longer by its CPU alone, but whose work is done before that of
+// the other for as many steps as are simulated.
+TEST(SteadyState, IsThePaceOfTheSlowestRankThoughAnotherIsDoneLater) {
+  JobScript job(2);
+  job.rank(0)
+      .Step(0, {0, 20})
+      .Kernel("a0", {0, 4}, 7, {5, 20})
+      .Kernel("b0", {10, 14}, 7, {21, 36})
+      .Step(1, {20, 40})
+      .Kernel("a1", {20, 24}, 7, {37, 52})
+      .Kernel("b1", {30, 34}, 7, {53, 68});
+  job.rank(1)
+      .Step(0, {0, 34})
+      .Kernel("a0", {0, 4}, 7, {5, 20})
+      .Step(1, {34, 68})
+      .Kernel("a1", {34, 38}, 7, {39, 54});
+  const Outcome outcome = Simulate(job, RoundLatencies(), nullptr, nullptr,
+                                   [](Program& program) { program.ranks[0].start += Us(1000); });
+  const auto steady = FindSteadyState(outcome.store, outcome.prediction.job.program, 1, nullptr);
+  ASSERT_TRUE(steady.ok()) << steady.status();
+  EXPECT_EQ(steady->period, Us(34));
+}
+
 TEST(SteadyState, IsWithoutTheWorkThatWasInFlightWhenRecordingBegan) {
   // As Ahead(), and a kernel of before runs during the first step.
   JobScript job(1);
