@@ -20,6 +20,7 @@ struct BoostingOptions {
   double rows_per_tree = 1;      // share of the rows that a tree is grown on
   // Errors count quadratically up to about this, linearly beyond (pseudo-Huber). 0: quadratically.
   double huber = 0;
+  uint64_t seed = 0;           // of the rows and features drawn
   ProgressSink progress = {};  // told before each tree
 };
 

@@ -74,12 +74,13 @@ absl::StatusOr<FittedSlice> FitSlice(const ShapeDevice& device, int64_t m,
     at.push_back(CoordinatesOf(device, m, matrix.first, matrix.second));
     residuals.push_back(residual);
   }
+  const ShapeCovariance prior(m);
   Matrix covariance(at.size());
   for (size_t i = 0; i < at.size(); ++i) {
-    for (size_t j = 0; j <= i; ++j) covariance[i].push_back(ShapeCovariance(at[i], at[j]));
+    for (size_t j = 0; j <= i; ++j) covariance[i].push_back(prior(at[i], at[j]));
   }
-  constexpr double kVariance = kShapeNoise * kShapeNoise;
-  std::vector<double> noise(at.size(), kVariance), weights, inverse;
+  const double variance = prior.noise() * prior.noise();
+  std::vector<double> noise(at.size(), variance), weights, inverse;
   for (int round = 0; round <= kReweightings; ++round) {
     Matrix noisy = covariance;
     for (size_t i = 0; i < at.size(); ++i) noisy[i][i] += noise[i];
@@ -93,7 +94,7 @@ absl::StatusOr<FittedSlice> FitSlice(const ShapeDevice& device, int64_t m,
     // What is left at a point is its noise times its weight.
     for (size_t i = 0; i < at.size(); ++i) {
       const double left = noise[i] * weights[i];
-      noise[i] = (kDegreesOfFreedom * kVariance + left * left) / (kDegreesOfFreedom + 1);
+      noise[i] = (kDegreesOfFreedom * variance + left * left) / (kDegreesOfFreedom + 1);
     }
   }
   for (size_t i = 0; i < at.size(); ++i) {

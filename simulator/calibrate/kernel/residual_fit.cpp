@@ -62,6 +62,13 @@ struct ResidualRows {
   absl::StatusOr<TreeEnsemble> Train(int count, const BoostingOptions& options) const {
     return TrainBoostedTrees(features, count, targets, weights, options);
   }
+  // The mean of two draws of rows and features, which err apart.
+  absl::StatusOr<TreeEnsemble> TrainTwice(int count, BoostingOptions options) const {
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble a, Train(count, options));
+    ++options.seed;
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble b, Train(count, options));
+    return TreeEnsemble::MeanOf(a, b);
+  }
 };
 
 // Of what the roofline leaves and, where shapes are interpolated, what that share of it leaves.
@@ -150,9 +157,9 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
     model.kriging_share = share;
   }
   FORETRACE_ASSIGN_OR_RETURN(model.residual,
-                             (model.kriging_share > 0 ? kriged : plain).Train(count, options));
+                             (model.kriging_share > 0 ? kriged : plain).TrainTwice(count, options));
   if (model.kriging_share > 0 && model.kriging_share < 1) {
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, plain.Train(count, options));
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, plain.TrainTwice(count, options));
     model.residual = TreeEnsemble::MeanOf(model.residual, other);
   }
   model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));

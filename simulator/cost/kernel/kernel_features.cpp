@@ -155,8 +155,6 @@ KernelPoint AttentionPoint(const GemmTime& time, const GpuPeaks& device, const K
 }
 constexpr int kAttentionFeatureCount = 19;
 
-constexpr std::array<ProductTile, 4> kSplitTiles = {{{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
-
 }  // namespace
 
 void AddInterpolatedFeatures(const GpuPeaks& device, const KernelWork& work, double log_residual,

@@ -9,7 +9,7 @@ struct ProductTile {
   double rows, cols;
 };
 // Output tiles of the BLAS kernels on tensor cores: libraries have more than the roofline tries.
-// Large ones first, of which shapes are interpolated by the first eleven (shape_kriging.cpp).
+// Large ones first, of which shapes are interpolated by the first eleven (shape_covariance.cpp).
 inline constexpr std::array<ProductTile, 18> kProductTiles = {{{128, 256},
                                                                {256, 128},
                                                                {256, 256},
@@ -28,5 +28,9 @@ inline constexpr std::array<ProductTile, 18> kProductTiles = {{{128, 256},
                                                                {16, 128},
                                                                {32, 128},
                                                                {32, 32}}};
+
+// Those by whose blocks libraries divide the reduction, where the blocks do not fill the device.
+inline constexpr std::array<ProductTile, 4> kSplitTiles = {
+    {{128, 128}, {64, 64}, {16, 64}, {64, 128}}};
 
 }  // namespace foretrace

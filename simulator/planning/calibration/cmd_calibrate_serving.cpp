@@ -11,6 +11,7 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
+#include "simulator/planning/calibration/product_table.h"
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_validation.h"
 #include "simulator/serve/iteration_table.h"
@@ -56,12 +57,42 @@ absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandC
   return context.console->Print(StepFactorText(fit));
 }
 
+// Products where their device is known, as `calibrate kernel` does; `device` is then its label.
+// Other operators along lines.
+absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOut(const ServingCalibrationOptions& options,
+                                                           std::string_view text,
+                                                           const CommandContext& context,
+                                                           std::string& device) {
+  const std::string& asked = options.serving.platform;
+  device = asked.empty() ? DeviceOfTable(options.table) : asked;
+  if (!device.empty()) {
+    const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
+      context.console->Progress(what, done, total);
+    };
+    FORETRACE_ASSIGN_OR_RETURN(auto products,
+                               HoldOutProducts(device, options.table, text, progress));
+    if (!products.empty()) return products;
+  }
+  if (!asked.empty()) {
+    return InvalidInput(
+        "--platform goes with folders of measured runs and tables of products, {} is "
+        "neither or too small for a model of kernels",
+        options.table);
+  }
+  device.clear();
+  return serve::HoldOutOperators(options.table, text);
+}
+
 absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
                           const CommandContext& context) {
   std::vector<serve::OperatorErrors> errors;
+  std::string device;
   if (options.test.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(errors, serve::HoldOutOperators(options.table, text));
+    FORETRACE_ASSIGN_OR_RETURN(errors, HoldOut(options, text, context, device));
   } else {
+    if (!options.serving.platform.empty()) {
+      return InvalidInput("--platform would change nothing: --test rows are predicted along lines");
+    }
     FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTableText(options.test));
     FORETRACE_ASSIGN_OR_RETURN(errors,
                                serve::TestOperators(options.table, text, options.test, test));
@@ -72,7 +103,14 @@ absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_
   if (options.json) {
     return context.console->PrintJson("calibrate serving", OperatorJson(of, errors));
   }
-  return context.console->Print(OperatorText(of, errors));
+  std::string answer = OperatorText(of, errors);
+  if (!device.empty()) {
+    answer += fmt::format(
+        "by the model of kernels on {}, a fifth of the weight matrices (n, k) held out "
+        "(calibrate kernel --hold-out unseen-nk)\n",
+        device);
+  }
+  return context.console->Print(answer);
 }
 
 absl::Status RunServingCalibration(ServingCalibrationOptions options,
@@ -81,14 +119,16 @@ absl::Status RunServingCalibration(ServingCalibrationOptions options,
   if (options.inputs.size() > 1) {
     return InvalidInput("{}: one table at a time, or folders of measured runs", options.inputs[1]);
   }
-  for (const auto& [name, value] :
-       {std::pair("--output", &options.output), std::pair("--profiles", &options.serving.profiles),
-        std::pair("--platform", &options.serving.platform)}) {
+  for (const auto& [name, value] : {std::pair("--output", &options.output),
+                                    std::pair("--profiles", &options.serving.profiles)}) {
     if (!value->empty()) return InvalidInput("{} goes with folders of measured runs", name);
   }
   options.table = options.inputs.front();
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
   if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
+  if (!options.serving.platform.empty()) {
+    return InvalidInput("--platform goes with folders of measured runs and tables of products");
+  }
   if (!options.test.empty()) {
     return InvalidInput("{}: is no table of operators, and only those have --test rows",
                         options.table);
@@ -122,8 +162,10 @@ void AddServingCalibration(CLI::App& calibrate, CommandContext& context) {
       ->add_option("--profiles", options->serving.profiles,
                    "of runs: layer profiles (default: ../../profiles of each)")
       ->type_name("DIR");
-  command->add_option("--platform", options->serving.platform,
-                      "of runs: as validate --serving takes it");
+  command->add_option(
+      "--platform", options->serving.platform,
+      "of runs: as validate --serving takes it; of products: the device (default: the one that "
+      "the table's name ends with)");
   command
       ->add_option("-o,--output", options->output,
                    "of runs: write the factors, for serve and validate --step-factors")

@@ -19,16 +19,40 @@ namespace {
 constexpr ShapeDevice kDevice = {108, 40};
 
 TEST(ShapeKriging, AShapeVariesMostWithItself) {
-  // All parts at distance 0: 1 + 0.324^2 + 0.016^2 + 0.08^2 + 0.062^2 + 0.035^2 + 0.062^2
-  // = 1.120545.
+  // All parts for many rows at distance 0: 1 + 0.798^2 + 0.186^2 + 0.111^2 + 0.044^2 + 0.0857^2
+  // + 0.134^2 + 0.0554^2 + 0.0494^2 = 1.716467.
+  const ShapeCovariance covariance(4096);
   const ShapeCoordinates x = CoordinatesOf(kDevice, 4096, 1024, 2048);
-  EXPECT_NEAR(ShapeCovariance(x, x), 1.120545, 1e-9);
+  EXPECT_NEAR(covariance(x, x), 1.716467, 1e-6);
   const ShapeCoordinates near = CoordinatesOf(kDevice, 4096, 1536, 2048),
                          far = CoordinatesOf(kDevice, 4096, 65536, 32);
-  EXPECT_DOUBLE_EQ(ShapeCovariance(x, near), ShapeCovariance(near, x));
-  EXPECT_GT(ShapeCovariance(x, x), ShapeCovariance(x, near));
-  EXPECT_GT(ShapeCovariance(x, near), ShapeCovariance(x, far));
-  EXPECT_GT(ShapeCovariance(x, far), 1);
+  EXPECT_DOUBLE_EQ(covariance(x, near), covariance(near, x));
+  EXPECT_GT(covariance(x, x), covariance(x, near));
+  EXPECT_GT(covariance(x, near), covariance(x, far));
+  EXPECT_GT(covariance(x, far), 1);
+}
+
+TEST(ShapeKriging, RowsDecideWhatResembles) {
+  // Few rows: 1 + 2.79^2 + 0.336^2 + 0.0456^2 + 0.0809^2 + 0.0236^2 + 0.148^2 + 0.0639^2
+  // = 8.932164.
+  const auto self = [](int64_t m) {
+    const ShapeCoordinates x = CoordinatesOf(kDevice, m, 1024, 2048);
+    return ShapeCovariance(m)(x, x);
+  };
+  EXPECT_NEAR(self(1), 8.932164, 1e-6);
+  EXPECT_EQ(self(1), self(48));
+  EXPECT_EQ(self(49), self(640));
+  EXPECT_EQ(self(641), self(1 << 20));
+  EXPECT_NE(self(48), self(49));
+  EXPECT_NE(self(640), self(641));
+}
+
+TEST(ShapeKriging, DividedReductionsAreCoordinates) {
+  // 16 rows by 512 columns are 8 blocks of 64 x 64; 108 multiprocessors take 13 parts of each,
+  // which leaves 4 idle.
+  const ShapeCoordinates x = CoordinatesOf(kDevice, 16, 512, 2600);
+  EXPECT_FLOAT_EQ(x[16], static_cast<float>(std::log(200.0)));
+  EXPECT_FLOAT_EQ(x[20], static_cast<float>(std::log(104.0 / 108)));
 }
 
 TEST(ShapeKriging, WavesAreCoordinates) {
@@ -43,17 +67,19 @@ TEST(ShapeKriging, WeightsTimesCovariancesBetweenSlices) {
   const std::vector<KrigingSlice> slices = {{64, {{512, 512, 0.25f}}}, {256, {{512, 512, 0.5f}}}};
   const auto kriging = ShapeKriging::Create(kDevice, slices);
   ASSERT_TRUE(kriging.ok());
-  // At the point itself the covariance is 1.120545; 128 is half way between 64 and 256 in log m.
-  constexpr double kSelf = 1.120545;
+  // At the point itself the covariance is 1 + 0.774^2 + 0.139^2 + 0.0838^2 + 0.0691^2 + 0.032^2
+  // + 0.161^2 + 0.0506^2 + 0.144^2; 128 is half way between 64 and 256 in log m.
+  constexpr double kSelf = 1.6804356;
   EXPECT_NEAR(kriging->LogResidual(64, 512, 512), 0.25 * kSelf, 1e-6);
   EXPECT_NEAR(kriging->LogResidual(256, 512, 512), 0.5 * kSelf, 1e-6);
   EXPECT_NEAR(kriging->LogResidual(128, 512, 512), 0.375 * kSelf, 1e-6);
   EXPECT_NEAR(kriging->LogResidual(1, 512, 512), 0.25 * kSelf, 1e-6);
   EXPECT_NEAR(kriging->LogResidual(1 << 20, 512, 512), 0.5 * kSelf, 1e-6);
   EXPECT_EQ(ShapeKriging().LogResidual(64, 512, 512), 0);
-  // Sizes without limits stay finite: all that is left is what shapes have in common.
+  // Sizes without limits stay finite, and resemble less than the point itself.
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
-  EXPECT_NEAR(kriging->LogResidual(kHuge, kHuge, kHuge), 0.5, 0.01);
+  EXPECT_GT(kriging->LogResidual(kHuge, kHuge, kHuge), 0.5);
+  EXPECT_LT(kriging->LogResidual(kHuge, kHuge, kHuge), 0.5 * kSelf);
 }
 
 TEST(ShapeKriging, RefusesFilesThatAreOutOfOrderOrRange) {

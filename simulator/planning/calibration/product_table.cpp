@@ -1,0 +1,145 @@
+#include "simulator/planning/calibration/product_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "simulator/base/csv.h"
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/statistics.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/calibrate/kernel/kernel_fitter.h"
+#include "simulator/cost/kernel/shape_kriging.h"
+#include "simulator/hardware/catalog.h"
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kRule = "unseen-nk";
+constexpr std::array<std::string_view, 5> kColumns = {"gemm_dtype", "m", "n", "k", "latency_ms"};
+// Types of the operands in the neutral schema.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTypes = {
+    {{"bfloat16", "bfloat16"},
+     {"float16", "float16"},
+     {"fp8", "float8_e4m3fn"},
+     {"fp8_block", "float8_e4m3fn"}}};
+
+struct Products {
+  std::vector<BenchmarkRow> rows;
+  std::set<std::pair<int64_t, int64_t>> matrices;
+};
+
+std::string_view TypeOf(std::string_view precision) {
+  const auto found = std::ranges::find(kTypes, precision, &decltype(kTypes)::value_type::first);
+  return found == kTypes.end() ? std::string_view() : found->second;
+}
+
+// Where the columns stand; empty: another table.
+std::vector<size_t> ColumnsOf(std::string_view header) {
+  const std::vector<std::string> names = SplitCsvLine(header);
+  std::vector<size_t> at;
+  for (const std::string_view column : kColumns) {
+    const auto found = std::ranges::find(names, column);
+    if (found == names.end()) return {};
+    at.push_back(static_cast<size_t>(found - names.begin()));
+  }
+  return at;
+}
+
+absl::StatusOr<BenchmarkRow> RowOf(const std::vector<std::string>& fields,
+                                   std::span<const size_t> at) {
+  std::array<int64_t, 3> sizes = {};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const std::string& text = fields[at[i + 1]];
+    if (!absl::SimpleAtoi(text, &sizes[i]) || sizes[i] < 1) {
+      return InvalidInput("{} '{}' is no positive number", kColumns[i + 1], text);
+    }
+  }
+  double ms = 0;
+  if (!absl::SimpleAtod(fields[at[4]], &ms) || !(ms > 0) || !std::isfinite(ms)) {
+    return InvalidInput("{} '{}' is no positive number", kColumns[4], fields[at[4]]);
+  }
+  BenchmarkRow row;
+  row.phase = Phase::kForward;
+  row.op = "linear";
+  row.dtype = TypeOf(fields[at[0]]);
+  FORETRACE_ASSIGN_OR_RETURN(
+      row.shape,
+      ShapeKeys::Parse(fmt::format("m={};n={};k={};bias=0", sizes[0], sizes[1], sizes[2])));
+  row.time_us = 1e3 * ms;
+  row.source = "aiconfigurator";
+  return row;
+}
+
+// By precision; empty where one has no model.
+absl::StatusOr<std::map<std::string, Products>> ReadProducts(const std::string& device,
+                                                             const std::string& file,
+                                                             std::string_view text) {
+  std::map<std::string, Products> products;
+  std::vector<size_t> at;
+  size_t number = 0;
+  for (const std::string_view line : SplitLines(text)) {
+    if (++number == 1) {
+      at = ColumnsOf(line);
+      if (at.empty()) return products;
+      continue;
+    }
+    const std::vector<std::string> fields = SplitCsvLine(line);
+    if (line.empty() || fields.size() <= std::ranges::max(at)) continue;
+    if (TypeOf(fields[at[0]]).empty()) return std::map<std::string, Products>();
+    auto row = RowOf(fields, at);
+    if (!row.ok())
+      return InvalidInput("{}:{}: {}", file, number, std::string(row.status().message()));
+    row->platform = device;
+    Products& same = products[fields[at[0]]];
+    same.matrices.emplace(*row->shape.Int("n"), *row->shape.Int("k"));
+    same.rows.push_back(*std::move(row));
+  }
+  const bool few = std::ranges::any_of(products, [](const auto& entry) {
+    return entry.second.matrices.size() < 2 * ShapeKriging::kMinPoints;
+  });
+  if (few) products.clear();
+  return products;
+}
+
+}  // namespace
+
+std::string DeviceOfTable(const std::string& file) {
+  std::string stem = std::filesystem::path(file).filename().string();
+  stem = stem.substr(0, stem.find('.'));
+  const std::string label = stem.substr(stem.rfind('-') + 1);
+  const auto catalog = AcceleratorCatalog::Load();
+  return catalog.ok() && !label.empty() && catalog->FindLabel(label) != nullptr ? label : "";
+}
+
+absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutProducts(const std::string& device,
+                                                                   const std::string& file,
+                                                                   std::string_view text,
+                                                                   const ProgressSink& progress) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto products, ReadProducts(device, file, text));
+  const KernelFitter fitter;
+  FitOptions options;
+  options.progress = progress;
+  std::vector<serve::OperatorErrors> errors;
+  for (const auto& [precision, same] : products) {
+    FORETRACE_ASSIGN_OR_RETURN(const RowSplit split, fitter.Split(same.rows, kRule, options.seed));
+    FORETRACE_ASSIGN_OR_RETURN(const auto fitted, fitter.Fit(split.train, options));
+    std::vector<double> percent;
+    for (const EvaluatedRow& row : fitted->Evaluate(split.test)) {
+      percent.push_back(100 * std::abs(row.predicted_us / row.row->time_us - 1));
+    }
+    if (percent.empty()) return InvalidInput("{}: no row of {} is held out", file, precision);
+    errors.push_back({precision, same.rows.size(), percent.size(), Quantile(percent, 0.5),
+                      Quantile(percent, 0.9)});
+  }
+  return errors;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,62 @@
+#include "simulator/planning/calibration/product_table.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace foretrace {
+namespace {
+
+constexpr std::string_view kHeader = "gemm_dtype,n,k,m,latency_ms\n";
+
+// `side` x `side` weight matrices of one number of rows, a constant rate and a start-up.
+std::string Table(int side, std::string_view precision) {
+  std::string text(kHeader);
+  for (int n = 1; n <= side; ++n) {
+    for (int k = 1; k <= side; ++k) {
+      const double us = 5 + 2.0 * 4096 * (512 * n) * (512 * k) / 200e6;
+      text += fmt::format("{},{},{},4096,{}\n", precision, 512 * n, 512 * k, us / 1e3);
+    }
+  }
+  return text;
+}
+
+TEST(ProductTable, NamesItsDevice) {
+  EXPECT_EQ(DeviceOfTable("tables/gemm-a100.csv.xz"), "a100");
+  EXPECT_EQ(DeviceOfTable("gemm-h100.csv"), "h100");
+  EXPECT_EQ(DeviceOfTable("operators.csv"), "");
+  EXPECT_EQ(DeviceOfTable("gemm-.csv"), "");
+}
+
+TEST(ProductTable, HoldsWeightMatricesOut) {
+  const auto errors = HoldOutProducts("a100", "t.csv", Table(13, "bfloat16"), {});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 1u);
+  EXPECT_EQ(errors->front().name, "bfloat16");
+  EXPECT_EQ(errors->front().rows, 169u);
+  // A fifth of 169, by a hash of (n, k).
+  EXPECT_NEAR(static_cast<double>(errors->front().held_out), 34, 15);
+  EXPECT_LT(errors->front().median_percent, 5);
+}
+
+TEST(ProductTable, LeavesToLinesWhatHasNoModel) {
+  // Another table; too few matrices; a type that kernels are not calibrated for.
+  for (const std::string& text :
+       {std::string("num_heads,latency_ms\n8,1\n"), Table(11, "bfloat16"), Table(13, "int8_wo")}) {
+    const auto errors = HoldOutProducts("a100", "t.csv", text, {});
+    ASSERT_TRUE(errors.ok()) << errors.status();
+    EXPECT_TRUE(errors->empty());
+  }
+}
+
+TEST(ProductTable, SaysWhereItIsWrong) {
+  const std::string text = std::string(kHeader) + "bfloat16,512,512,0,1\n";
+  EXPECT_EQ(HoldOutProducts("a100", "t.csv", text, {}).status().message(),
+            "t.csv:2: m '0' is no positive number");
+  EXPECT_FALSE(HoldOutProducts("no-such-gpu", "t.csv", Table(13, "bfloat16"), {}).ok());
+}
+
+}  // namespace
+}  // namespace foretrace
