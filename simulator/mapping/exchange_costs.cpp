@@ -73,7 +73,7 @@ class ExchangeCoster {
       Join(again_, timed);
       if (!RunsBesideForward(edge, m_)) Join(times.layer_exchanges.forward, timed);
     }
-    if (RunsBesideBackward(edge, m_, l_)) return;
+    if (RunsBesideBackward(edge, m_)) return;
     const PassCost::Column* column = ColumnOf(placed.of, edge);
     HiddenExchange hidden;
     for (const CollectiveOp op : BackwardExchanges(exchange)) {
@@ -121,6 +121,14 @@ class ExchangeCoster {
           if (!tensor) again.count = 0;
           break;
         case Recompute::kAlternate:
+          // In the mean of two layers half as many; of one alone, half.
+          if (again.count % 2 == 1) {
+            PassExchange half = again;
+            half.time = SimTime::FromPs(again.time.ps() / 2);
+            half.bytes = Bytes(again.bytes.count() / 2);
+            half.count = 1;
+            Join(backward, half);
+          }
           again.count /= 2;
           break;
         default:

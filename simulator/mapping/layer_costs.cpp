@@ -62,7 +62,7 @@ class OpCoster {
       cost.beside += longer;
       forward += longer;
     }
-    if (RunsBesideBackward(edge, m_, l_)) input = partwise_.Backward(id, input);
+    if (RunsBesideBackward(edge, m_)) input = partwise_.Backward(id, input);
     cost.forward += forward;
     cost.weight += weight;
     cost.backward += input + weight;

@@ -30,9 +30,8 @@ bool RunsBesideForward(RegionEdge edge, const ParallelMapping& m) {
   return (m.async_tensor || m.chunked_tensor) && edge != RegionEdge::kNone;
 }
 
-// Mixtures of experts have none (Transformer Engine's userbuffers are of plain layers).
-bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& m, const MappedLayer& layer) {
-  return m.chunked_tensor && edge == RegionEdge::kLeaves && layer.expert() == 0;
+bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& m) {
+  return m.chunked_tensor && edge == RegionEdge::kLeaves;
 }
 
 ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors) {

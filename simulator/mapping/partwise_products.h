@@ -15,7 +15,7 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 // Whether the exchange at a product's edge runs beside it: forward (ParallelMapping::async_tensor,
 // chunked_tensor); backward the gathering of its result's gradient (chunked_tensor).
 bool RunsBesideForward(RegionEdge edge, const ParallelMapping& mapping);
-bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& mapping, const MappedLayer& layer);
+bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& mapping);
 
 // Parts that a product runs in, and what each has of the device's multiprocessors.
 struct ProductSplit {
