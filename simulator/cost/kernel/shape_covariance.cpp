@@ -23,26 +23,25 @@ constexpr size_t kN = 0, kK = 1, kWaves = 2, kCachedWeights = kWaves + kTiles.si
                  kFill = kDepth + kSplitTiles.size();
 static_assert(kFill + kSplitTiles.size() == kShapeCoordinates);
 
-// The distance of two shapes along one coordinate counts in units of `length`.
-struct Scale {
-  size_t coordinate = 0;
-  double length = 0;  // 0: none
-};
-// One part of the covariance: a Matern function of smoothness 3/2 of the distance along the
-// coordinates that it names.
-struct Part {
-  double deviation = 0;
-  std::array<Scale, 8> scales = {};
-};
-constexpr size_t kParts = 8;
 constexpr double kMeanVariance = 1;  // of what all shapes have in common
 
 }  // namespace
 
 struct ShapeCovariance::Regime {
+  // The distance of two shapes along one coordinate counts in units of `length`.
+  struct Scale {
+    size_t coordinate = 0;
+    double length = 0;  // 0: none
+  };
+  // One part of the covariance: a Matern function of smoothness 3/2 of the distance along the
+  // coordinates that it names.
+  struct Part {
+    double deviation = 0;
+    std::array<Scale, 8> scales = {};
+  };
   int64_t most_rows;
   double noise;
-  std::array<Part, kParts> parts;
+  std::array<Part, 8> parts;
 };
 
 namespace {
@@ -164,7 +163,7 @@ ShapeCovariance::ShapeCovariance(int64_t m) : regime_(RegimeOf(m)) {}
 
 double ShapeCovariance::operator()(const ShapeCoordinates& a, const ShapeCoordinates& b) const {
   double sum = kMeanVariance;
-  for (const Part& part : regime_.parts) {
+  for (const Regime::Part& part : regime_.parts) {
     double d2 = 0;
     for (const auto& [coordinate, length] : part.scales) {
       if (length == 0) break;
