@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the seed corpus of the fuzz targets: FOLDER/kineto/*, FOLDER/pytorch_et/*,
-FOLDER/chakra/*, FOLDER/pipeline/*, FOLDER/store/*.
+FOLDER/chakra/*, FOLDER/chakra_json/*, FOLDER/pipeline/*, FOLDER/store/*.
 
 The seeds are small documents written here, one for each feature the importers know, and small jobs of
 known timing (tests/truth). With FORETRACE_REALDATA also public recordings of under 100 kB.
@@ -137,6 +137,18 @@ def chakra():
     yield "own", encode_rank(rank)
 
 
+def chakra_json():
+    """Graphs as Chakra's feeder takes them beside .et files, in both spellings."""
+    nodes = [{"Id": 2, "Name": "gemm", "NodeType": 4, "data_deps": [], "runtime": 12, "is_cpu_op": False,
+              "num_ops": 10, "tensor_size": 64},
+             {"id": 3, "name": "all_reduce", "type": 7, "data_deps": [2], "ctrl_deps": [2], "comm_type": 0,
+              "comm_size": 4096, "pg_name": "1", "involved_dim": [True, False], "is_cpu_op": False},
+             {"Id": 4, "Name": "send", "NodeType": 5, "data_deps": [3], "comm_src": 0, "comm_dst": 1,
+              "comm_tag": 1, "comm_size": 512}]
+    yield "graph", {"workload_graph": nodes}
+    yield "empty", {"workload_graph": []}
+
+
 def jobs():
     """Name, and the profiles of all ranks."""
     small = range(1, 5)
@@ -205,7 +217,8 @@ def main():
         (corpus / target).mkdir(parents=True, exist_ok=True)
         (corpus / target / name).write_bytes(content)
 
-    for name, seeds in (("kineto", kineto()), ("pytorch_et", pytorch_et())):
+    for name, seeds in (("kineto", kineto()), ("pytorch_et", pytorch_et()),
+                        ("chakra_json", chakra_json())):
         for seed, document in seeds:
             write(name, f"{seed}.json", json.dumps(document).encode())
     for seed, document in kineto():  # as two ranks
