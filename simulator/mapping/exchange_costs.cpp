@@ -1,6 +1,8 @@
 #include "simulator/mapping/exchange_costs.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "simulator/mapping/partwise_products.h"
 
@@ -144,8 +146,8 @@ class ExchangeCoster {
   const PassCost& kernels_;
   const ShardedGraph& sharded_;
   Binding sizes_;
-  absl::InlinedVector<PassExchange, 6> known_;  // timed already
-  PassExchanges::List again_;                   // of a layer's forward pass, all
+  std::vector<PassExchange> known_;  // timed already
+  PassExchanges::List again_;        // of a layer's forward pass, all
 };
 
 }  // namespace

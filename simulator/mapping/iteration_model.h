@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "simulator/base/time.h"
@@ -136,7 +136,7 @@ struct PassExchange {
   int32_t count = 1;
 };
 struct PassExchanges {
-  using List = absl::InlinedVector<PassExchange, 4>;
+  using List = std::vector<PassExchange>;
   List forward, backward;  // recomputation included
 
   const List& of(bool is_forward) const { return is_forward ? forward : backward; }
@@ -155,7 +155,7 @@ struct PassExchanges {
 // Exchanges of a product's input over the tensor-parallel group, one after another, which a layer's
 // backward pass starts and waits for only after kernels that do not need them.
 struct HiddenExchange {
-  absl::InlinedVector<PassExchange, 2> exchanges;
+  std::vector<PassExchange> exchanges;
   SimTime cover;  // the kernels that run meanwhile
 
   SimTime Time() const {
@@ -185,7 +185,7 @@ struct PassTimes {
   // Of tensor, sequence, context and expert parallelism; and of the backward pass, those that
   // kernels hide.
   PassExchanges layer_exchanges;
-  absl::InlinedVector<HiddenExchange, 2> hidden;
+  std::vector<HiddenExchange> hidden;
   LayerExchange balance;  // counts of tokens by expert (ParallelMapping::balance_loss)
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
