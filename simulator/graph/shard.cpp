@@ -279,7 +279,7 @@ Binding ShardedGraph::Bind(const Binding& local, const GroupRanks& ranks) const 
   return sizes;
 }
 
-ShardedGraph Shard(const OperatorGraph& graph, const Division& division) {
+ShardedGraph ShardGraph(const OperatorGraph& graph, const Division& division) {
   return Sharder(graph, division).Run();
 }
 

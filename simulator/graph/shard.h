@@ -67,7 +67,7 @@ struct ShardedGraph {
 // - rows of a softmax over a divided axis are reduced number by number.
 // An operator of element-wise work takes what it lacks as a product by columns does. What is
 // gathered is not kept: it is gathered once more where the backward pass reads it.
-ShardedGraph Shard(const OperatorGraph& graph, const Division& division);
+ShardedGraph ShardGraph(const OperatorGraph& graph, const Division& division);
 
 // Bytes of one of an exchange's collectives, as networks count them: of what is gathered or reduced
 // all, of others what a device has.

@@ -34,7 +34,7 @@ const ShardedGraph& ModelGraph::Sharded(const TransformerConfig& config,
   std::unique_ptr<const ShardedGraph>& sharded = sharded_[key];
   if (sharded == nullptr) {
     sharded = std::make_unique<const ShardedGraph>(
-        Shard(graph, DivisionOf(*this, WithDefaults(config), shares)));
+        ShardGraph(graph, DivisionOf(*this, WithDefaults(config), shares)));
   }
   return *sharded;
 }

@@ -163,7 +163,7 @@ class OperatorReader {
   void ReadSums() {
     sums_output_.resize(graph_.ops().size());
     sums_gradient_.resize(graph_.ops().size());
-    const ShardedGraph sharded = Shard(graph_, division_);
+    const ShardedGraph sharded = ShardGraph(graph_, division_);
     for (const PlacedExchange& e : sharded.exchanges) {
       const GroupExchange& exchange = sharded.graph.op(e.op).exchange;
       const bool product = graph_.op(e.of).kind == GraphOpKind::kMatmul;

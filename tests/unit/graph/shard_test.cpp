@@ -52,7 +52,7 @@ struct Sharding {
 
   Sharding(const TransformerConfig& c, const TransformerShares& shares)
       : model(MakeTransformerGraph(c)),
-        sharded(Shard(model.graph, DivisionOf(model, c, shares))),
+        sharded(ShardGraph(model.graph, DivisionOf(model, c, shares))),
         local(BindTransformer(model, c, shares)),
         sizes(sharded.Bind(local, {{shares.tensor, shares.context, shares.expert}})) {}
   std::vector<std::string> Lines() const { return Described(model.graph, sharded, sizes); }
