@@ -71,7 +71,7 @@ absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t 
   shares.micro_batch = micro_batch;
   const Binding sizes = BindTransformer(model, c, shares);
   model.graph = OneWeightEach(model.graph);
-  const ShardedGraph sharded = Shard(model.graph, DivisionOf(model, c, shares));
+  const ShardedGraph sharded = ShardGraph(model.graph, DivisionOf(model, c, shares));
   SlicedModel sliced;
   sliced.width = width;
   sliced.micro_batch = micro_batch;
