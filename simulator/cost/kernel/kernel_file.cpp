@@ -186,6 +186,12 @@ absl::StatusOr<MeasuredShapes> ShapesOf(const proto::MeasuredShapes& file) {
 }
 
 absl::StatusOr<ShapeKriging> KrigingOf(const proto::ShapeKriging& file) {
+  if (file.covariance() != kShapeCovarianceVersion) {
+    return InvalidInput(
+        "interpolates shapes by version {} of their covariance, where this foretrace has {}; "
+        "calibrate kernels again",
+        file.covariance(), kShapeCovarianceVersion);
+  }
   std::vector<KrigingSlice> slices;
   for (const auto& in : file.slices()) {
     if (in.n_size() != in.k_size() || in.n_size() != in.weight_size()) {
@@ -206,6 +212,7 @@ void AddKriging(const ShapeKriging& kriging, const std::string& model,
   out->set_model(model);
   out->set_multiprocessors(kriging.device().multiprocessors);
   out->set_l2_mbytes(kriging.device().l2_mbytes);
+  out->set_covariance(kShapeCovarianceVersion);
   for (const KrigingSlice& slice : kriging.slices()) {
     auto* to = out->add_slices();
     to->set_m(slice.m);

@@ -11,6 +11,10 @@
 
 namespace foretrace {
 
+// Weights of interpolated shapes hold for the covariance that they were solved with; of every
+// change of coordinates, lengths or deviations.
+inline constexpr uint32_t kShapeCovarianceVersion = 2;
+
 // What of a GPU decides how shapes resemble each other: that of the one that was measured, also
 // where the residuals stand for another.
 struct ShapeDevice {
