@@ -4,8 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "simulator/cost/kernel/roofline.h"
-#include "simulator/cost/kernel/vector_rates.h"
+#include "simulator/cost/kernel/product_block.h"
 
 namespace foretrace {
 namespace {
@@ -61,8 +60,6 @@ struct Sizes {
 // recording with such kernels (traces/b200).
 SimTime TimeOf(const GpuPeaks& device, double bandwidth_efficiency, const GroupedKernel& kernel,
                const Sizes& sizes) {
-  constexpr double kShortestUs = 2;  // as of all products (product_block.cpp)
-  constexpr int64_t kTrips = 4;
   const auto rows = static_cast<double>(kernel.rows), tokens = static_cast<double>(kernel.tokens);
   const double operands =
       (rows * kernel.weight_bits + tokens * kernel.token_bits) * sizes.depth / 8;
@@ -74,8 +71,7 @@ SimTime TimeOf(const GpuPeaks& device, double bandwidth_efficiency, const Groupe
   const double peak = device.peak_tflops(precision);
   const double compute_us =
       peak > 0 ? sizes.blocks * 2 * rows * tokens * sizes.depth / (peak * 1e6) : 0;
-  return SimTime::FromUs(kShortestUs + ColdStartUs(device, kTrips) +
-                         std::max(memory_us, compute_us));
+  return SimTime::FromUs(ProductStartUs(device) + std::max(memory_us, compute_us));
 }
 
 }  // namespace

@@ -163,6 +163,8 @@ BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& bloc
   return product;
 }
 
+double ProductStartUs(const GpuPeaks& device) { return kShortestUs + ColdStartUs(device, kTrips); }
+
 double BlockedProductUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
                         const BlockedProduct& product) {
   const ProductBlock& block = product.block;
@@ -212,8 +214,7 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
   const double compute_us =
       blocks_us - trip_us + last * written_us + TurnsUs(device, product, resident, trip_us);
-  return kShortestUs + ColdStartUs(device, kTrips) +
-         SmoothSum(compute_us, memory_us, kOverlapPower);
+  return ProductStartUs(device) + SmoothSum(compute_us, memory_us, kOverlapPower);
 }
 
 bool IsThinProduct(std::string_view name) {
@@ -228,7 +229,7 @@ double ThinProductUs(const GpuPeaks& device, double bandwidth_efficiency, const 
       walks ? Positive(work.k) * kThinCyclesPerElement / VectorRatesOf(device).cycles_per_us : 0;
   const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
   const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
-  return kShortestUs + ColdStartUs(device, kTrips) + SmoothMax(walk_us, memory_us);
+  return ProductStartUs(device) + SmoothMax(walk_us, memory_us);
 }
 
 }  // namespace foretrace

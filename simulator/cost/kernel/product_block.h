@@ -46,6 +46,9 @@ struct BlockedProduct {
 BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& block,
                                 const KernelWork& work, double waves);
 
+// What any product's kernel takes beside what it multiplies and moves.
+double ProductStartUs(const GpuPeaks& device);
+
 // `bandwidth_efficiency`: of the DRAM's peak.
 double BlockedProductUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
                         const BlockedProduct& product);

@@ -8,28 +8,6 @@
 namespace foretrace {
 namespace {
 
-// Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
-// weights are the same with half or a whole expert's width and twice as many devices to hold them.
-// Whole experts need no reduction of their visits: 1 exchange a forward pass instead of 2, of
-// which one is of all visits.
-TEST(ExpertCostsTest, WholeExperts) {
-  TransformerConfig c = Model(4);
-  c.biases = false;
-  ParallelMapping m = Mapping(2, 2);
-  m.sequence_parallel = true;
-  m.expert = 2;
-  ParallelMapping whole = m;
-  whole.expert_tensor = 1;
-  whole.expert = 4;
-  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
-  EXPECT_EQ(Reductions(divided, true), 2);
-  EXPECT_EQ(Reductions(own, true), 1);
-  const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
-  EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
-  EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);
-  EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, whole).weights);
-}
-
 // Backward under sequence parallelism, in halves of an exchange: attention gathers its gradient,
 // scatters its input's and gathers its input again, 3; visits of experts whose products are divided
 // as those do; whole experts nothing; shared ones as attention.
