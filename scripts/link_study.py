@@ -2,8 +2,8 @@
 """Compares predicted collective times with public measurements, table by table and tier by tier.
 
 Imports nccl-tests-cluster, vidur, vTrain and Galvatron from a folder of raw public data
-(FORETRACE_REALDATA), fits one latency and one efficiency per link type to every other table where
-the study says so, and prints a Markdown table of errors.
+(FORETRACE_REALDATA), fits one latency and one efficiency per link type to every other table, or to
+every other size of each, where the study says so, and prints a Markdown table of errors.
 
   scripts/link_study.py [--foretrace build/release/foretrace] [--all]
 """
@@ -16,31 +16,35 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# name, importer, source folder, table, platform, operation, flags. Without --fit the platform's values
-# are used as they are: then every table is held out if the values come from another machine.
+# name, importer, source folder, table, platform, operation, flags, nodes (0: any). Without --fit the
+# platform's values are used as they are: then every table is held out if the values come from another
+# machine. Pairs on different nodes of vidur's A100 have NICs that no source names: their link is fitted.
 STUDIES = [
     ("nccl-tests, 10 nodes of 8 H100", "nccl_tests", "nccl-tests-cluster-h100",
-     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "", ["--fit"]),
+     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "", ["--fit"], 0),
     ("nccl-tests, shifts", "nccl_tests", "nccl-tests-cluster-h100",
-     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "send_recv", ["--fit"]),
+     "nccl-tests-h100-sxm5-nvswitch-collectives.csv", "h100-cluster-10", "send_recv", ["--fit"], 0),
     ("aiconfigurator, NCCL 2.29, links as fitted to nccl-tests", "aiconfigurator", "aiconfigurator",
-     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-half.csv", "dgx-h100", "", []),
+     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-half.csv", "dgx-h100", "", [], 0),
     ("the same, int8", "aiconfigurator", "aiconfigurator",
-     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-int8.csv", "dgx-h100", "", []),
+     "aiconfigurator-h100-sxm5-nvswitch-nccl-2.29.2-int8.csv", "dgx-h100", "", [], 0),
     ("vidur, DGX H100, links as fitted to nccl-tests", "vidur", "vidur",
-     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "", []),
+     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "", [], 0),
     ("vidur, DGX H100", "vidur", "vidur", "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100",
-     "", ["--fit"]),
+     "", ["--fit"], 0),
     ("vidur, DGX H100, pairs, links as fitted to nccl-tests", "vidur", "vidur",
-     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "send_recv", []),
+     "vidur-h100-sxm5-nvswitch-collectives.csv", "dgx-h100", "send_recv", [], 0),
     ("vidur, DGX A100, pairs, links as fitted to vTrain", "vidur", "vidur",
-     "vidur-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "send_recv", []),
+     "vidur-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "send_recv", [], 1),
+    ("vidur, DGX A100, pairs, the NIC fitted to every other size", "vidur", "vidur",
+     "vidur-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "send_recv",
+     ["--fit", "--hold-out", "sizes"], 2),
     ("vTrain, 8 A100", "vtrain", "vtrain", "vtrain-a100-sxm4-nvswitch-collectives.csv", "dgx-a100",
-     "", ["--fit"]),
+     "", ["--fit"], 0),
     ("vTrain, DGX-1V", "vtrain", "vtrain", "vtrain-v100-sxm2-nvlink-collectives.csv", "dgx1-v100",
-     "", ["--fit"]),
+     "", ["--fit"], 0),
     ("Galvatron, 8 A100", "galvatron", "galvatron",
-     "galvatron-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "", ["--fit-launch"]),
+     "galvatron-a100-sxm4-nvswitch-collectives.csv", "dgx-a100", "", ["--fit-launch"], 0),
 ]
 TIERS = ("fitted", "fluid")
 HEADER = ("Source", "Platform and flags", "Operation", "Nodes", "Ranks", "Rows",
@@ -50,7 +54,7 @@ HEADER = ("Source", "Platform and flags", "Operation", "Nodes", "Ranks", "Rows",
 def study_rows(foretrace, data, every_table=False):
     """One row per table that was not fitted; with every_table those too."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, importer, source, table, platform, operation, flags in STUDIES:
+        for name, importer, source, table, platform, operation, flags, nodes in STUDIES:
             target = pathlib.Path(folder) / importer
             if not target.exists():
                 subprocess.run([sys.executable, ROOT / "scripts" / f"import_{importer}.py",
@@ -68,6 +72,8 @@ def study_rows(foretrace, data, every_table=False):
                 by_tier.append(json.loads(done.stdout)["tables"])
             for tables in zip(*by_tier, strict=True):
                 t = tables[0]
+                if nodes not in (0, t["nodes"]):
+                    continue
                 if flags and not t["held_out"] and not every_table:
                     continue
                 mark = " (fitted)" if flags and not t["held_out"] else ""

@@ -1,6 +1,7 @@
 #include "simulator/network/link_study.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -46,22 +47,44 @@ double Loss(const PlatformSpec& platform, const NetworkOptions& options,
   return count > 0 ? sum / count : 0;
 }
 
+// The rows of the smallest size, the third and so on; and the others.
+std::array<std::vector<MeasuredCollective>, 2> EverySecondSize(
+    const std::vector<MeasuredCollective>& rows) {
+  std::map<int64_t, size_t> place;
+  for (const MeasuredCollective& row : rows) place[row.bytes] = 0;
+  size_t next = 0;
+  for (auto& [bytes, index] : place) index = next++;
+  std::array<std::vector<MeasuredCollective>, 2> halves;
+  for (const MeasuredCollective& row : rows) halves[place[row.bytes] % 2].push_back(row);
+  return halves;
+}
+
 }  // namespace
 
-std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes) {
-  std::map<std::tuple<CollectiveOp, int32_t, int32_t>, StudyTable> tables;
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes,
+                                   HoldOut hold_out) {
+  std::map<std::tuple<CollectiveOp, int32_t, int32_t>, std::vector<MeasuredCollective>> groups;
   for (const MeasuredCollective& row : rows) {
-    if (row.bytes < min_bytes) continue;
-    StudyTable& table = tables[{row.op, row.nodes, row.ranks}];
-    table.op = row.op;
-    table.ranks = row.ranks;
-    table.nodes = row.nodes;
-    table.rows.push_back(row);
+    if (row.bytes >= min_bytes) groups[{row.op, row.nodes, row.ranks}].push_back(row);
   }
   std::vector<StudyTable> ordered;
-  for (auto& [key, table] : tables) {
-    table.held_out = ordered.size() % 2 == 1;
-    ordered.push_back(std::move(table));
+  const auto add = [&ordered](std::vector<MeasuredCollective> members, bool held_out) {
+    if (members.empty()) return;
+    const MeasuredCollective& first = members.front();
+    ordered.push_back({.op = first.op,
+                       .ranks = first.ranks,
+                       .nodes = first.nodes,
+                       .held_out = held_out,
+                       .rows = std::move(members)});
+  };
+  for (auto& [key, members] : groups) {
+    if (hold_out == HoldOut::kTables) {
+      add(std::move(members), ordered.size() % 2 == 1);
+      continue;
+    }
+    auto [fitted, others] = EverySecondSize(members);
+    add(std::move(fitted), false);
+    add(std::move(others), true);
   }
   return ordered;
 }
@@ -103,7 +126,8 @@ void Scale(Bandwidth& rate, double factor) {
 }
 
 // Where the channels' rate is known, what NVLinks lose besides is NCCL's own constant.
-std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, bool sends) {
+std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, bool sends,
+                                    bool between_nodes) {
   const CollectiveLibrary& library = platform.library;
   std::vector<Parameter> parameters;
   if (what.launch) {
@@ -121,12 +145,14 @@ std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, 
       p.library.exchange = std::min(1.0, p.library.exchange * factor);
     });
   }
-  if (sends && library.network_channel > Bandwidth()) {
+  const bool network_channel = library.network_channel > Bandwidth();
+  if (sends && network_channel) {
     parameters.push_back([](PlatformSpec& p, double f) { Scale(p.library.network_channel, f); });
   }
-  for (size_t l = 0; !sends && l < platform.links.size(); ++l) {
+  for (size_t l = 0; l < platform.links.size(); ++l) {
     const LinkClass kind = platform.links[l].link_class;
     if (kind == LinkClass::kPcie) continue;
+    if (sends && (kind != LinkClass::kNetwork || network_channel || !between_nodes)) continue;
     parameters.push_back([l](PlatformSpec& p, double factor) {
       p.links[l].latency = p.links[l].latency.ScaledBy(factor);
     });
@@ -157,7 +183,9 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, const NetworkOption
   };
   const bool sends = std::ranges::all_of(
       tables, [](const StudyTable& table) { return table.op == CollectiveOp::kSendRecv; });
-  const std::vector<Parameter> parameters = ParametersOf(platform, what, sends);
+  const bool between_nodes =
+      std::ranges::any_of(tables, [](const StudyTable& table) { return table.nodes > 1; });
+  const std::vector<Parameter> parameters = ParametersOf(platform, what, sends, between_nodes);
   double before = INFINITY;
   constexpr double kFirst = 0.4, kLast = 0.004, kFiner = 0.6;
   const auto sizes = static_cast<int64_t>(std::ceil(std::log(kLast / kFirst) / std::log(kFiner)));

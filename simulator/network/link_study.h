@@ -1,7 +1,7 @@
 #pragma once
 // Predictions of a network tier against measured collectives, and the fit of latencies,
-// efficiencies and the rates of channels. Tables are (operation, ranks, nodes); every other table
-// is for fitting, the rest are held out.
+// efficiencies and the rates of channels. Tables are (operation, ranks, nodes); every other table,
+// or every other size of each, is for fitting, the rest are held out.
 
 #include <functional>
 #include <string>
@@ -25,9 +25,15 @@ struct StudyTable {
   ErrorSummary errors;
 };
 
-// Groups rows of `min_bytes` and more into tables, ordered by operation, nodes, ranks; the first is
-// for fitting, the second held out, and so on.
-std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes);
+// What is held out: every second table (judges other operations and counts of ranks), or every
+// second size of each table (judges one cluster's links between the sizes that were measured).
+enum class HoldOut : uint8_t { kTables, kSizes };
+
+// Groups rows of `min_bytes` and more into tables, ordered by operation, nodes, ranks, the first
+// for fitting, the second held out, and so on; by sizes, each is two: of the smallest size, the
+// third and so on for fitting, then of the others.
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes,
+                                   HoldOut hold_out = HoldOut::kTables);
 
 // Told how many rows, or step sizes of a fit, are done; false: end with Cancelled.
 using StudyProgress = std::function<bool(std::string_view what, int64_t done, int64_t total)>;
@@ -39,7 +45,8 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier,
 
 // `links`: latency and efficiency of the link types of class nvlink and network; where the platform
 // states what the library's channels copy, that and the efficiency of exchanges instead of the
-// NVLinks' efficiency, and for tables of send_recv alone only what channels copy and send.
+// NVLinks' efficiency, and for tables of send_recv alone only what channels copy and send, and,
+// where the platform does not say what they send to other nodes, the links of class network.
 // `launch`: the library's start-up cost, for tables whose harness adds one of its own (timing
 // through a framework).
 struct FitWhat {

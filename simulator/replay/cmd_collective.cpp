@@ -39,6 +39,7 @@ struct CollectiveOptions {
   std::string measured;
   bool fit = false;
   bool fit_launch = false;
+  std::string hold_out;  // of a fit: "tables" (default) or "sizes"
   std::string min_bytes = kDefaultMinBytes;
 };
 
@@ -116,7 +117,8 @@ absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& 
   std::erase_if(rows, [&](const MeasuredCollective& row) {
     return only == CollectiveOp::kUnknown ? row.op == CollectiveOp::kSendRecv : row.op != only;
   });
-  std::vector<StudyTable> tables = MakeTables(rows, min_bytes);
+  std::vector<StudyTable> tables =
+      MakeTables(rows, min_bytes, options.hold_out == "sizes" ? HoldOut::kSizes : HoldOut::kTables);
   if (tables.empty()) {
     return InvalidInput("{}: no {} of {} bytes or more", options.measured,
                         options.op.empty() ? "collective" : options.op, min_bytes);
@@ -139,6 +141,9 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
   FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
   const bool fit = options.fit || options.fit_launch;
+  if (!fit && !options.hold_out.empty()) {
+    return InvalidInput("--hold-out needs --fit or --fit-launch, which it judges");
+  }
   const StudyProgress progress = [&context](std::string_view what, int64_t done, int64_t total) {
     context.console->Progress(what, done, total);
     return !context.stop.stop_requested();
@@ -233,6 +238,9 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   if (options.fit || options.fit_launch) {
     return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
   }
+  if (!options.hold_out.empty()) {
+    return InvalidInput("--hold-out needs --measured TABLE and --fit, which it judges");
+  }
   if (options.min_bytes != kDefaultMinBytes) {
     return InvalidInput("--min-bytes needs --measured TABLE, of whose rows it leaves out some");
   }
@@ -297,12 +305,18 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--measured", o->measured, "compare with a table of measured collectives")
       ->excludes(ranks)
       ->excludes(bytes);
-  command->add_flag("--fit", o->fit,
-                    "with --measured: first fit links and channels to half of its tables");
+  command->add_flag(
+      "--fit", o->fit,
+      "with --measured: first fit links and channels to half of its tables, or sizes");
   command->add_flag(
       "--fit-launch", o->fit_launch,
       "with --measured: first fit the start-up cost of the tables' harness to half of "
       "them");
+  command
+      ->add_option("--hold-out", o->hold_out,
+                   "with --fit: take every second of the tables (default), or of the sizes, to "
+                   "judge the fit")
+      ->check(CLI::IsMember({"tables", "sizes"}));
   command->add_option("--min-bytes", o->min_bytes, "with --measured: leave out smaller rows");
   command->footer(Examples({
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
