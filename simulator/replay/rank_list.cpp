@@ -26,7 +26,9 @@ absl::StatusOr<std::set<int32_t>> ParseNumberList(std::string_view what, std::st
       return InvalidInput("{}: \"{}\" is not a list of numbers; expected e.g. 0,2,4-7", what,
                           Excerpt(whole, 60));
     }
-    for (int32_t r = low; r <= high; ++r) numbers.insert(r);
+    for (int32_t r = low; r <= high; ++r) {
+      if (!numbers.insert(r).second) return InvalidInput("{}: {} is given twice", what, r);
+    }
     at = next == end ? end : next + 1;
   }
   if (numbers.empty()) return InvalidInput("{}: an empty list; expected e.g. 0,2,4-7", what);

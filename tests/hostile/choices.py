@@ -16,6 +16,7 @@ NOTHING = "would change nothing"
 REFUSED = {
     "rank_list": (f"predict {S} --timeline x.json --timeline-ranks 7-3", ("--timeline-ranks", "7-3"), ""),
     "step_list": (f"predict {S} --timeline x.json --timeline-steps=-1", ("--timeline-steps",), ""),
+    "rank_list_twice": (f"predict {S} --timeline x.json --timeline-ranks 0,0-2", ("--timeline-ranks", "0 is given twice"), ""),
     "rank_list_large": (f"predict {S} --timeline x.json --timeline-ranks 0-99999999999", ("--timeline-ranks",), ""),
     "overhead_ranks": (f"calibrate trace-overheads {S} --ranks 0-99", ("--ranks", "no rank 8"), ""),
     "overhead_rank_words": (f"calibrate trace-overheads {S} --ranks all", ("--ranks", "all"), ""),

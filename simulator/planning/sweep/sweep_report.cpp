@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -114,6 +115,21 @@ absl::Status AddScaling(const std::string& scaling, SweepReport& report) {
 
 namespace {
 
+bool AnswersAlike(const SweepPoint& a, const SweepPoint& b) {
+  if (a.feasible != b.feasible) return false;
+  if (!a.feasible) return true;
+  return std::ranges::equal(a.values, b.values, [](const SweepValue& x, const SweepValue& y) {
+    return x.number == y.number && x.text == y.text;
+  });
+}
+
+// How many points on the next value of the axis is.
+size_t StrideOf(const SweptCommand& swept, size_t axis) {
+  size_t stride = 1;
+  for (size_t a = axis + 1; a < swept.axes().size(); ++a) stride *= swept.axes()[a].values.size();
+  return stride;
+}
+
 // The last part of each value's path, where no other column is called that.
 std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& report) {
   const auto last = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
@@ -128,6 +144,23 @@ std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& 
 }
 
 }  // namespace
+
+std::vector<std::string> AxesWithoutEffect(const SweepReport& report) {
+  const SweptCommand& swept = *report.swept;
+  std::vector<std::string> names;
+  for (size_t a = 0; a < swept.axes().size(); ++a) {
+    const size_t values = swept.axes()[a].values.size();
+    if (values < 2) continue;
+    const size_t stride = StrideOf(swept, a);
+    bool alike = true;
+    for (size_t p = 0; alike && p < report.points.size(); ++p) {
+      const size_t value = p / stride % values;
+      alike = AnswersAlike(report.points[p], report.points[p - value * stride]);
+    }
+    if (alike) names.push_back(swept.axes()[a].name);
+  }
+  return names;
+}
 
 std::string SweepText(const SweepReport& report, const TextStyle& style) {
   using Align = TextTable::Align;
@@ -167,6 +200,9 @@ std::string SweepText(const SweepReport& report, const TextStyle& style) {
     text += fmt::format("efficiency: {} scaling of {} over {}, from its first value\n",
                         report.scaling, headings.front(), swept.axes().front().name);
   }
+  for (const std::string& name : AxesWithoutEffect(report)) {
+    text += fmt::format("note: {} changes none of these values\n", name);
+  }
   return text + failures;
 }
 
@@ -187,6 +223,7 @@ std::string SweepJson(const SweepReport& report) {
   json.EndArray();
   json.Field("values", report.columns);
   json.Field("scaling", report.scaling);
+  json.Field("without_effect", AxesWithoutEffect(report));
   json.Key("points");
   json.StartArray();
   for (size_t p = 0; p < report.points.size(); ++p) {

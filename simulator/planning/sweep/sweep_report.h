@@ -34,6 +34,10 @@ bool Decode(const std::string& line, const std::vector<std::string>& columns, Sw
 // over zero; the first column is no time.
 absl::Status AddScaling(const std::string& scaling, SweepReport& report);
 
+// Names of the axes that nothing depends on: whatever the others are, the same is answered for all
+// values of it. Of those, the reader was told nothing by its values.
+std::vector<std::string> AxesWithoutEffect(const SweepReport& report);
+
 std::string SweepText(const SweepReport& report, const TextStyle& style);
 std::string SweepJson(const SweepReport& report);
 

@@ -84,5 +84,26 @@ TEST(Sweep, Efficiency) {
   EXPECT_FALSE(AddScaling("weak", report).ok());
 }
 
+// Six points over a (2) and b (3): the answer follows b, or is infeasible where b is so, whatever
+// a.
+TEST(Sweep, AxesThatNothingDependsOn) {
+  const auto swept =
+      SweptCommand::Make({"c", "{a}", "{b}"}, {{"a", {"1", "2"}}, {"b", {"1", "2", "3"}}}, "");
+  ASSERT_TRUE(swept.ok());
+  SweepReport report;
+  report.swept = &*swept;
+  report.columns = {"t_us"};
+  for (int p = 0; p < 6; ++p) {
+    if (p % 3 == 2) {
+      report.points.push_back({false, "no", {}, {}});
+    } else {
+      report.points.push_back({true, "", {{"t_us", 1.0 + p % 3, ""}}, {}});
+    }
+  }
+  EXPECT_EQ(AxesWithoutEffect(report), std::vector<std::string>{"a"});
+  report.points[4].values[0].number = 2.5;
+  EXPECT_TRUE(AxesWithoutEffect(report).empty());
+}
+
 }  // namespace
 }  // namespace foretrace
