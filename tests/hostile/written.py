@@ -31,6 +31,7 @@ TABLES = {
 
 VERDICTS = {
     "search": SEARCH, "compare": "search gpt-small --platform dgx-a100 --global-batch 64 --compare 'tp1 pp1 dp16 mb1' 'tp1 pp1 dp16 mb4'",
+    "sweep": f"sweep predict {S} --over cpu-scale=1,2",
     "validate": f"validate --trace {S}", "cases": "validate $SEEDS/cases.yaml",
     "mappings": "validate --mappings $SEEDS/rows.csv --platform dgx-a100",
     "training": "validate --mappings $SEEDS/training.csv --platform dgx-h100", "serve": SERVE,

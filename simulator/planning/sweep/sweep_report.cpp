@@ -143,6 +143,29 @@ std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& 
   return headings;
 }
 
+// Between what the first column lies, and where.
+std::string Verdict(const SweepReport& report) {
+  std::optional<size_t> least, most;
+  size_t met = 0;
+  const auto number = [&](size_t p) { return report.points[p].values.front().number; };
+  for (size_t p = 0; p < report.points.size(); ++p) {
+    if (!report.points[p].feasible) continue;
+    ++met;
+    if (!number(p).has_value()) continue;
+    if (!least || *number(p) < *number(*least)) least = p;
+    if (!most || *number(p) > *number(*most)) most = p;
+  }
+  const std::string heading = Headings(*report.swept, report).front();
+  std::string text = fmt::format("Verdict: {} of {} points can be met", met, report.points.size());
+  if (least && *number(*least) < *number(*most)) {
+    text += fmt::format("; {} from {:.6g} ({}) to {:.6g} ({})", heading, *number(*least),
+                        report.swept->Label(*least), *number(*most), report.swept->Label(*most));
+  } else if (least) {
+    text += fmt::format("; {} is {:.6g} in all", heading, *number(*least));
+  }
+  return text + "\n\n";
+}
+
 }  // namespace
 
 std::vector<std::string> AxesWithoutEffect(const SweepReport& report) {
@@ -195,7 +218,7 @@ std::string SweepText(const SweepReport& report, const TextStyle& style) {
     }
     table.AddRow(std::move(cells));
   }
-  std::string text = table.Format(style);
+  std::string text = Verdict(report) + table.Format(style);
   if (!report.scaling.empty()) {
     text += fmt::format("efficiency: {} scaling of {} over {}, from its first value\n",
                         report.scaling, headings.front(), swept.axes().front().name);

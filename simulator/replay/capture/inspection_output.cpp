@@ -144,13 +144,27 @@ void WriteRules(const Inspection& inspection, JsonWriter& json) {
   json.EndArray();
 }
 
+// What is there and what of it is doubtful, in a line.
+std::string Summary(const Inspection& inspection) {
+  int64_t repairs = 0;
+  for (const auto& [kind, entry] : inspection.repairs) repairs += static_cast<int64_t>(entry.count);
+  std::string text = fmt::format("{} of {} ranks, {} nodes ({:.1f} MB in memory), {} repaired",
+                                 inspection.ranks.size(), inspection.world_size, inspection.nodes,
+                                 static_cast<double>(inspection.memory_bytes) / 1e6, repairs);
+  const size_t doubts = inspection.communicator_doubts.size();
+  if (!inspection.communicator_error.empty()) {
+    text += ", communicators unknown";
+  } else if (doubts > 0) {
+    text += fmt::format(", {} communicator{} doubtful", doubts, doubts == 1 ? "" : "s");
+  }
+  const size_t missing = inspection.missing.size();
+  return text + (missing == 0 ? "\n" : fmt::format(", {} missing (below)\n", missing));
+}
+
 }  // namespace
 
 std::string InspectionText(const Inspection& inspection, const TextStyle& style) {
-  std::string text = RankTable(inspection, style);
-  text += fmt::format("\n{} ranks of {}, {} nodes, {:.1f} MB in memory\n", inspection.ranks.size(),
-                      inspection.world_size, inspection.nodes,
-                      static_cast<double>(inspection.memory_bytes) / 1e6);
+  std::string text = Summary(inspection) + "\n" + RankTable(inspection, style);
   if (!inspection.communicators.empty()) text += "\n" + CommunicatorTable(inspection, style);
   if (!inspection.communicator_error.empty()) {
     text += "\ncommunicators: " + inspection.communicator_error + "\n";
