@@ -138,6 +138,10 @@ def slips():
                "mkdir d; cp $SEEDS/kineto/k.json d", "cmp d/k.json $SEEDS/kineto/k.json")
     yield Case("input/convert_onto_itself", "convert d -o d --prefix trace", (2,), ("trace.0.et",),
                "cp -r $SEEDS/chakra d", "cmp d/trace.0.et $SEEDS/chakra/trace.0.et")
+    yield Case("input/convert_beside_itself", "convert d -o d --prefix other", (2,), ("trace.0.et", "another folder"),
+               "cp -r $SEEDS/chakra d", "test ! -e d/other.0.et")
+    yield Case("input/generate_beside_workload", "generate g.yaml --platform dgx-a100 --mapping 'tp1 pp1 dp2 mb1 gb2' -o .",
+               (0,), (), "cp $SEEDS/gpt.yaml g.yaml", "test -e trace.1.et")
     yield Case("input/plan_over_task", "shard t.yaml --sharders naive --output t.yaml", (2,),
                ("t.yaml",), "cp $SEEDS/task.yaml t.yaml", "cmp t.yaml $SEEDS/task.yaml")
     yield Case("input/mapping_over_workload",

@@ -27,14 +27,27 @@ std::string GroupTable(const CommView& view) {
   return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
 }
 
-// Who reads the folder would take ranks of an earlier job for ranks of this one.
+// A description that a command reads beside traces, which nobody takes for a trace.
+bool IsDescription(std::string_view name) {
+  return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".csv");
+}
+
+// Who reads the folder would take ranks of an earlier job, or what this one was made from, for
+// ranks of this one.
 absl::Status CheckNoOthers(const TraceStore& store, const std::string& directory,
-                           const std::string& prefix) {
+                           const ChakraWriterOptions& options) {
+  const std::string& prefix = options.prefix;
   std::set<std::string> written;
   for (const RankTrace& rank : store.ranks()) written.insert(std::to_string(rank.info().rank));
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
+    if (options.inputs.Contains(entry.path().string()) && !IsDescription(name)) {
+      return InvalidInput(
+          "{}/{}: is read for what is written, and would be read together with it; choose another "
+          "folder",
+          directory, name);
+    }
     if (!name.starts_with(prefix + ".") || !name.ends_with(".et")) continue;
     const size_t begin = prefix.size() + 1;
     if (name.size() < begin + 4) continue;
@@ -66,7 +79,7 @@ absl::Status WriteChakra(const TraceStore& store, const std::string& directory,
 
 absl::Status WriteChakra(const TraceStore& store, const CommView& view,
                          const std::string& directory, const ChakraWriterOptions& options) {
-  FORETRACE_RETURN_IF_ERROR(CheckNoOthers(store, directory, options.prefix));
+  FORETRACE_RETURN_IF_ERROR(CheckNoOthers(store, directory, options));
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(directory, options.inputs));
   int64_t done = 0;
   for (const RankTrace& rank : store.ranks()) {
