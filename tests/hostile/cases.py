@@ -128,6 +128,8 @@ def slips():
     yield Case("nothing/overheads_groups", f"calibrate trace-overheads {S} --process-groups g.yaml", (2,),
                ("--process-groups",))
     yield Case("nothing/delay", f"predict {S} --what-if name=gemm,rank=4:delay=1ms", (2,), ("delay=", "rank="))
+    yield Case("nothing/set_twice", f"predict {S} --what-if name=gemm:x2 --what-if kind=kernel:=5us", (2,), ("name=gemm:x2", "would change nothing"))
+    yield Case("what_if/set_then_scaled", f"predict {S} --what-if kind=kernel:=5us --what-if name=gemm:x2", (0,), ())
     yield Case("saturated/what_if", f"predict {S} --json" + 4 * " --what-if :x1000000", (3,),
                ("takes over 26.7 days",))
     yield Case("input/timeline_over_link", "predict k.json --timeline l", (2,), ("l",),

@@ -317,8 +317,33 @@ absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Progr
   return absl::OkStatus();
 }
 
+absl::Status WhatIf::NoteChanges(const Edit& edit, const TraceStore& store, const CompiledJob& job,
+                                 const Program& program, std::vector<Changed>& changes) {
+  if (edit.action != Action::kChange && edit.action != Action::kRemove) return absl::OkStatus();
+  Changed changed{&edit, {}};
+  const ItemSet items = SelectDeviceWork(edit, store, job, program);
+  for (uint32_t r = 0; r < items.ranks.size(); ++r) {
+    for (const uint32_t i : items.ranks[r]) {
+      changed.nodes.emplace_back(r, program.ranks[r].items[i].node);
+    }
+  }
+  std::ranges::sort(changed.nodes);
+  const bool forgets = edit.action == Action::kRemove || edit.change.replaces();
+  for (const Changed& earlier : changes) {
+    if (forgets && std::ranges::includes(changed.nodes, earlier.nodes)) {
+      return InvalidInput(
+          "--what-if {}: would change nothing, since --what-if {} decides how long all of that "
+          "takes",
+          earlier.edit->text, edit.text);
+    }
+  }
+  changes.push_back(std::move(changed));
+  return absl::OkStatus();
+}
+
 absl::Status WhatIf::Apply(const TraceStore& store, CompiledJob& job, NetworkModel* network,
                            Program& program) const {
+  std::vector<Changed> changes;
   for (const Edit& edit : edits_) {
     if (edit.action == Action::kDelay) {
       bool any = false;
@@ -331,6 +356,9 @@ absl::Status WhatIf::Apply(const TraceStore& store, CompiledJob& job, NetworkMod
     } else if (edit.selector.selects_cpu_work()) {
       FORETRACE_RETURN_IF_ERROR(ApplyToCpu(edit, store, program));
     } else {
+      if (edits_.size() > 1) {
+        FORETRACE_RETURN_IF_ERROR(NoteChanges(edit, store, job, program, changes));
+      }
       FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, network, program));
     }
   }

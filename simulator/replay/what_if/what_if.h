@@ -85,6 +85,15 @@ class WhatIf {
   static absl::StatusOr<Edit> ParseEdit(const std::string& text);
   static ItemSet SelectDeviceWork(const Edit& edit, const TraceStore& store, const CompiledJob& job,
                                   const Program& program);
+  // Nodes of device work by rank, whose times an earlier edit has changed.
+  struct Changed {
+    const Edit* edit = nullptr;
+    std::vector<std::pair<uint32_t, NodeIndex>> nodes;  // ascending
+  };
+  // Notes what `edit` changes the times of. Errors: it undoes all of an earlier edit, which then
+  // had no effect.
+  static absl::Status NoteChanges(const Edit& edit, const TraceStore& store, const CompiledJob& job,
+                                  const Program& program, std::vector<Changed>& changes);
   static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store, CompiledJob& job,
                                     NetworkModel* network, Program& program);
   static absl::Status Restructure(const Edit& edit, const TraceStore& store, const CompiledJob& job,
