@@ -18,13 +18,12 @@ constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
 // costs.
 CpuTimelinePoints RankCompiler::AddOneTimeline() {
   CpuTimeline merged;
-  for (const CpuTimeline& timeline : analysis_.order.timelines) {
+  for (const CpuTimeline& timeline : recording_->order.timelines) {
     merged.calls.insert(merged.calls.end(), timeline.calls.begin(), timeline.calls.end());
     merged.threads.insert(merged.threads.end(), timeline.threads.begin(), timeline.threads.end());
   }
   std::sort(merged.calls.begin(), merged.calls.end());
-  CpuTimelinePoints timeline =
-      BuildCpuTimeline(rank_, merged, *index_, analysis_.sync, options_.sync_costs, true);
+  CpuTimelinePoints timeline = recording_->TimelineOf(merged, options_.sync_costs, true);
   AddTimeline(timeline, true);
   RankProgram& program = out_.program;
   for (uint32_t i = program.lanes[0].begin; i < program.lanes[0].end; ++i) {
@@ -61,7 +60,7 @@ void RankCompiler::AddStream(const std::vector<NodeIndex>& issued) {
 // Lines 12 to 15: communication, and what depends on the last communication, first brings both
 // streams to the same time.
 void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
-  const RankSync& sync = analysis_.sync;
+  const RankSync& sync = recording_->sync;
   NodeIndex last_communication;
   uint32_t tail[2] = {kNoItem, kNoItem};
   bool joined = false;
@@ -103,7 +102,7 @@ void RankCompiler::CompileAlgorithm1() {
   }
   for (const CpuPoint& point : timeline.points) {
     if (point.is_mark) continue;
-    for (const NodeIndex device : index_->issued_by(point.node)) {
+    for (const NodeIndex device : recording_->index.issued_by(point.node)) {
       issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
       sequence.push_back(device);
     }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/engine/compile.h"
+#include "simulator/reconstruct/reconstruction.h"
 
 namespace foretrace {
 
@@ -19,31 +20,11 @@ struct CompiledRank {
   std::vector<NodeIndex> missing;
 };
 
-// What is inferred from one rank's recording.
-struct RankAnalysis {
-  // `of_driver`: of the device that it was recorded on.
-  RankAnalysis(const TraceStore& store, uint32_t rank, const DriverLimits& of_driver);
-  DriverLimits driver;
-  std::optional<DeviceIndex> index;  // recorded traces only
-  IssueOrder order;
-  RankSync sync;
-};
-
-// What is inferred from a job's recordings, whatever is asked of it.
-struct Reconstruction {
-  CommunicatorMap communicators;
-  std::vector<SimTime> clock_offset;  // by rank
-  std::vector<bool> clock_bounded;    // of which only a bound is known (clock_bounds.h)
-  std::vector<bool> clock_unknown;    // of which nothing is known
-  std::vector<std::unique_ptr<RankAnalysis>> ranks;
-  Latencies latencies;
-};
-
 class RankCompiler {
  public:
-  // `latencies` are those of the platform.
+  // `latencies` are those of the platform; `recording` is null for traces without times.
   RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
-               const RankAnalysis& analysis, const Latencies& latencies);
+               const RankReconstruction* recording, const Latencies& latencies);
   absl::StatusOr<CompiledRank> Run();
 
  private:
@@ -74,8 +55,7 @@ class RankCompiler {
   const TraceStore& store_;
   const RankTrace& rank_;
   const CompileOptions& options_;
-  const RankAnalysis& analysis_;
-  const DeviceIndex* index_;  // null for symbolic traces
+  const RankReconstruction* recording_;
   CompiledRank out_;
   SimTime recorded_begin_;
   // Waits by item, put in order once all are known.

@@ -17,22 +17,9 @@ std::string DescribeNode(const TraceStore& store, const RankTrace& rank, NodeInd
                      Excerpt(store.name(rank, node), 60));
 }
 
-RankAnalysis::RankAnalysis(const TraceStore& store, uint32_t rank, const DriverLimits& of_driver)
-    : driver(of_driver) {
-  const RankTrace& trace = store.ranks()[rank];
-  if (!trace.info().has_times) return;
-  index.emplace(trace, store, driver);
-  order = FindIssueOrder(trace, *index);
-  sync = InferSync(trace, *index, order);
-}
-
 RankCompiler::RankCompiler(const TraceStore& store, uint32_t rank, const CompileOptions& options,
-                           const RankAnalysis& analysis, const Latencies& latencies)
-    : store_(store),
-      rank_(store.ranks()[rank]),
-      options_(options),
-      analysis_(analysis),
-      index_(analysis.index.has_value() ? &*analysis.index : nullptr) {
+                           const RankReconstruction* recording, const Latencies& latencies)
+    : store_(store), rank_(store.ranks()[rank]), options_(options), recording_(recording) {
   out_.report.latencies = latencies;
 }
 
@@ -51,19 +38,12 @@ absl::StatusOr<CompiledRank> RankCompiler::Run() {
 }
 
 void RankCompiler::CompileRecorded() {
-  const IssueOrder& order = analysis_.order;
-  const RankSync& sync = analysis_.sync;
-  std::vector<CpuTimelinePoints> timelines;
-  if (order.timelines.empty()) {
-    CpuTimeline marks_only;
-    timelines.push_back(
-        BuildCpuTimeline(rank_, marks_only, *index_, sync, options_.sync_costs, true));
+  std::vector<CpuTimelinePoints> timelines = recording_->Timelines(options_.sync_costs);
+  if (timelines.empty()) {
+    const CpuTimeline marks_only;
+    timelines.push_back(recording_->TimelineOf(marks_only, options_.sync_costs, true));
   }
-  for (size_t t = 0; t < order.timelines.size(); ++t) {
-    timelines.push_back(
-        BuildCpuTimeline(rank_, order.timelines[t], *index_, sync, options_.sync_costs, t == 0));
-  }
-  out_.report.sync = sync.Summary();
+  out_.report.sync = recording_->sync.Summary();
   size_t items = 0;
   for (const CpuTimelinePoints& timeline : timelines) items += timeline.points.size();
   for (uint32_t i = 0; i < rank_.size(); ++i) items += IsDeviceKind(rank_.kind(NodeIndex(i)));
@@ -304,7 +284,7 @@ std::vector<WaitOfItem> RankCompiler::WaitsOf(const std::vector<SyncEdge>& edges
 }
 
 void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
-  const RankSync& sync = analysis_.sync;
+  const RankSync& sync = recording_->sync;
   waits_ = WaitsOf(sync.device_edges);
   const std::vector<WaitOfItem> blocking = WaitsOf(sync.block_edges);
   waits_.insert(waits_.end(), blocking.begin(), blocking.end());
@@ -319,13 +299,13 @@ void RankCompiler::AddWaits(const std::vector<CpuTimelinePoints>& timelines) {
 
 void RankCompiler::AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines) {
   RankProgram& program = out_.program;
-  program.launch_queue_depth = analysis_.driver.launch_queue_depth;
+  program.launch_queue_depth = recording_->index.driver().launch_queue_depth;
   AddLaunchQueue(program, waits_);
   // What waited for work of before the recording.
   for (const CpuTimelinePoints& timeline : timelines) {
     for (const CpuPoint& p : timeline.points) {
       if (!p.queue_full) continue;
-      const uint32_t work = out_.item_of[index_->issued_by(p.node).front().value];
+      const uint32_t work = out_.item_of[recording_->index.issued_by(p.node).front().value];
       if (work == kNoItem) continue;
       if (work - program.lanes[program.items[work].lane].begin < program.launch_queue_depth) {
         KeepAsRecorded(out_.item_of[p.node.value], rank_.end(p.node) - p.duration);
