@@ -59,6 +59,13 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
   return absl::OkStatus();
 }
 
+CompiledRank CompileRank(const RankInput& input, const Reconstruction& recording, uint32_t rank) {
+  if (!input.rank.info().has_times) return CompileSymbolic(input);
+  return input.options.semantics == Semantics::kAlgorithm1
+             ? CompileAlgorithm1(input, *recording.ranks[rank])
+             : CompileRecorded(input, *recording.ranks[rank]);
+}
+
 // Of each rank, once it is compiled, `done` is told.
 absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOptions& options,
                                         const Reconstruction& recording,
@@ -77,9 +84,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
   job.cpu_anchors.resize(store.ranks().size());
   const Latencies latencies = options.latencies.value_or(recording.latencies);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    RankCompiler compiler(store, r, options, job.symbolic ? nullptr : recording.ranks[r].get(),
-                          latencies);
-    FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
+    CompiledRank rank = CompileRank({store, store.ranks()[r], options, latencies}, recording, r);
     done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
