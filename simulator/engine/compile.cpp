@@ -12,8 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/compile_rendezvous.h"
-#include "simulator/reconstruct/clock_bounds.h"
-#include "simulator/reconstruct/recorded_accelerators.h"
+#include "simulator/reconstruct/reconstruction.h"
 
 namespace foretrace {
 namespace {
@@ -60,33 +59,11 @@ absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& m
   return absl::OkStatus();
 }
 
-absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const CompileOptions& options) {
-  Reconstruction recording;
-  FORETRACE_ASSIGN_OR_RETURN(recording.communicators, MatchCommunicators(store));
-  FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, recording.communicators, options));
-  ClockEstimate clocks = EstimateClocks(store, recording.communicators);
-  recording.clock_offset = std::move(clocks.offsets);
-  recording.clock_unknown = std::move(clocks.unknown);
-  recording.clock_bounded =
-      KeepOrderOfTransfers(store, recording.communicators, recording.clock_offset);
-  FORETRACE_RETURN_IF_ERROR(
-      CheckClockOffsets(store, recording.communicators, recording.clock_offset));
-  AcceleratorCatalog shipped;
-  if (options.accelerators == nullptr) {
-    FORETRACE_ASSIGN_OR_RETURN(shipped, LoadRecordedAccelerators(store));
-  }
-  const AcceleratorCatalog& accelerators =
-      options.accelerators == nullptr ? shipped : *options.accelerators;
-  LatencyMeter meter;
-  for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    const RankInfo& info = store.ranks()[r].info();
-    recording.ranks.push_back(
-        std::make_unique<RankAnalysis>(store, r, accelerators.DriverOf(info.device_name)));
-    if (info.has_times) meter.Add(store.ranks()[r], recording.ranks[r]->sync);
-  }
-  recording.latencies =
-      meter.Measure(accelerators.DriverOf(store.ranks().front().info().device_name).latencies);
-  return recording;
+CompiledRank CompileRank(const RankInput& input, const Reconstruction& recording, uint32_t rank) {
+  if (!input.rank.info().has_times) return CompileSymbolic(input);
+  return input.options.semantics == Semantics::kAlgorithm1
+             ? CompileAlgorithm1(input, *recording.ranks[rank])
+             : CompileRecorded(input, *recording.ranks[rank]);
 }
 
 // Of each rank, once it is compiled, `done` is told.
@@ -107,8 +84,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
   job.cpu_anchors.resize(store.ranks().size());
   const Latencies latencies = options.latencies.value_or(recording.latencies);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
-    RankCompiler compiler(store, r, options, *recording.ranks[r], latencies);
-    FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
+    CompiledRank rank = CompileRank({store, store.ranks()[r], options, latencies}, recording, r);
     done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
@@ -133,13 +109,17 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
 
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
   FORETRACE_RETURN_IF_ERROR(CheckTimes(store));
-  FORETRACE_ASSIGN_OR_RETURN(Reconstruction recording, Reconstruct(store, options));
+  FORETRACE_ASSIGN_OR_RETURN(CommunicatorMap matched, MatchCommunicators(store));
+  FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, matched, options));
+  FORETRACE_ASSIGN_OR_RETURN(Reconstruction recording,
+                             Reconstruct(store, std::move(matched), options.accelerators));
   // Of symbolic traces little is inferred, which is not worth the memory.
   const bool timed = store.ranks().front().info().has_times;
   if (!options.keep_reconstruction || !timed) {
     CommunicatorMap communicators = std::move(recording.communicators);
-    return CompileFrom(store, options, recording, std::move(communicators),
-                       [&](uint32_t rank) { recording.ranks[rank].reset(); });
+    return CompileFrom(store, options, recording, std::move(communicators), [&](uint32_t rank) {
+      if (timed) recording.ranks[rank].reset();
+    });
   }
   const auto kept = std::make_shared<const Reconstruction>(std::move(recording));
   FORETRACE_ASSIGN_OR_RETURN(

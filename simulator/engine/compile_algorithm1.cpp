@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/engine/compile_rank.h"
+#include "simulator/engine/program_builder.h"
 
 namespace foretrace {
 namespace {
@@ -12,63 +13,51 @@ namespace {
 // Line 21: a kernel starts at least 1 us after the previous one of its stream.
 constexpr SimTime kStreamGap = SimTime::FromNs(1'000);
 
-}  // namespace
-
-// All threads' calls are one timeline. The paper knows no blocking calls: they cost what any call
-// costs.
-CpuTimelinePoints RankCompiler::AddOneTimeline() {
+// All threads' calls as one timeline.
+CpuTimelinePoints OneTimeline(const RankReconstruction& recording, const SyncCosts& costs) {
   CpuTimeline merged;
-  for (const CpuTimeline& timeline : analysis_.order.timelines) {
+  for (const CpuTimeline& timeline : recording.order.timelines) {
     merged.calls.insert(merged.calls.end(), timeline.calls.begin(), timeline.calls.end());
     merged.threads.insert(merged.threads.end(), timeline.threads.begin(), timeline.threads.end());
   }
   std::sort(merged.calls.begin(), merged.calls.end());
-  CpuTimelinePoints timeline =
-      BuildCpuTimeline(rank_, merged, *index_, analysis_.sync, options_.sync_costs, true);
-  AddTimeline(timeline, true);
-  RankProgram& program = out_.program;
-  for (uint32_t i = program.lanes[0].begin; i < program.lanes[0].end; ++i) {
-    program.items[i].kind = ItemKind::kCall;
-  }
-  return timeline;
+  return recording.TimelineOf(merged, costs, true);
 }
 
 // One of the two streams, in order of issue.
-void RankCompiler::AddStream(const std::vector<NodeIndex>& issued) {
+void AddStream(const std::vector<NodeIndex>& issued, ProgramBuilder& builder) {
   if (issued.empty()) return;
-  RankProgram& program = out_.program;
+  const RankTrace& rank = builder.rank();
   LaneProgram lane;
-  lane.lane = rank_.lane(issued.front());
-  lane.begin = static_cast<uint32_t>(program.items.size());
-  const auto lane_index = static_cast<uint32_t>(program.lanes.size());
-  program.lanes.push_back(lane);
-  SimTime previous_end = recorded_begin_;
+  lane.lane = rank.lane(issued.front());
+  builder.BeginLane(lane);
+  SimTime previous_end = builder.recorded_begin();
   for (const NodeIndex node : issued) {
-    const uint32_t item = AddDeviceItem(node, lane_index, previous_end);
-    previous_end = std::max(previous_end, rank_.end(node));
-    if (program.items[item].issuer != kNoItem) {
-      program.items[item].lead = kStreamGap;
+    Item item = builder.DeviceWork(node);
+    if (item.issuer == kNoItem) {
+      item.lead = builder.RecordedGap(node, previous_end);
+    } else {
+      item.lead = kStreamGap;
       // Line 21: half of the launch call lies before the kernel.
-      const Item& call = program.items[program.items[item].issuer];
-      program.items[item].issue_lag = call.duration.ScaledBy(0.5);
+      item.issue_lag = builder.program().items[item.issuer].duration.ScaledBy(0.5);
     }
-    program.items[item].needs_room = false;
-    program.items[item].placement_share = 0;
+    builder.Add(item);
+    previous_end = std::max(previous_end, rank.end(node));
   }
-  program.lanes.back().end = static_cast<uint32_t>(program.items.size());
+  builder.EndLane();
 }
 
 // Lines 12 to 15: communication, and what depends on the last communication, first brings both
 // streams to the same time.
-void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
-  const RankSync& sync = analysis_.sync;
+void JoinStreams(const std::vector<NodeIndex>& sequence, const RankSync& sync,
+                 ProgramBuilder& builder) {
   NodeIndex last_communication;
   uint32_t tail[2] = {kNoItem, kNoItem};
   bool joined = false;
   auto edge = sync.device_edges.begin();
   for (const NodeIndex node : sequence) {
-    const uint32_t item = out_.item_of[node.value];
-    const int stream = IsCommunicationKind(rank_.kind(node)) ? 1 : 0;
+    const uint32_t item = builder.item_of(node);
+    const int stream = IsCommunicationKind(builder.rank().kind(node)) ? 1 : 0;
     edge = std::lower_bound(sync.device_edges.begin(), sync.device_edges.end(), node,
                             [](const SyncEdge& e, NodeIndex n) { return e.consumer < n; });
     bool depends = false;
@@ -80,7 +69,7 @@ void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
       last_communication = NodeIndex();
     }
     if (joined && tail[1 - stream] != kNoItem) {
-      waits_.push_back(
+      builder.waits().push_back(
           {item, {tail[1 - stream], LagTable::kZero, false, false, WaitCause::kDependency}});
     }
     // The other stream keeps the joined time until it has work of its own.
@@ -90,34 +79,10 @@ void RankCompiler::JoinStreams(const std::vector<NodeIndex>& sequence) {
   }
 }
 
-void RankCompiler::CompileAlgorithm1() {
-  const CpuTimelinePoints timeline = AddOneTimeline();
-  std::vector<NodeIndex> issued[2];  // computation, communication
-  std::vector<NodeIndex> sequence;
-  // Communication whose launch was not recorded still meets that of other ranks.
-  for (uint32_t i = 0; i < rank_.size(); ++i) {
-    const NodeIndex node(i);
-    if (!IsCommunicationKind(rank_.kind(node)) || !rank_.has_duration(node)) continue;
-    const NodeIndex call = rank_.launcher(node);
-    if (!call.valid() || out_.item_of[call.value] == kNoItem) issued[1].push_back(node);
-  }
-  for (const CpuPoint& point : timeline.points) {
-    if (point.is_mark) continue;
-    for (const NodeIndex device : index_->issued_by(point.node)) {
-      issued[IsCommunicationKind(rank_.kind(device)) ? 1 : 0].push_back(device);
-      sequence.push_back(device);
-    }
-  }
-  for (const auto& stream : issued) AddStream(stream);
-  JoinStreams(sequence);
-  FindIterations();
-  StartStepsTogether();
-}
-
 // The paper's runs hold a barrier at the beginning of each batch: a step begins when the work of
 // the one before is done.
-void RankCompiler::StartStepsTogether() {
-  RankProgram& program = out_.program;
+void StartStepsTogether(ProgramBuilder& builder) {
+  const RankProgram& program = builder.program();
   for (const IterationItems& it : program.iterations) {
     if (it.begin_item == kNoItem) continue;
     for (const LaneProgram& lane : program.lanes) {
@@ -129,10 +94,41 @@ void RankCompiler::StartStepsTogether() {
         last = i;
       }
       if (last == kNoItem) continue;
-      waits_.push_back(
+      builder.waits().push_back(
           {it.begin_item, {last, LagTable::kZero, false, false, WaitCause::kDependency}});
     }
   }
+}
+
+}  // namespace
+
+CompiledRank CompileAlgorithm1(const RankInput& input, const RankReconstruction& recording) {
+  ProgramBuilder builder(input);
+  const RankTrace& rank = input.rank;
+  const CpuTimelinePoints timeline = OneTimeline(recording, input.options.sync_costs);
+  // The paper knows no blocking calls: they cost what any call costs.
+  builder.AddTimeline(timeline, true, ItemKind::kCall);
+  std::vector<NodeIndex> issued[2];  // computation, communication
+  std::vector<NodeIndex> sequence;
+  // Communication whose launch was not recorded still meets that of other ranks.
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (!IsCommunicationKind(rank.kind(node)) || !rank.has_duration(node)) continue;
+    const NodeIndex call = rank.launcher(node);
+    if (!call.valid() || builder.item_of(call) == kNoItem) issued[1].push_back(node);
+  }
+  for (const CpuPoint& point : timeline.points) {
+    if (point.is_mark) continue;
+    for (const NodeIndex device : recording.index.issued_by(point.node)) {
+      issued[IsCommunicationKind(rank.kind(device)) ? 1 : 0].push_back(device);
+      sequence.push_back(device);
+    }
+  }
+  for (const auto& stream : issued) AddStream(stream, builder);
+  JoinStreams(sequence, recording.sync, builder);
+  builder.FindIterations();
+  StartStepsTogether(builder);
+  return builder.Finish();
 }
 
 }  // namespace foretrace

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/engine/compile_rank.h"
+#include "simulator/engine/transfer_spec.h"
 #include "simulator/reconstruct/awaited_arrivals.h"
 
 namespace foretrace {

@@ -4,7 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/engine/compile_rank.h"
+#include "simulator/engine/transfer_spec.h"
 
 namespace foretrace {
 

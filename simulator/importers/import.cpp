@@ -11,10 +11,10 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/timeline_mark.h"
-#include "simulator/importers/chakra/process_groups.h"
 #include "simulator/importers/input_paths.h"
 #include "simulator/importers/io/input_file.h"
 #include "simulator/importers/linker/linker.h"
+#include "simulator/importers/process_group_table.h"
 #include "simulator/importers/process_groups.h"
 #include "simulator/trace/exchange_group.h"
 

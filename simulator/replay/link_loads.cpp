@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "simulator/engine/compile_rank.h"
+#include "simulator/engine/transfer_spec.h"
 #include "simulator/network/transfer_planner.h"
 
 namespace foretrace {

@@ -39,8 +39,6 @@ absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& fil
                                                           std::string_view text,
                                                           const std::string& test_file,
                                                           std::string_view test_text);
-// Whether the header is of such a table.
-bool IsOperatorTable(std::string_view text);
 
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
 std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors);

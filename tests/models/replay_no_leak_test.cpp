@@ -11,10 +11,7 @@
 
 #include "simulator/engine/replay.h"
 #include "simulator/importers/import.h"
-#include "simulator/reconstruct/communicators.h"
-#include "simulator/reconstruct/device_index.h"
-#include "simulator/reconstruct/issue_order.h"
-#include "simulator/reconstruct/sync_rules.h"
+#include "simulator/reconstruct/reconstruction.h"
 #include "tests/support/real_data.h"
 #include "tests/support/store_copy.h"
 #include "tests/support/store_equality.h"
@@ -72,13 +69,13 @@ class Waits {
 
   void AddCalls(uint32_t r) {
     const RankTrace& rank = store_.ranks()[r];
-    const DeviceIndex index(rank, store_, TestDriver());
+    const RankReconstruction recording(store_, rank, TestDriver());
     bounds_.emplace_back(rank.size());
-    for (const CpuTimeline& timeline : FindIssueOrder(rank, index).timelines) {
+    for (const CpuTimeline& timeline : recording.order.timelines) {
       for (size_t k = 0; k < timeline.calls.size(); ++k) {
         const NodeIndex call = timeline.calls[k];
         bool blocking = IsSynchronize(rank.runtime_call(call));
-        blocking = blocking || index.HoldsUntilCopied(call);
+        blocking = blocking || recording.index.HoldsUntilCopied(call);
         if (!blocking || !rank.has_duration(call)) continue;
         Bounds& b = bounds_[r][call.value];
         b.is_call = true;
@@ -120,8 +117,7 @@ class Waits {
     const std::vector<SimTime> offset = EstimateClockOffsets(store_, *map);
     std::vector<RankSync> syncs;
     for (const RankTrace& rank : store_.ranks()) {
-      const DeviceIndex index(rank, store_, TestDriver());
-      syncs.push_back(InferSync(rank, index, FindIssueOrder(rank, index)));
+      syncs.push_back(RankReconstruction(store_, rank, TestDriver()).sync);
     }
     for (const MatchedRendezvous& rendezvous : map->rendezvous) {
       if (rendezvous.missing_members > 0) continue;

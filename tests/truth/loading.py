@@ -1,7 +1,7 @@
 """Jobs one thread of which copies batches to the device for the other."""
 
 import job as truth
-from combinations import OnThread
+from one_rank import OnThread
 from job import COMPUTE
 
 LOADER = 60

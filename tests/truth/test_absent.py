@@ -8,7 +8,7 @@ import unittest
 import combinations
 import job as truth
 import pipelines
-from test_what_if import report
+from predictions import report
 
 SOME = "--allow-missing-ranks"
 

@@ -4,8 +4,9 @@ import tempfile
 import unittest
 
 import combinations
+import one_rank
 import pipelines
-from test_what_if import predict, report
+from predictions import predict, report
 
 EVENTS = ("named", "recorded", "absent")
 
@@ -60,11 +61,11 @@ class Steps(unittest.TestCase):
                        6, ("named", "absent"), ("all", "none"))
 
     def test_stream_forked_before_work_that_is_issued_first(self):
-        self.check(lambda **c: combinations.forked_streams(**c),
+        self.check(lambda **c: one_rank.forked_streams(**c),
                    gemms(1, 2.0, 0.3)[1:] + [(["name=topK:x4"], {"beside_us": 1040.0})], 4)
 
     def test_thread_that_saves(self):
-        self.check(lambda **c: combinations.saving(**c),
+        self.check(lambda **c: one_rank.saving(**c),
                    gemms(1, 2.0, 0.3)[1:] + [(["name=DtoH:x4"], {"save_us": 12000.0})], 4, ("absent",))
 
     def test_gradients_of_several_batches(self):

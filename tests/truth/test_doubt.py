@@ -10,7 +10,7 @@ import unittest
 import combinations
 import job as truth
 import pipelines
-from test_what_if import FORETRACE, report
+from predictions import FORETRACE, report
 
 JOBS = {
     "prefetching": lambda: truth.prefetching(2),

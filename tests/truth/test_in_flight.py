@@ -7,7 +7,7 @@ import unittest
 
 import job as truth
 import pipelines
-from test_what_if import predict, report
+from predictions import predict, report
 
 
 class InFlight(unittest.TestCase):

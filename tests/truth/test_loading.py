@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 from loading import loading
-from test_what_if import report
+from predictions import report
 
 
 class Loading(unittest.TestCase):

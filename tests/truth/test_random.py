@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 import random_jobs
-from test_what_if import report
+from predictions import report
 
 # Each once was replayed wrongly: waits explained by those that others were taken for (4, 41), one that
 # holds work up for less than a launch takes (274), a first step with other waits (242), copies of which

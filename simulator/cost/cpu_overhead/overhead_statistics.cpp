@@ -6,9 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml.h"
-#include "simulator/reconstruct/device_index.h"
-#include "simulator/reconstruct/issue_order.h"
-#include "simulator/reconstruct/sync_rules.h"
+#include "simulator/reconstruct/reconstruction.h"
 
 namespace foretrace {
 namespace {
@@ -41,16 +39,13 @@ bool OverheadStatistics::empty() const {
 
 OverheadStatistics OverheadStatistics::Extract(const TraceStore& store,
                                                const AcceleratorCatalog& accelerators,
+                                               const SyncCosts& costs,
                                                const OverheadFilter& filter) {
   OverheadStatistics statistics;
   for (const RankTrace& rank : store.ranks()) {
     if (!rank.info().has_times) continue;
-    const DeviceIndex index(rank, store, accelerators.DriverOf(rank.info().device_name));
-    const IssueOrder order = FindIssueOrder(rank, index);
-    const RankSync sync = InferSync(rank, index, order);
-    for (size_t t = 0; t < order.timelines.size(); ++t) {
-      const CpuTimelinePoints timeline =
-          BuildCpuTimeline(rank, order.timelines[t], index, sync, SyncCosts(), t == 0);
+    const RankReconstruction recording(store, rank, accelerators.DriverOf(rank.info().device_name));
+    for (const CpuTimelinePoints& timeline : recording.Timelines(costs)) {
       bool first = true;
       for (const CpuPoint& point : timeline.points) {
         const int64_t step = rank.iteration_at(point.recorded_start);

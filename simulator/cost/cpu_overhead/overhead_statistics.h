@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/hardware/catalog.h"
+#include "simulator/reconstruct/cpu_timeline.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -36,9 +37,10 @@ using OverheadFilter = std::function<bool(int32_t rank, int64_t step)>;
 
 class OverheadStatistics : public OverheadModel {
  public:
-  // Extracts from every recorded rank that passes the filter (null: all).
+  // Extracts from every recorded rank that passes the filter (null: all). `costs`: of the run that
+  // they are for, since what a blocking call costs is no overhead.
   static OverheadStatistics Extract(const TraceStore& store, const AcceleratorCatalog& accelerators,
-                                    const OverheadFilter& filter);
+                                    const SyncCosts& costs, const OverheadFilter& filter);
   // Errors: unreadable file, wrong schema version, unknown keys, negative times.
   static absl::StatusOr<OverheadStatistics> Load(const std::string& path);
   // YAML; `provenance` lines (key, value) come first.

@@ -6,8 +6,8 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
-#include "simulator/importers/chakra/process_groups.h"
-#include "simulator/importers/kineto/classify.h"
+#include "simulator/importers/framework/device_names.h"
+#include "simulator/importers/framework/process_groups.h"
 
 namespace foretrace::chakra {
 namespace {
@@ -137,7 +137,7 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
     spec.kind = type == NodeType::kMetadata ? NodeKind::kAnnotation : NodeKind::kCpuOp;
     if (placement.placed && spec.kind == NodeKind::kCpuOp && IsRuntimeCall(node.name)) {
       spec.kind = NodeKind::kRuntimeCall;
-      detail(kineto::ParseRuntimeCall(node.name));
+      detail(ParseRuntimeCall(node.name));
     }
     return spec;
   }
@@ -174,7 +174,7 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
       if (node.name.starts_with("Memcpy ")) {
         spec.kind = NodeKind::kMemcpy;
         bool host_kind_known = true;
-        detail(kineto::ParseMemcpyKind(node.name, host_kind_known));
+        detail(ParseMemcpyKind(node.name, host_kind_known));
       } else {
         spec.kind = node.name.starts_with("Memset") ? NodeKind::kMemset : NodeKind::kKernel;
       }
@@ -310,7 +310,7 @@ void Mapper::AddDependencies(const Node& node, const Placement& placement, NodeI
 void Mapper::AddProcessGroups(const Node& node) {
   if (node.name.find("process_group") == std::string_view::npos) return;
   std::vector<ProcessGroup> groups;
-  if (!ParsePytorchProcessGroups(node.input_values, groups)) {
+  if (!ParseProcessGroups(node.input_values, groups)) {
     Note("unreadable_process_groups", node, "declares process groups that are not readable");
   }
   for (ProcessGroup& group : groups) builder_.AddProcessGroup(std::move(group));

@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/importers/framework/device_names.h"
 #include "simulator/importers/kineto/implied_outputs.h"
 #include "simulator/trace/serving_step.h"
 

@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/importers/framework/process_groups.h"
 #include "simulator/importers/kineto/converter.h"
 
 namespace foretrace::kineto {
@@ -17,48 +18,6 @@ namespace {
 constexpr int64_t kMaxBaseNs = int64_t{4'000'000'000} * 1'000'000'000;
 
 bool IsRank(int64_t value) { return value >= 0 && value < std::numeric_limits<int32_t>::max(); }
-
-std::optional<int64_t> IntegerMember(const rapidjson::Value& object, const char* key) {
-  const auto it = object.FindMember(key);
-  if (it == object.MemberEnd()) return std::nullopt;
-  if (it->value.IsInt64()) return it->value.GetInt64();
-  if (it->value.IsString()) {
-    return json::ParseInteger({it->value.GetString(), it->value.GetStringLength()});
-  }
-  return std::nullopt;
-}
-
-std::string TextMember(const rapidjson::Value& object, const char* key) {
-  const auto it = object.FindMember(key);
-  if (it == object.MemberEnd()) return {};
-  if (it->value.IsString()) return {it->value.GetString(), it->value.GetStringLength()};
-  if (it->value.IsInt64()) return std::to_string(it->value.GetInt64());
-  return {};
-}
-
-// Ranks as an array or as text; empty when absent or cut short ("[0, 1, ..., 63]").
-std::vector<int32_t> RanksMember(const rapidjson::Value& object) {
-  std::vector<int32_t> ranks;
-  const auto it = object.FindMember("ranks");
-  if (it == object.MemberEnd()) return ranks;
-  const auto add = [&ranks](int64_t rank) {
-    if (!IsRank(rank)) return false;
-    ranks.push_back(static_cast<int32_t>(rank));
-    return true;
-  };
-  if (it->value.IsArray()) {
-    for (const auto& value : it->value.GetArray()) {
-      if (!value.IsInt64() || !add(value.GetInt64())) return {};
-    }
-  } else if (it->value.IsString()) {
-    const auto list = json::ParseIntegerList({it->value.GetString(), it->value.GetStringLength()});
-    if (!list) return {};
-    for (const int64_t rank : *list) {
-      if (!add(rank)) return {};
-    }
-  }
-  return ranks;
-}
 
 // Whether ranks are named at all, and not cut short by the profiler.
 bool HasRanks(const rapidjson::Value& object) {
@@ -117,11 +76,9 @@ absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
   if (groups == document.MemberEnd()) return absl::OkStatus();
   const auto add = [this](const rapidjson::Value& entry, std::string name) {
     if (!entry.IsObject()) return;
-    ProcessGroup group;
+    if (name.empty()) return;
+    ProcessGroup group = ReadGroup(entry);
     group.name = std::move(name);
-    if (group.name.empty()) return;
-    group.description = TextMember(entry, "pg_desc");
-    group.ranks = RanksMember(entry);
     if (group.ranks.empty() && HasRanks(entry)) {
       builder_->diagnostics().Add("unusable_group",
                                   fmt::format("{}: ranks of group \"{}\"", source_, group.name));

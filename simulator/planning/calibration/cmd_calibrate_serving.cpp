@@ -15,6 +15,7 @@
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_validation.h"
 #include "simulator/serve/iteration_table.h"
+#include "simulator/serve/operator_rows.h"
 #include "simulator/serve/operator_table.h"
 
 namespace foretrace {

@@ -114,7 +114,9 @@ absl::Status RunTraceOverheads(const TraceOverheadsOptions& options,
   }
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
                              LoadRecordedAccelerators(store));
-  const OverheadStatistics statistics = OverheadStatistics::Extract(store, accelerators, filter);
+  // For runs to come, which take these costs unless they say otherwise.
+  const OverheadStatistics statistics =
+      OverheadStatistics::Extract(store, accelerators, SyncCosts(), filter);
   if (statistics.empty()) {
     return InvalidInput("{}: no CPU calls that issue device work, so no overheads",
                         store.ranks().front().info().source);

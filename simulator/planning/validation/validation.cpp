@@ -39,7 +39,8 @@ absl::Status CheckHeldOut(const ValidationCase& c, const std::set<int32_t>& rank
       c.overheads_from_ranks);
 }
 
-absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& store) {
+absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& store,
+                                    const SyncCosts& costs) {
   HoldOut out;
   OverheadFilter source;
   if (!c.overheads_from_ranks.empty()) {
@@ -57,7 +58,7 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
   }
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
                              LoadRecordedAccelerators(store));
-  out.statistics = OverheadStatistics::Extract(store, accelerators, source);
+  out.statistics = OverheadStatistics::Extract(store, accelerators, costs, source);
   if (out.statistics->empty()) {
     return InvalidInput("{}: no overheads to take from {}", c.name,
                         c.overheads_from_ranks.empty() ? c.overheads_from_steps + " steps"
@@ -218,7 +219,8 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandC
   FORETRACE_ASSIGN_OR_RETURN(SimulationSetup setup, SimulationSetup::Make(c.simulation, store, [&] {
                                return c.traces.LoadExtras(context);
                              }));
-  FORETRACE_ASSIGN_OR_RETURN(const HoldOut hold_out, MakeHoldOut(c, store));
+  FORETRACE_ASSIGN_OR_RETURN(const HoldOut hold_out,
+                             MakeHoldOut(c, store, setup.compile().sync_costs));
   if (hold_out.statistics.has_value()) {
     setup.compile().overheads = &*hold_out.statistics;
     setup.compile().overheads_apply = hold_out.judged;

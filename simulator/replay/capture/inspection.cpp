@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "simulator/reconstruct/communicators.h"
-#include "simulator/reconstruct/device_index.h"
-#include "simulator/reconstruct/issue_order.h"
+#include "simulator/reconstruct/reconstruction.h"
 
 namespace foretrace {
 namespace {
@@ -102,8 +100,9 @@ Inspection Inspect(const TraceStore& store, const AcceleratorCatalog& accelerato
       out.iterations.push_back({mark.number, rank.info().rank, rank.duration(mark.node)});
     }
     if (rank.info().has_times) {
-      const DeviceIndex index(rank, store, accelerators.DriverOf(rank.info().device_name));
-      const RankSync sync = InferSync(rank, index, FindIssueOrder(rank, index));
+      const RankReconstruction recording(store, rank,
+                                         accelerators.DriverOf(rank.info().device_name));
+      const RankSync& sync = recording.sync;
       for (int k = 0; k < static_cast<int>(SyncRule::kCount); ++k) {
         out.rules[k].applied += sync.rules[k].applied;
         out.rules[k].violations += sync.rules[k].violations;

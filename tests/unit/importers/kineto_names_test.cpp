@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "simulator/importers/framework/device_names.h"
 #include "simulator/importers/kineto/classify.h"
 #include "simulator/trace/serving_step.h"
 #include "tests/unit/importers/import_text.h"
@@ -78,7 +79,6 @@ TEST(ServingStep, NamesThePhase) {
 }
 
 TEST(Classify, RuntimeCalls) {
-  using kineto::ParseRuntimeCall;
   EXPECT_EQ(ParseRuntimeCall("cudaLaunchKernelExC"), RuntimeCall::kLaunchKernel);
   EXPECT_EQ(ParseRuntimeCall("cuLaunchKernelEx"), RuntimeCall::kLaunchKernel);
   EXPECT_EQ(ParseRuntimeCall("cudaLaunchCooperativeKernel"), RuntimeCall::kLaunchKernel);
@@ -96,7 +96,6 @@ TEST(Classify, RuntimeCalls) {
 }
 
 TEST(Classify, CollectiveKernels) {
-  using kineto::IsCollectiveKernel;
   EXPECT_TRUE(IsCollectiveKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclSymDevKernel_AllReduce_AGxLL_R_f32(ncclSymDevArgs)"));

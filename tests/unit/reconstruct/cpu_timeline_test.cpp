@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/reconstruct/reconstruction.h"
 #include "tests/support/job_script.h"
 #include "tests/support/test_driver.h"
 
@@ -16,10 +17,8 @@ namespace {
 struct Timeline {
   explicit Timeline(JobScript& job, bool with_marks = false) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store, TestDriver());
-    const IssueOrder order = FindIssueOrder(rank, index);
-    const RankSync sync = InferSync(rank, index, order);
-    points = BuildCpuTimeline(rank, order.timelines.at(0), index, sync, {Us(3), Us(6)}, with_marks);
+    const RankReconstruction recording(store, rank, TestDriver());
+    points = recording.TimelineOf(recording.order.timelines.at(0), {Us(3), Us(6)}, with_marks);
   }
   // "T1 aten::b 4" of each segment before the k-th call.
   std::vector<std::string> Segments(size_t k) const {
@@ -37,7 +36,7 @@ struct Timeline {
 IssueOrder OrderOf(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  return FindIssueOrder(rank, DeviceIndex(rank, store, TestDriver()));
+  return RankReconstruction(store, rank, TestDriver()).order;
 }
 
 using Text = std::vector<std::string>;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "simulator/reconstruct/reconstruction.h"
 #include "tests/support/job_script.h"
 #include "tests/support/test_driver.h"
 
@@ -14,9 +15,8 @@ namespace {
 Latencies Measured(JobScript& job) {
   const TraceStore store = job.Build();
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store, TestDriver());
   LatencyMeter meter;
-  meter.Add(rank, InferSync(rank, index, FindIssueOrder(rank, index)));
+  meter.Add(rank, RankReconstruction(store, rank, TestDriver()).sync);
   return meter.Measure(TestDriver().latencies);
 }
 

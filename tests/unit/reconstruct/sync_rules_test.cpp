@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/reconstruct/reconstruction.h"
 #include "tests/support/job_script.h"
 #include "tests/support/test_driver.h"
 
@@ -17,8 +18,7 @@ namespace {
 struct Inferred {
   explicit Inferred(JobScript& job) : store(job.Build()) {
     const RankTrace& rank = store.ranks()[0];
-    const DeviceIndex index(rank, store, TestDriver());
-    sync = InferSync(rank, index, FindIssueOrder(rank, index));
+    sync = RankReconstruction(store, rank, TestDriver()).sync;
   }
   const RuleCount& rule(SyncRule rule) const { return sync.rules[static_cast<int>(rule)]; }
   // "producer>consumer (rule)" of each edge.
@@ -228,8 +228,7 @@ TraceStore Prefetching(double from_event) {
 
 RankSync SyncOf(const TraceStore& store) {
   const RankTrace& rank = store.ranks()[0];
-  const DeviceIndex index(rank, store, TestDriver());
-  return InferSync(rank, index, FindIssueOrder(rank, index));
+  return RankReconstruction(store, rank, TestDriver()).sync;
 }
 
 TEST(SyncRules, AWaitForAnEventThatWasRecordedBeforeTheForwardPass) {

@@ -8,6 +8,7 @@
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
+#include "simulator/serve/operator_rows.h"
 #include "simulator/serve/operator_table.h"
 #include "simulator/serve/run_validation.h"
 #include "simulator/workload/workload_yaml.h"

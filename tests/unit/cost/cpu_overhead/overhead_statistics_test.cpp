@@ -29,7 +29,7 @@ TraceStore TwoOps() {
 }
 
 OverheadStatistics Extracted(const OverheadFilter& filter = nullptr) {
-  return OverheadStatistics::Extract(TwoOps(), AcceleratorCatalog(), filter);
+  return OverheadStatistics::Extract(TwoOps(), AcceleratorCatalog(), SyncCosts(), filter);
 }
 
 TEST(OverheadMoments, MeanAndDeviationOfThePopulation) {
@@ -56,6 +56,26 @@ TEST(OverheadStatistics, DivideTheCpuTimeBetweenLaunches) {
 
 TEST(OverheadStatistics, OpsNeverSeenHaveTheMeanOfAll) {
   EXPECT_EQ(Extracted().Mean(OverheadKind::kT4, "launch of something else"), Us(4));
+}
+
+// What a blocking call costs after the work that it awaits is the run's to say, not overhead.
+//   launch x [14, 18)   x [20, 30)   synchronise [19, 36)   launch z [40, 43)
+TEST(OverheadStatistics, BlockingCallsCostWhatTheRunSays) {
+  JobScript job(1);
+  job.rank(0)
+      .Op("a", {10, 60})
+      .Kernel("x", {14, 18}, 7, {20, 30})
+      .Call("sync", RuntimeCall::kDeviceSynchronize, {19, 36})
+      .Kernel("z", {40, 43}, 7, {45, 46});
+  const TraceStore store = job.Build();
+  const auto before_z = [&](const SyncCosts& costs) {
+    const OverheadStatistics found =
+        OverheadStatistics::Extract(store, AcceleratorCatalog(), costs, nullptr);
+    // Besides the microsecond from launch x to the call.
+    return found.global(OverheadKind::kT5).sum_us - 1;
+  };
+  EXPECT_NEAR(before_z({Us(3), Us(6)}), 4, 1e-9);  // 30 + 6 to 40
+  EXPECT_NEAR(before_z({Us(3), Us(2)}), 8, 1e-9);  // 30 + 2 to 40
 }
 
 TEST(OverheadStatistics, TakeWhatTheFilterLetsPass) {

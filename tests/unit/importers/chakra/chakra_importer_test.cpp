@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/importers/chakra/process_groups.h"
+#include "simulator/importers/process_group_table.h"
 #include "tests/unit/importers/chakra/chakra_builder.h"
 
 namespace foretrace::chakra_wire {

@@ -1,4 +1,4 @@
-#include "simulator/importers/chakra/process_groups.h"
+#include "simulator/importers/process_group_table.h"
 
 #include <rapidjson/document.h>
 #include <rapidjson/error/en.h>
@@ -7,6 +7,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/importers/framework/process_groups.h"
 
 namespace foretrace {
 namespace {
@@ -16,22 +17,6 @@ namespace {
 constexpr unsigned kFlags = rapidjson::kParseIterativeFlag;
 // Far above any job's table; a trace given by mistake is refused before it is parsed.
 constexpr size_t kMaxTable = size_t{64} << 20;
-
-// Far above any machine; keeps the size of the job from being taken from a damaged number.
-constexpr int kMaxRank = 10'000'000;
-
-bool ReadRanks(const rapidjson::Value& list, std::vector<int32_t>& ranks) {
-  if (!list.IsArray()) return false;
-  for (const rapidjson::Value& rank : list.GetArray()) {
-    if (!rank.IsInt() || rank.GetInt() < 0 || rank.GetInt() > kMaxRank) return false;
-    ranks.push_back(rank.GetInt());
-  }
-  return true;
-}
-
-std::string_view Text(const rapidjson::Value& value) {
-  return {value.GetString(), value.GetStringLength()};
-}
 
 }  // namespace
 
@@ -71,10 +56,13 @@ absl::StatusOr<std::vector<ProcessGroup>> ParseProcessGroupTable(std::string_vie
   std::vector<ProcessGroup> groups;
   for (const auto& member : document.GetObject()) {
     ProcessGroup group;
-    group.name = Text(member.name);
-    if (!ReadRanks(member.value, group.ranks)) {
+    group.name = {member.name.GetString(), member.name.GetStringLength()};
+    std::optional<std::vector<int32_t>> ranks;
+    if (member.value.IsArray()) ranks = ReadRanks(member.value);
+    if (!ranks) {
       return InvalidInput("{}: process group \"{}\" is not a list of ranks", source, group.name);
     }
+    group.ranks = *std::move(ranks);
     groups.push_back(std::move(group));
   }
   return groups;
@@ -90,41 +78,4 @@ absl::StatusOr<std::vector<ProcessGroup>> ReadProcessGroupTable(ByteSource& inpu
   return ParseProcessGroupTable(text, input.name());
 }
 
-namespace chakra {
-
-bool ParsePytorchProcessGroups(std::string_view text, std::vector<ProcessGroup>& groups) {
-  const size_t begin = text.find("[{");
-  const size_t end = text.rfind("}]");
-  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return false;
-  std::string json(text.substr(begin, end + 2 - begin));
-  // Inside a quoted string the quotes are escaped.
-  std::erase(json, '\\');
-  if (json.size() > kMaxTable) return false;
-  rapidjson::Document document;
-  document.Parse<kFlags>(json.data(), json.size());
-  if (document.HasParseError() || !document.IsArray()) return false;
-  for (const rapidjson::Value& entry : document.GetArray()) {
-    if (!entry.IsObject()) return false;
-    const auto name = entry.FindMember("pg_name");
-    const auto ranks = entry.FindMember("ranks");
-    if (name == entry.MemberEnd() || ranks == entry.MemberEnd()) return false;
-    ProcessGroup group;
-    if (name->value.IsString()) {
-      group.name = Text(name->value);
-    } else if (name->value.IsUint64()) {
-      group.name = std::to_string(name->value.GetUint64());
-    } else {
-      return false;
-    }
-    const auto description = entry.FindMember("pg_desc");
-    if (description != entry.MemberEnd() && description->value.IsString()) {
-      group.description = Text(description->value);
-    }
-    if (!ReadRanks(ranks->value, group.ranks)) return false;
-    groups.push_back(std::move(group));
-  }
-  return true;
-}
-
-}  // namespace chakra
 }  // namespace foretrace

@@ -1,0 +1,168 @@
+#include "simulator/serve/operator_rows.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "simulator/base/csv.h"
+#include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace::serve {
+namespace {
+
+constexpr std::string_view kTime = "latency_ms";
+constexpr double kMaxMs = 1e9;
+
+class Header {
+ public:
+  explicit Header(std::string_view line) : names_(SplitCsvLine(line)) {}
+  int At(std::string_view name) const {
+    const auto it = std::find(names_.begin(), names_.end(), name);
+    return it == names_.end() ? -1 : static_cast<int>(it - names_.begin());
+  }
+  bool Has(std::string_view name) const { return At(name) >= 0; }
+  size_t size() const { return names_.size(); }
+  // All fields but those of the named columns and the time.
+  std::string Rest(const std::vector<std::string>& fields,
+                   std::initializer_list<std::string_view> without) const {
+    std::string rest;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == kTime) continue;
+      if (std::find(without.begin(), without.end(), names_[i]) != without.end()) continue;
+      rest += fields[i] + ",";
+    }
+    return rest;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+enum class Kind : uint8_t { kNone, kGemm, kAttention, kLatentAttention, kExperts };
+
+Kind KindOf(const Header& header) {
+  if (!header.Has(kTime)) return Kind::kNone;
+  if (header.Has("m") && header.Has("n") && header.Has("k")) return Kind::kGemm;
+  if (header.Has("num_tokens") && header.Has("moe_dtype")) return Kind::kExperts;
+  if (!header.Has("num_heads")) return Kind::kNone;
+  return header.Has("num_key_value_heads") ? Kind::kAttention : Kind::kLatentAttention;
+}
+
+std::string_view PrecisionColumn(Kind kind) {
+  switch (kind) {
+    case Kind::kGemm:
+      return "gemm_dtype";
+    case Kind::kExperts:
+      return "moe_dtype";
+    case Kind::kLatentAttention:
+      return "mla_dtype";
+    default:
+      return "attn_dtype";
+  }
+}
+
+class Reader {
+ public:
+  Reader(std::string file, const Header& header, Kind kind)
+      : file_(std::move(file)), header_(header), kind_(kind) {}
+
+  absl::StatusOr<OperatorRow> Read(std::string_view line, size_t number) {
+    const std::vector<std::string> fields = SplitCsvLine(line);
+    if (fields.size() != header_.size()) {
+      return InvalidInput("{}:{}: has {} fields, the header {}", file_, number, fields.size(),
+                          header_.size());
+    }
+    problem_.clear();
+    const auto size = [&](std::string_view name) { return Number(fields, name); };
+    OperatorRow row;
+    row.ms = size(kTime);
+    const int precision = header_.At(PrecisionColumn(kind_));
+    if (precision >= 0) row.precision = fields[static_cast<size_t>(precision)];
+    switch (kind_) {
+      case Kind::kGemm:
+        // Along k the same tiles take more steps; along n they become more, by whole waves.
+        row.lines = {{"k" + header_.Rest(fields, {"k"}), size("k"), Along::kLine},
+                     {"n" + header_.Rest(fields, {"n"}), size("n"), Along::kLine}};
+        row.first_line_counts = true;
+        break;
+      case Kind::kAttention: {
+        const double heads = size("num_heads"), shared = size("num_key_value_heads");
+        const std::string rest = header_.Rest(fields, {"num_heads", "num_key_value_heads"});
+        row.lines = {{fmt::format("r{:g},{}", heads / shared, rest), heads, Along::kLine},
+                     {"h" + header_.Rest(fields, {"num_heads"}), heads, Along::kPowers}};
+        if (header_.Has("batch_size")) {
+          const std::string sizes =
+              header_.Rest(fields, {"num_heads", "num_key_value_heads", "batch_size"});
+          row.lines.insert(row.lines.begin(), {fmt::format("w{:g},{:g},{}", heads / shared,
+                                                           shared * size("batch_size"), sizes),
+                                               heads, Along::kAlike});
+        }
+        row.first_line_counts = true;
+        break;
+      }
+      case Kind::kLatentAttention:
+        // Latents are read once for all heads; what each adds is its products.
+        row.lines = {
+            {header_.Rest(fields, {"num_heads", "tp_size"}), size("num_heads"), Along::kLine}};
+        break;
+      default:
+        row.lines = {{header_.Rest(fields, {"num_tokens"}), size("num_tokens"), Along::kPowers}};
+        row.siblings = header_.Rest(fields, {"distribution", "moe_ep_size", "moe_tp_size"});
+        if (header_.Has("moe_ep_size")) row.division.devices = size("moe_ep_size");
+        if (header_.Has("moe_tp_size")) row.division.widths = size("moe_tp_size");
+        if (const int at = header_.At("distribution"); at >= 0) {
+          row.division.distribution = fields[static_cast<size_t>(at)];
+        }
+    }
+    if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
+    return row;
+  }
+
+ private:
+  double Number(const std::vector<std::string>& fields, std::string_view name) {
+    const std::string& text = fields[static_cast<size_t>(header_.At(name))];
+    double value = 0;
+    if (absl::SimpleAtod(text, &value) && value > 0 && value <= kMaxMs) return value;
+    if (problem_.empty()) problem_ = fmt::format("{} '{}' is no positive number", name, text);
+    return 1;
+  }
+
+  std::string file_;
+  const Header& header_;
+  Kind kind_;
+  std::string problem_;
+};
+
+std::string_view FirstLine(std::string_view text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+}  // namespace
+
+bool IsOperatorTable(std::string_view text) {
+  return KindOf(Header(FirstLine(text))) != Kind::kNone;
+}
+
+absl::StatusOr<OperatorRows> ReadOperatorRows(const std::string& file, std::string_view text) {
+  OperatorRows table{std::string(FirstLine(text)), {}};
+  const Header header(table.header);
+  const Kind kind = KindOf(header);
+  if (kind == Kind::kNone) return InvalidInput("{}:1: is no table of operators", file);
+  Reader reader(file, header, kind);
+  size_t number = 0;
+  for (std::string_view line : SplitLines(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (++number == 1 || line.empty()) continue;
+    FORETRACE_ASSIGN_OR_RETURN(OperatorRow row, reader.Read(line, number));
+    table.rows.push_back(std::move(row));
+  }
+  if (table.rows.empty()) return InvalidInput("{}: has a header and no rows", file);
+  return table;
+}
+
+}  // namespace foretrace::serve

@@ -1,0 +1,47 @@
+#pragma once
+// Rows of a table of measured operators (operator_table.h), and the lines that they lie on.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace foretrace::serve {
+
+// Rows that differ in one size alone, in its order.
+enum class Along : uint8_t {
+  kLine,    // between the nearest on either side
+  kPowers,  // the same, by the logarithms of size and time
+  kAlike,   // all do the same work: their median
+};
+struct OperatorLine {
+  std::string key;
+  double x = 0;
+  Along along = Along::kLine;
+};
+// How experts are divided among devices, and tokens among experts.
+struct Division {
+  double devices = 1, widths = 1;
+  std::string distribution;
+};
+struct OperatorRow {
+  std::string precision;
+  double ms = 0;
+  std::vector<OperatorLine> lines;
+  bool first_line_counts = false;  // else the mean of all
+  std::string siblings;            // what rows of the same kernels and the same x share
+  Division division;
+};
+struct OperatorRows {
+  std::string header;
+  std::vector<OperatorRow> rows;
+};
+
+// Whether the header is of such a table.
+bool IsOperatorTable(std::string_view text);
+// Errors name file and line.
+absl::StatusOr<OperatorRows> ReadOperatorRows(const std::string& file, std::string_view text);
+
+}  // namespace foretrace::serve

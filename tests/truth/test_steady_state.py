@@ -1,0 +1,68 @@
+"""Periods of jobs of known timing that go on after their recording."""
+
+import tempfile
+import unittest
+
+import job as truth
+from predictions import report
+
+
+class SteadyState(unittest.TestCase):
+    """The period of a job of which a few steps were recorded, against the same job after many."""
+
+    def check(self, build, recorded, steps, cases, iteration="1"):
+        """`build`: (steps, factor of the kernels); `cases`: (what-if, the factor)."""
+        with tempfile.TemporaryDirectory() as folder:
+            build(recorded, 1.0).write(folder)
+            for what_if, factor in [((), 1.0)] + cases:
+                expected = build(steps, factor).period()
+                step = report(folder, what_if, iteration)["step"]
+                self.assertTrue(step["settled"])
+                self.assertAlmostEqual(step["period_us"] / expected, 1.0, delta=0.001,
+                                       msg=f"{what_if or 'as recorded'}: {step}, not {expected:.1f}")
+
+    def test_cpu_running_ahead(self):
+        # 150 kernels of 25 us in a step, which the CPU issues in some 1.7 ms.
+        self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8), (["op=aten::mm:x3"], 3.0)])
+
+    def test_cpu_overtaken_by_the_device(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
+                   [(["name=gemm:x0.1"], 0.1)])
+
+    def test_full_launch_queue(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 500, 25.0, factor), 5, 12,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)], iteration="4")
+
+    def check_cut_out(self, build, recorded, cases):
+        """`build`: factor of the kernels -> job; of which some steps in the middle are recorded."""
+        for in_flight in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                build(1.0).write(folder, recorded=lambda rank: recorded, in_flight=in_flight)
+                for what_if, factor in [((), 1.0)] + cases:
+                    expected = build(factor).period()
+                    for step in range(recorded[0], recorded[1] + 1):
+                        found = report(folder, what_if, step)["step"]["period_us"]
+                        self.assertAlmostEqual(found / expected, 1.0, delta=0.001,
+                                               msg=f"in flight {in_flight}, step {step}, {what_if}: "
+                                                   f"{found:.1f} us, not {expected:.1f}")
+
+    def test_recording_begins_with_the_cpu_ahead(self):
+        # Some 250 kernels of steps before are in flight, of which the recording holds all, or none.
+        cases = [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)]
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 150, 25.0, factor), (4, 6), cases)
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 20, 8.0, factor, graphs=12), (4, 6),
+                           cases)
+
+    def test_recording_begins_with_a_full_queue(self):
+        # Every launch recorded waits for room.
+        self.check_cut_out(lambda factor: truth.run_ahead(14, 500, 25.0, factor), (8, 10),
+                           [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8)])
+
+    def test_graphs(self):
+        self.check(lambda steps, factor: truth.run_ahead(steps, 20, 8.0, factor, graphs=12), 4, 14,
+                   [(["name=gemm:x2"], 2.0), (["name=gemm:x5"], 5.0)])
+
+
+if __name__ == "__main__":
+    unittest.main()
