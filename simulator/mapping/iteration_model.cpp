@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/mapping/folded_timing.h"
+#include "simulator/plan/folded_timing.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/trained_flop.h"
 

@@ -16,7 +16,7 @@
 #include "simulator/mapping/exchange_times.h"
 #include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/mapping/in_flight.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/plan/in_flight.h"
 
 namespace foretrace {
 

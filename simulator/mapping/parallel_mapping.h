@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/mapping/schedule.h"
+#include "simulator/plan/schedule.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
 

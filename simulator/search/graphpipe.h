@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/device_measurements.h"
-#include "simulator/mapping/in_flight.h"
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/in_flight.h"
+#include "simulator/plan/pipeline_timing.h"
 #include "simulator/search/op_graph.h"
 
 namespace foretrace {

@@ -1,4 +1,4 @@
-// The folded evaluator of searches equals the engine's replay of the generated traces, to the bit.
+// The folded evaluator of searches equals the engine's replay of the lowered plan, to the bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,17 +6,20 @@
 #include <utility>
 
 #include "simulator/engine/replay.h"
-#include "simulator/mapping/trace_generation.h"
+#include "simulator/mapping/mapping_plan.h"
+#include "simulator/mapping/stage_plan.h"
+#include "simulator/plan/lowering.h"
 #include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
 
-SimTime ReplayedEnd(std::vector<RankTraceBuilder::Result> traces) {
-  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
-  for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
-  const auto store = TraceStore::Assemble(std::move(ranks), {});
+SimTime ReplayedEnd(const absl::StatusOr<JobPlan>& plan, const LoweringOptions& options = {}) {
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  if (!plan.ok()) return {};
+  const auto store = Lower(*plan, options);
   EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return {};
   const auto prediction = Predict(*store, {}, nullptr);
   EXPECT_TRUE(prediction.ok()) << prediction.status();
   SimTime end;
@@ -83,13 +86,12 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     cluster.host_link = Bandwidth::GBps(12);
     cluster.host_memory = Bandwidth::GBps(200);
     cluster.reduces_scales = true;
+    cluster.blocking_transfers = rng() % 2 == 0;
+    cluster.blocking_chunks = rng() % 2 == 0;
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;
-    auto traces = GenerateTraces(model, m, folded->passes, {});
-    ASSERT_TRUE(traces.ok()) << traces.status();
-    for (auto& t : *traces) EXPECT_TRUE(t.diagnostics.empty());
-    const SimTime end = ReplayedEnd(*std::move(traces));
+    const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " " << Name(m.schedule);
   }
   EXPECT_EQ(compared, 80);
@@ -146,7 +148,7 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
   for (int round = 0; round < 400 && compared < 40; ++round) {
     TimedPipeline p;
     p.mini_batch = 16;
-    std::vector<GeneratedStage> stages;
+    std::vector<PlacedStage> stages;
     const bool diamond = rng() % 2 == 0;
     const int32_t count = diamond ? 4 : 2 + static_cast<int32_t>(rng() % 3);
     for (int32_t s = 0; s < count; ++s) {
@@ -178,10 +180,9 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
       const SimTime after = replicated ? stages[s].gradient_reduction : SimTime();
       end = std::max(end, timing->stage_end[s] + after);
     }
-    auto traces = GenerateStageTraces(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)),
-                                      DType::kFloat16, {});
-    ASSERT_TRUE(traces.ok()) << traces.status();
-    EXPECT_EQ(ReplayedEnd(*std::move(traces)).ps(), end.ps()) << "round " << round;
+    const auto plan =
+        PlanOfStages(p, stages, std::vector<Bytes>(p.edges.size(), Bytes(64)), DType::kFloat16);
+    EXPECT_EQ(ReplayedEnd(plan).ps(), end.ps()) << "round " << round;
   }
   EXPECT_EQ(compared, 40);
 }
@@ -198,12 +199,11 @@ TEST(FoldingTest, LaunchesCostTheFirstKernelAlone) {
   m.global_batch = 4;
   const auto folded = EstimateIteration(model, m, {});
   ASSERT_TRUE(folded.ok());
-  GenerateOptions options;
+  LoweringOptions options;
   options.launch = SimTime::FromUs(1);
   ASSERT_GT(folded->passes.layer_forward, SimTime::FromUs(2));
-  auto traces = GenerateTraces(model, m, folded->passes, options);
-  ASSERT_TRUE(traces.ok());
-  EXPECT_EQ(ReplayedEnd(*std::move(traces)).ps(), (folded->time + options.launch).ps());
+  EXPECT_EQ(ReplayedEnd(PlanOf(model, m, folded->passes), options).ps(),
+            (folded->time + options.launch).ps());
 }
 
 }  // namespace

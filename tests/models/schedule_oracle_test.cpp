@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <map>
 
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/pipeline_timing.h"
 #include "simulator/planning/mappings/measured_mapping_table.h"
 
 namespace foretrace {

@@ -19,7 +19,7 @@
 #include "simulator/planning/architect/architect_models.h"
 #include "simulator/planning/architect/architect_report.h"
 #include "simulator/planning/files/journaled_runner.h"
-#include "simulator/planning/mappings/phaze_lowering.h"
+#include "simulator/planning/mappings/phaze_plan.h"
 
 namespace foretrace {
 namespace {

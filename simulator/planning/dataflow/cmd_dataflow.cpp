@@ -11,9 +11,10 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/dataflow/files.h"
-#include "simulator/dataflow/lowering.h"
+#include "simulator/dataflow/mapping_plan.h"
 #include "simulator/dataflow/mapping_report.h"
 #include "simulator/exporters/chakra/chakra_writer.h"
+#include "simulator/plan/lowering.h"
 #include "simulator/planning/dataflow/dataflow_kernels.h"
 #include "simulator/report/text_table.h"
 
@@ -130,12 +131,10 @@ absl::Status WriteTraces(const DataflowOptions& o, const dataflow::Workload& wor
       console.Progress(what, done, all);
     };
   };
+  FORETRACE_ASSIGN_OR_RETURN(const JobPlan plan, dataflow::PlanOf(workload, system, mapped));
   FORETRACE_ASSIGN_OR_RETURN(
-      auto traces,
-      LowerToTraces(workload, system, mapped, {!o.sizes_only, progress("chips"), context.stop}));
-  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
-  for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
-  FORETRACE_ASSIGN_OR_RETURN(const TraceStore store, TraceStore::Assemble(std::move(ranks), {}));
+      const TraceStore store,
+      Lower(plan, {!o.sizes_only, SimTime(), progress("chips"), context.stop}));
   return WriteChakra(store, o.traces, {"trace", context.inputs, context.stop, progress("traces")});
 }
 

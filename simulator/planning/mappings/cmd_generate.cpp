@@ -75,7 +75,7 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(job_options));
-  GenerateOptions options;
+  LoweringOptions options;
   options.communication_durations = !o.sizes_only;
   options.launch = SimTime::FromUs(o.launch_us);
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, options));

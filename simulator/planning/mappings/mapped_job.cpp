@@ -9,7 +9,9 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/group_costs.h"
+#include "simulator/mapping/mapping_plan.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/stage_plan.h"
 #include "simulator/search/coarsen.h"
 #include "simulator/search/mapping_search.h"
 #include "simulator/search/operator_times.h"
@@ -59,11 +61,10 @@ GraphPipeProblem As(const GraphPipeProblem& problem, const GraphSearchResult& re
   return p;
 }
 
-absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
-    const EvaluatedGraph& graph, DType dtype, const GenerateOptions& options) {
+absl::StatusOr<JobPlan> PlanOfGraph(const EvaluatedGraph& graph, DType dtype) {
   const GraphPipePlan& plan = graph.result.plan;
   const TimedPipeline pipeline = TimedPipelineOf(graph.problem, plan);
-  std::vector<GeneratedStage> stages;
+  std::vector<PlacedStage> stages;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GradientReduction sum = ReductionOf(graph.problem, plan.stages[s]);
     stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()),
@@ -76,7 +77,7 @@ absl::StatusOr<std::vector<RankTraceBuilder::Result>> GenerateGraph(
     edge_bytes.emplace_back(std::max<int64_t>(
         1, static_cast<int64_t>(e.forward_transfer.seconds() * graph.problem.bandwidth)));
   }
-  return GenerateStageTraces(pipeline, stages, edge_bytes, dtype, options);
+  return PlanOfStages(pipeline, stages, edge_bytes, dtype);
 }
 
 // As mappings' exchanges; what the network cannot time, by rings at `bandwidth`.
@@ -277,25 +278,22 @@ absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
 }
 
 absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFile& mapping,
-                                         const GenerateOptions& options) {
+                                         const LoweringOptions& options) {
   SimTime iteration;
-  std::vector<RankTraceBuilder::Result> traces;
+  JobPlan plan;
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
     FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
     iteration = SimTime::FromSeconds(graph.result.plan.iteration_s);
-    FORETRACE_ASSIGN_OR_RETURN(traces, GenerateGraph(graph, job.model.workload.dtype, options));
+    FORETRACE_ASSIGN_OR_RETURN(plan, PlanOfGraph(graph, job.model.workload.dtype));
   } else {
     const auto& parallel = std::get<ParallelMapping>(mapping);
     FORETRACE_ASSIGN_OR_RETURN(const SearchRow row, EvaluateMapping(job, mapping));
     iteration = row.evaluation.iteration;
     FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes,
                                TimePasses(*job.model.transformer, parallel, job.cluster));
-    FORETRACE_ASSIGN_OR_RETURN(traces,
-                               GenerateTraces(*job.model.transformer, parallel, passes, options));
+    FORETRACE_ASSIGN_OR_RETURN(plan, PlanOf(*job.model.transformer, parallel, passes));
   }
-  std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> ranks;
-  for (auto& t : traces) ranks.emplace_back(std::move(t.trace), std::move(t.strings));
-  FORETRACE_ASSIGN_OR_RETURN(TraceStore store, TraceStore::Assemble(std::move(ranks), {}));
+  FORETRACE_ASSIGN_OR_RETURN(TraceStore store, Lower(plan, options));
   return GeneratedJob{std::move(store), iteration};
 }
 

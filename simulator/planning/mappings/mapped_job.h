@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/mapping/trace_generation.h"
+#include "simulator/plan/lowering.h"
 #include "simulator/planning/mappings/search_report.h"
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/search/graph_searchers.h"
@@ -42,6 +42,6 @@ struct GeneratedJob {
   SimTime iteration;  // of the folded evaluation
 };
 absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFile& mapping,
-                                         const GenerateOptions& options);
+                                         const LoweringOptions& options);
 
 }  // namespace foretrace

@@ -15,7 +15,7 @@ namespace foretrace {
 
 absl::StatusOr<SimTime> SimulateMapping(const TrainingJob& job, const MappingFile& mapping,
                                         const std::string& platform, const std::string& tier) {
-  GenerateOptions sizes;
+  LoweringOptions sizes;
   sizes.communication_durations = false;
   FORETRACE_ASSIGN_OR_RETURN(const GeneratedJob generated, GenerateJob(job, mapping, sizes));
   SimulationOptions options;

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
-#include "simulator/mapping/schedule.h"
+#include "simulator/plan/schedule.h"
 
 namespace foretrace {
 

@@ -1,4 +1,4 @@
-#include "simulator/mapping/schedule.h"
+#include "simulator/plan/schedule.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "simulator/mapping/in_flight.h"
+#include "simulator/plan/in_flight.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "simulator/mapping/greedy_schedule.h"
+#include "simulator/plan/greedy_schedule.h"
 
 #include <algorithm>
 #include <utility>

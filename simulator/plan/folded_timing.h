@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
 

@@ -1,4 +1,4 @@
-#include "simulator/planning/mappings/phaze_lowering.h"
+#include "simulator/planning/mappings/phaze_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/mapping/folded_timing.h"
+#include "simulator/plan/folded_timing.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/pipeline_timing.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "simulator/mapping/schedule.h"
+#include "simulator/plan/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string>
 
-#include "simulator/mapping/greedy_schedule.h"
-#include "simulator/mapping/in_flight.h"
-#include "simulator/mapping/pipeline_timing.h"
+#include "simulator/plan/greedy_schedule.h"
+#include "simulator/plan/in_flight.h"
+#include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
 namespace {

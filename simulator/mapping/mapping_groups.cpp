@@ -1,0 +1,104 @@
+#include "simulator/mapping/mapping_groups.h"
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace foretrace {
+namespace {
+
+class GroupAdder {
+ public:
+  GroupAdder(const ParallelMapping& m, JobPlan& plan) : m_(m), plan_(plan) {}
+
+  // `member`: rank of member i of the group that a device at a place is in.
+  using Member = std::function<int32_t(const MappingPlace& at, int32_t i)>;
+  int32_t Add(const char* kind, int32_t count, const Member& member, bool ends_alone = false) {
+    if (count < 2) return kNoGroup;
+    std::vector<std::vector<int32_t>> sets;
+    for (int32_t s = 0; s < m_.pipeline; ++s) {
+      if (ends_alone && s > 0 && s + 1 < m_.pipeline) continue;
+      for (int32_t d = 0; d < m_.replicas(); ++d) {
+        for (int32_t t = 0; t < m_.tensor; ++t) {
+          const MappingPlace at{s, d, t};
+          if (member(at, 0) != RankOf(m_, at)) continue;  // its first member adds it
+          std::vector<int32_t> ranks;
+          for (int32_t i = 0; i < count; ++i) ranks.push_back(member(at, i));
+          sets.push_back(std::move(ranks));
+        }
+      }
+    }
+    return plan_.AddGroup(kind, std::move(sets));
+  }
+
+ private:
+  const ParallelMapping& m_;
+  JobPlan& plan_;
+};
+
+// Experts are divided over groups of tensor-parallel neighbours, or over single devices, in the
+// order of ranks.
+void AddExpertGroups(const ParallelMapping& m, GroupAdder& groups, MappingGroups& out) {
+  const bool single = m.expert_width() == 1;
+  const auto index = [&m, single](const MappingPlace& at) {
+    return single ? at.replica * m.tensor + at.shard : at.replica;
+  };
+  const auto rank_of = [&m, single](const MappingPlace& at, int32_t group) {
+    return single ? RankOf(m, {at.stage, group / m.tensor, group % m.tensor})
+                  : RankOf(m, {at.stage, group, at.shard});
+  };
+  out.expert = groups.Add("expert", m.expert, [&](const MappingPlace& at, int32_t i) {
+    return rank_of(at, index(at) - index(at) % m.expert + i);
+  });
+  out.expert_data =
+      groups.Add("expert_data", m.expert_replicas(), [&](const MappingPlace& at, int32_t i) {
+        return rank_of(at, i * m.expert + index(at) % m.expert);
+      });
+}
+
+}  // namespace
+
+MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes, JobPlan& plan) {
+  GroupAdder groups(m, plan);
+  MappingGroups out;
+  out.tensor = groups.Add("tensor", m.tensor, [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {at.stage, at.replica, i});
+  });
+  out.data = groups.Add("data", m.replicas(), [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {at.stage, i, at.shard});
+  });
+  // Of all replicas their weights' gradients are reduced, as one step; gathered among the shards.
+  const auto shards = [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {at.stage, at.replica - at.replica % m.shards() + i, at.shard});
+  };
+  out.weight = m.hybrid == 0 ? out.data : groups.Add("shards", m.shards(), shards);
+  if (passes.scale_reduction > SimTime()) {
+    out.scale =
+        groups.Add("scales", m.tensor * m.replicas(), [&](const MappingPlace& at, int32_t i) {
+          return RankOf(m, {at.stage, i / m.tensor, i % m.tensor});
+        });
+  }
+  if (passes.tied_reduction > SimTime()) {
+    const auto tied = [&](const MappingPlace& at, int32_t i) {
+      return RankOf(m, {i * (m.pipeline - 1), at.replica, at.shard});
+    };
+    out.tied = groups.Add("tied", 2, tied, /*ends_alone=*/true);
+  }
+  out.pipeline = groups.Add("pipeline", m.pipeline, [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {i, at.replica, at.shard});
+  });
+  const auto first = [&](const MappingPlace& at) { return at.replica - at.replica % m.context; };
+  out.context = groups.Add("context", m.context, [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {at.stage, first(at) + i, at.shard});
+  });
+  if (passes.balance.time > SimTime()) {
+    out.sequence =
+        groups.Add("sequence", m.tensor * m.context, [&](const MappingPlace& at, int32_t i) {
+          return RankOf(m, {at.stage, first(at) + i / m.tensor, i % m.tensor});
+        });
+  }
+  AddExpertGroups(m, groups, out);
+  return out;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,39 @@
+#pragma once
+// Which devices of a mapping exchange with which.
+
+#include <cstdint>
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/plan/job_plan.h"
+
+namespace foretrace {
+
+struct MappingPlace {
+  int32_t stage = 0, replica = 0, shard = 0;  // of the pipeline, the data, the tensors
+};
+
+inline int32_t RankOf(const ParallelMapping& m, const MappingPlace& at) {
+  return (at.stage * m.replicas() + at.replica) * m.tensor + at.shard;
+}
+
+// Groups of a plan, by index; kNoGroup where each device would be alone.
+struct MappingGroups {
+  int32_t tensor = kNoGroup, data = kNoGroup, pipeline = kNoGroup, context = kNoGroup,
+          expert = kNoGroup;
+  // Of the shards of the weights: `data`, but where several copies of the weights are kept.
+  int32_t weight = kNoGroup;
+  int32_t tied = kNoGroup;  // of both copies of a table that the first and the last stage share
+  // Of all that divide a sequence, where losses balance experts there.
+  int32_t sequence = kNoGroup;
+  int32_t scale = kNoGroup;        // of all devices of a stage, where 8-bit scales are reduced
+  int32_t expert_data = kNoGroup;  // of those that hold the same experts
+
+  int32_t of(ShardGroup group) const {
+    return group == ShardGroup::kTensor ? tensor : group == ShardGroup::kContext ? context : expert;
+  }
+};
+
+MappingGroups AddMappingGroups(const ParallelMapping& mapping, const PassTimes& passes,
+                               JobPlan& plan);
+
+}  // namespace foretrace

@@ -1,0 +1,368 @@
+#include "simulator/mapping/mapping_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/mapping_groups.h"
+#include "simulator/mapping/mixed_layers.h"
+#include "simulator/plan/lowering.h"
+
+namespace foretrace {
+namespace {
+
+// Marks the last of the gradients' reductions.
+constexpr int32_t kReduced = 0;
+
+PlanStep Collective(CollectiveOp op, StepName name, int32_t group, Bytes bytes, SimTime duration) {
+  PlanStep step;
+  step.name = std::move(name);
+  step.duration = duration;
+  step.group = group;
+  step.op = op;
+  step.bytes = bytes;
+  return step;
+}
+
+// What every part of a plan is made of.
+struct Parts {
+  const TransformerConfig& model;
+  const ParallelMapping& m;
+  const PassTimes& passes;
+  const MappingGroups& groups;
+};
+
+// Part `index` of the gradients' reductions, each after the one before; `reduced` is the last.
+void AddReduction(const Parts& p, int64_t index, int64_t parts, PlanBody& body, Awaited& reduced) {
+  const auto reduce = [&](const char* name, int32_t group, SimTime whole, Bytes bytes) {
+    if (whole == SimTime()) return;
+    // With divided gradients only the new weights are exchanged at the end.
+    const CollectiveOp op = p.m.zero == 2 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    PlanStep step = Collective(op, Named(name), group, Bytes(bytes.count() / parts),
+                               ReductionPart(whole, parts, index));
+    step.mark = kReduced;
+    reduced = body.Exchange(std::move(step), {AfterKernels().front(), reduced});
+  };
+  reduce("gradients", p.groups.data, p.passes.gradient_reduction, p.passes.gradient_bytes);
+  reduce("expert gradients", p.groups.expert_data, p.passes.expert_reduction,
+         p.passes.expert_gradient_bytes);
+}
+
+// What one stage runs in one kind of pass of one of its chunks.
+class PassConverter {
+ public:
+  // `last`: of the last micro-batch, after which gradients are complete.
+  PassConverter(const Parts& parts, int32_t stage, int32_t chunk, PassKind kind, bool last)
+      : p_(parts), stage_(stage), chunk_(chunk), kind_(kind), last_(last) {}
+
+  PlanBody Convert() {
+    if (kind_ == PassKind::kBackwardWeight) {
+      AddWeights();
+      return std::move(body_);
+    }
+    const bool forward = kind_ == PassKind::kForward;
+    const PassTimes& passes = p_.passes;
+    const bool head = stage_ + 1 == p_.m.pipeline && chunk_ + 1 == p_.m.chunks;
+    const bool embeds = stage_ == 0 && chunk_ == 0;
+    input_ = AfterInputs();
+    if (head && !forward) AddEnd(" head", passes.head_backward, passes.head_exchanges.backward);
+    if (forward) GatherRoot(embeds, head);
+    if (embeds && forward) {
+      AddEnd(" embedding", passes.embedding_forward, passes.embedding_exchanges.forward);
+    }
+    AddLayers();
+    if (embeds && !forward) {
+      AddEnd(" embedding", passes.embedding_backward, passes.embedding_exchanges.backward);
+    }
+    if (head && forward) AddEnd(" head", passes.head_forward, passes.head_exchanges.forward);
+    if (!forward) ReduceRoot(embeds, head);
+    if (passes.scale_reduction > SimTime()) {
+      body_.HoldingExchange(Collective(CollectiveOp::kAllReduce, OfPass("scales "), p_.groups.scale,
+                                       Bytes(1024), passes.scale_reduction));
+    }
+    return std::move(body_);
+  }
+
+ private:
+  int64_t Layers() const { return LayersOf(p_.model, p_.m, stage_, chunk_); }
+  int64_t LayersInPass() const {
+    return kind_ == PassKind::kForward ? Layers() : TrainedLayersOf(p_.model, p_.m, stage_, chunk_);
+  }
+  // What layer `index` of the pass takes, counted as the pass goes.
+  const PassTimes& Of(int64_t index) const {
+    const int64_t first = FirstLayer(p_.model, p_.m, stage_, chunk_);
+    const bool forward = kind_ == PassKind::kForward;
+    return TimesOf(p_.model, first + (forward ? index : Layers() - 1 - index), p_.passes);
+  }
+
+  void AddWeights() {
+    for (int64_t layer = 0; layer < LayersInPass(); ++layer) {
+      body_.Kernel(OfPass(), Of(layer).layer_weight);
+      ReduceLayer(layer);
+    }
+  }
+
+  void ReduceLayer(int64_t layer) {
+    if (!ReducesByLayer(p_.m) || !last_) return;
+    // Chunks come in order of their backward passes, the last one first.
+    int64_t before = layer;
+    for (int32_t c = chunk_ + 1; c < p_.m.chunks; ++c) {
+      before += LayersOf(p_.model, p_.m, stage_, c);
+    }
+    AddReduction(p_, before, StageTrainedLayers(p_.model, p_.m, stage_), body_, reduced_);
+  }
+
+  // A kernel after what the pass waits for to begin, if it is the first.
+  void First(StepName name, SimTime duration) {
+    body_.Kernel(std::move(name), duration, std::exchange(input_, {}));
+  }
+
+  // A pass of the embedding or of the output layer, and then what it waits for.
+  void AddEnd(const char* what, SimTime duration, const PassExchanges::List& exchanges) {
+    const auto named = [](const PassExchange& e) { return e.op != CollectiveOp::kUnknown; };
+    for (const PassExchange& e : exchanges) {
+      if (named(e)) duration -= SimTime::FromPs(e.time.ps() * e.count);
+    }
+    First(OfPass("", what), duration);
+    for (const PassExchange& e : exchanges) {
+      for (int32_t i = 0; named(e) && i < e.count; ++i) {
+        body_.HoldingExchange(
+            Collective(e.op, OfPass("exchange of ", what), p_.groups.tensor, e.bytes, e.time));
+      }
+    }
+  }
+
+  // What a stage holds outside of layers; a stage that is first and last has all in first_root.
+  void GatherRoot(bool first, bool last) {
+    const auto gather = [&](const RootExchange& root) {
+      if (root.gather == SimTime()) return;
+      AwaitedList awaits = AfterKernels();
+      awaits.insert(awaits.end(), input_.begin(), input_.end());
+      input_ = {body_.Exchange(Collective(CollectiveOp::kAllGather, OfPass("root weights "),
+                                          p_.groups.weight, root.weights, root.gather),
+                               std::move(awaits))};
+    };
+    if (first) gather(p_.passes.first_root);
+    if (last) gather(p_.passes.last_root);
+  }
+  void ReduceRoot(bool first, bool last) {
+    const auto reduce = [&](const RootExchange& root) {
+      if (root.reduce == SimTime()) return;
+      body_.HoldingExchange(Collective(CollectiveOp::kReduceScatter, OfPass("root gradients "),
+                                       p_.groups.data, root.gradients, root.reduce));
+    };
+    if (first) reduce(p_.passes.first_root);
+    if (last) reduce(p_.passes.last_root);
+  }
+
+  void AddLayers() {
+    const bool gathers = p_.passes.Gather() > SimTime();
+    const bool reduces = kind_ == PassKind::kBackward && p_.passes.reduce_behind > SimTime();
+    const int64_t layers = LayersInPass();
+    // The last use of the links between replicas, and the weights that the next layer needs.
+    AwaitedList link = input_, gathered, reduced;
+    bool last_reduces = false;
+    if (gathers && layers > 0) link = gathered = Gather(Of(0), input_);
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      const PassTimes& own = Of(layer);
+      if (gathers) input_ = gathered;
+      // One layer ahead: with the start of this one.
+      if (gathers && layer + 1 < layers) link = gathered = Gather(Of(layer + 1), link);
+      AddLayer(own);
+      last_reduces = reduces && own.reduce_behind > SimTime();
+      if (last_reduces) link = reduced = ReduceBehind(own, link);
+      if (kind_ == PassKind::kBackward) ReduceLayer(layer);
+    }
+    if (last_reduces) {
+      body_.steps.back().holds = true;
+    } else if (!reduced.empty()) {  // of an earlier layer: what follows waits for both
+      body_.Kernel(OfPass(), SimTime(), reduced);
+    }
+    input_.clear();
+  }
+
+  // Exchanges over the replicas after the kernels so far, one after another; what the next one
+  // waits for.
+  AwaitedList Chain(PlanStep step, const AwaitedList& link) {
+    AwaitedList awaits = AfterKernels();
+    awaits.insert(awaits.end(), link.begin(), link.end());
+    return {body_.Exchange(std::move(step), std::move(awaits))};
+  }
+
+  // A layer's gradients, dense ones before those of the experts; the last of the reductions.
+  AwaitedList ReduceBehind(const PassTimes& own, AwaitedList link) {
+    const auto reduce = [&](const char* what, int32_t group, const LayerExchange& e) {
+      if (e.time == SimTime()) return;
+      link = Chain(Collective(CollectiveOp::kReduceScatter, OfPass(what), group, e.bytes, e.time),
+                   link);
+    };
+    reduce("gradients ", p_.groups.data, own.gradient);
+    reduce("expert gradients ", p_.groups.expert_data, own.expert_gradient);
+    return link;
+  }
+
+  // A layer's weights, dense ones before those of the experts; the last of the gathers.
+  AwaitedList Gather(const PassTimes& own, AwaitedList link) {
+    const auto gather = [&](const char* what, int32_t group, Bytes bytes, SimTime time) {
+      if (time == SimTime()) return;
+      link = Chain(Collective(CollectiveOp::kAllGather, OfPass(what), group, bytes, time), link);
+    };
+    gather("weights ", p_.groups.weight, own.weight_bytes, own.weight_gather);
+    gather("expert weights ", p_.groups.expert_data, own.expert_weight_bytes,
+           own.expert_weight_gather);
+    return link;
+  }
+
+  // One of a layer's exchanges, as the sharded graph has it.
+  PlanStep StepOf(const PassExchange& e) const {
+    const char* what = "experts ";
+    if (e.group == ShardGroup::kContext) what = p_.m.ulysses ? "heads " : "keys and values ";
+    if (e.group == ShardGroup::kTensor) {
+      what = e.op == CollectiveOp::kAllReduce   ? "all-reduce "
+             : e.op == CollectiveOp::kAllGather ? "gather "
+                                                : "scatter ";
+    }
+    return Collective(e.op, OfPass(what), p_.groups.of(e.group), e.bytes, e.time);
+  }
+
+  // In order: what the sharded graph exchanges, then the layer's gradients.
+  std::vector<std::pair<PlanStep, int32_t>> ExchangesOf(const PassTimes& own) const {
+    const bool forward = kind_ == PassKind::kForward;
+    std::vector<std::pair<PlanStep, int32_t>> steps;
+    for (const PassExchange& e : own.layer_exchanges.of(forward)) {
+      steps.emplace_back(StepOf(e), e.count);
+    }
+    const auto reduce = [&](CollectiveOp op, const char* what, int32_t group,
+                            const LayerExchange& e) {
+      steps.emplace_back(Collective(op, OfPass(what), group, e.bytes, e.time),
+                         forward ? e.forward : e.backward);
+    };
+    reduce(CollectiveOp::kAllReduce, "balance of experts ", p_.groups.sequence, own.balance);
+    reduce(CollectiveOp::kReduceScatter, "gradients ", p_.groups.data, own.gradient);
+    reduce(CollectiveOp::kReduceScatter, "expert gradients ", p_.groups.expert_data,
+           own.expert_gradient);
+    return steps;
+  }
+
+  void AddLayer(const PassTimes& own) {
+    const bool forward = kind_ == PassKind::kForward;
+    SimTime left = forward ? own.layer_forward : own.layer_backward;
+    if (kind_ == PassKind::kBackwardInput) left -= own.layer_weight;
+    left -= own.Exchanges(forward);
+    const std::vector<std::pair<PlanStep, int32_t>> steps = ExchangesOf(own);
+    const bool covers = kind_ == PassKind::kBackward;
+    const auto covered = static_cast<int64_t>(covers ? own.hidden.size() : 0);
+    int64_t count = covered;
+    for (const auto& [step, times] : steps) count += times;
+    if (covers) {
+      for (const HiddenExchange& h : own.hidden) left -= h.cover;
+    }
+    // Compute in equal parts, an exchange after each; the layer ends with compute where no exchange
+    // would end it, so that what follows waits for the kernels beside the last one too.
+    const bool uncovered = count > covered;
+    int64_t parts = uncovered ? count : count + 1;
+    const auto compute = [&] {
+      const SimTime part = SimTime::FromPs(left.ps() / parts--);
+      left -= part;
+      First(OfPass(), part);
+    };
+    for (int64_t i = 0; i < covered; ++i) {
+      compute();
+      AddHidden(own.hidden[static_cast<size_t>(i)]);
+    }
+    if (!uncovered) compute();
+    for (const auto& [step, times] : steps) {
+      for (int32_t i = 0; i < times; ++i) {
+        compute();
+        body_.HoldingExchange(step);
+      }
+    }
+  }
+
+  // Exchanges one after another, and the kernels beside them; the next kernel waits for both.
+  void AddHidden(const HiddenExchange& hidden) {
+    AwaitedList link;
+    for (const PassExchange& e : hidden.exchanges) link = Chain(StepOf(e), link);
+    body_.Kernel(OfPass(), hidden.cover);
+    input_ = link;
+  }
+
+  const Parts& p_;
+  int32_t stage_, chunk_;
+  PassKind kind_;
+  bool last_;
+  PlanBody body_;
+  AwaitedList input_;  // of the next kernel, besides the kernels before it
+  Awaited reduced_ = TheMark(kReduced);
+};
+
+// After the last pass.
+PlanBody EndOf(const Parts& p, int32_t stage) {
+  PlanBody body;
+  Awaited reduced = TheMark(kReduced);
+  if (!ReducesByLayer(p.m)) AddReduction(p, 0, 1, body, reduced);
+  const bool end = stage == 0 || stage + 1 == p.m.pipeline;
+  if (p.groups.tied != kNoGroup && end) {
+    PlanStep tied = Collective(CollectiveOp::kAllReduce, Named("tied gradients"), p.groups.tied,
+                               p.passes.tied_bytes, p.passes.tied_reduction);
+    reduced = body.Exchange(std::move(tied), {AfterKernels().front(), reduced});
+  }
+  body.Kernel(Named("optimizer"), p.passes.optimizer, {reduced});
+  return body;
+}
+
+PlannedStage StageOf(const Parts& p, TimedStage timed, int32_t stage) {
+  PlannedStage out;
+  out.source = ToString(p.m);
+  out.ranks.resize(static_cast<size_t>(p.m.replicas() * p.m.tensor));
+  std::iota(out.ranks.begin(), out.ranks.end(), RankOf(p.m, {stage, 0, 0}));
+  out.tensor = p.m.tensor;
+  out.passes = std::move(timed.passes);
+  std::map<std::tuple<PassKind, int32_t, bool>, uint32_t> bodies;
+  for (const Pass& pass : out.passes) {
+    const bool last = pass.microbatch + 1 == p.m.microbatches();
+    const auto [it, added] =
+        bodies.try_emplace({pass.kind, pass.chunk, last}, static_cast<uint32_t>(out.bodies.size()));
+    if (added) {
+      out.bodies.push_back(PassConverter(p, stage, pass.chunk, pass.kind, last).Convert());
+    }
+    out.body_of.push_back(it->second);
+  }
+  out.end = EndOf(p, stage);
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<JobPlan> PlanOf(const TransformerConfig& model, const ParallelMapping& m,
+                               const PassTimes& passes) {
+  FORETRACE_RETURN_IF_ERROR(CheckMapping(model, m, 0));
+  JobPlan plan;
+  plan.name = "mapping " + ToString(m);
+  plan.shorter = "A smaller global batch (gbN) gives shorter";
+  plan.producer = "foretrace generate";
+  plan.dtype = model.dtype;
+  const double of_device = static_cast<double>(m.microbatches()) * m.chunks * 2;
+  FORETRACE_RETURN_IF_ERROR(
+      CheckNodes(of_device * static_cast<double>(m.devices()), plan.name, plan.shorter));
+  FORETRACE_ASSIGN_OR_RETURN(TimedPipeline pipeline, PipelineOf(model, m, passes));
+  plan.mini_batch = pipeline.mini_batch;
+  const MappingGroups groups = AddMappingGroups(m, passes, plan);
+  plan.links = groups.pipeline;
+  // A stage is held until its neighbour has what it sent.
+  const bool holds = m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
+  for (TimedEdge edge : pipeline.edges) {
+    edge.forward_transfer = edge.backward_transfer = passes.transfer;
+    plan.edges.push_back({edge, passes.transfer_bytes, holds});
+  }
+  const Parts parts{model, m, passes, groups};
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    plan.stages.push_back(StageOf(parts, std::move(pipeline.stages[static_cast<size_t>(s)]), s));
+  }
+  return plan;
+}
+
+}  // namespace foretrace
