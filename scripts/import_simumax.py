@@ -3,6 +3,8 @@
 
 SOURCE is the folder of its tables as CSV. Forward products (layout TN) and input gradients (NN); weight
 gradients are left out, as they add to a buffer of 32 bits. A time is 2 b m n k / (peak x efficiency).
+Products of experts, a group for each, are rows of bmm; of weight gradients those that add to a buffer of
+16 bits, less what reading it takes at the memory's peak.
 Causal attention, forward and backward, whose FLOP are counted without the mask.
 Of collectives within a node it states what it fitted to its measurements (network_fit.csv): a time is
 size scale (1 + offset / n) / (bandwidth x efficiency) + latency (n + offset) scale + fixed latency.
@@ -111,8 +113,42 @@ def attention(source, output):
         table.write(output / f"simumax-{platform}-attention-bfloat16.csv")
 
 
+GROUPED = ["machine", "ng", "M", "N", "K", "main_grad_dtype", "stage", "efficiency", "peak_TFLOPS"]
+MEMORY_GBPS = 8000  # B200's peak, as its table of memory_bandwidth.csv has it
+
+
+def grouped(source, output):
+    path = pathlib.Path(source) / "efficiency_group_matmul.csv"
+    if not path.is_file():
+        common.fail(f"{path}: there is no such table; is this the right source?")
+    made = {}
+    for row in common.read_csv(path.name, path.read_text("utf-8-sig"), GROUPED):
+        platform = PLATFORMS.get(row["machine"])
+        if platform is None:
+            continue
+        table = made.setdefault(platform, common.Table(
+            **PROVENANCE, path="configs/system/b200_bf16_ceperm.json", device=row["machine"],
+            note="efficiencies of 2,250 TFLOP/s, turned into times; a product of each expert, by "
+                 "Transformer Engine's grouped linear layer"))
+        groups, m, n, k = (int(row[key]) for key in ("ng", "M", "N", "K"))
+        us = 2 * groups * m * n * k / (float(row["peak_TFLOPS"]) * 1e6 * float(row["efficiency"]))
+        if row["stage"] == "bwd_grad_act":
+            n, k = k, n
+        elif row["stage"] == "bwd_grad_w":
+            if row["main_grad_dtype"] != "bf16":
+                table.skip("weight gradients that are added to a buffer of 32 bits")
+                continue
+            m, n, k = n, k, m
+            us -= 2 * groups * m * n / (MEMORY_GBPS * 1e3)
+        table.add("kernel", "bmm", platform, "bfloat16", common.shape(b=groups, m=m, n=n, k=k), us,
+                  phase="forward", library="torch 2.10", source="simumax")
+    for platform, table in made.items():
+        table.write(output / f"simumax-{platform}-grouped-bfloat16.csv")
+
+
 def run(source, output):
     gemm(source, output)
+    grouped(source, output)
     attention(source, output)
     collectives(source, output)
 

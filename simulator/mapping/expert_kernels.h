@@ -16,8 +16,9 @@ class ExpertKernels {
   void Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
 
  private:
-  // One product for each expert that is at home, and results put together; backward the gradients
-  // of their inputs.
+  bool RunsOneByOne(const KernelWork& batch) const;
+  // One product for each expert that is at home; by software that runs one expert after another
+  // results are put together too, and backward the gradients of their inputs.
   void OneByOne(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
   void ChooseTokens(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void GatherRows(const GraphOp& op, KernelList& forward, KernelList& backward) const;

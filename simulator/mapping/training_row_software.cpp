@@ -121,6 +121,18 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
   m.ring = m.context > 1 && software.ring_attention;
 }
 
+// Of a row that does not say how its experts are divided and could not have run as software does
+// by itself: whole experts, of which every device of a tensor-parallel group has its own.
+void SetExpertWidth(TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  if (m.expert_tensor > 0 || !m.sequence_parallel || m.expert_groups() % m.expert == 0) return;
+  if (m.expert_groups() * m.tensor % m.expert != 0) return;
+  m.expert_tensor = 1;
+  row.notes.push_back(
+      fmt::format("whole experts, as {} ranks of expert parallelism do not divide dp {} x cp {}",
+                  m.expert, m.data, m.context));
+}
+
 void SetKernels(const Fields& f, TrainingRow& row) {
   StackRelease& software = row.software;
   const std::string note = f.Text("note");
@@ -156,6 +168,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   ReadVariants(f, row);
   SetDivision(f, row);
   SetOverlap(f, row);
+  SetExpertWidth(row);
   SetKernels(f, row);
   PackDocuments(f, row.software, row);
   SetRecomputation(f, row);
@@ -176,7 +189,7 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   cluster.reduces_scales = software.reduces_scales;
   cluster.whole_reductions = software.whole_reductions;
   cluster.token_preparation = SimTime::FromUs(1e-3 * software.token_ns);
-  cluster.eight_bit_share = row.eight_bit_share;
+  cluster.eight_bit_share *= row.eight_bit_share / ClusterParameters().eight_bit_share;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "simulator/cost/operator/kernel_expander.h"
@@ -11,7 +12,7 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
     list.push_back(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false));
   }
   if (op.needs_weight_gradient) {
-    list.push_back(Gemm(KernelKind::kGemm, 1, op.n, op.k, op.m, false));
+    list.push_back(WeightGradient(KernelKind::kGemm, 1, op.n, op.k, op.m));
     if (op.bias) list.push_back(ColumnSums(op.n, op.m));
   }
   return list;
@@ -22,7 +23,7 @@ KernelList KernelExpander::operator()(const BatchedMatmulOp& op) const {
     return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false)};
   }
   return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),
-          Gemm(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m, false)};
+          WeightGradient(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m)};
 }
 
 KernelList KernelExpander::operator()(const Conv2dOp& op) const {
@@ -49,6 +50,20 @@ KernelWork KernelExpander::Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n
   work.m = m;
   work.n = n;
   work.k = k;
+  return work;
+}
+
+// Of both operands rows lie along the result's sides, not along what is summed over: however many
+// tokens there are, they are loaded as widely as those sides allow.
+KernelWork KernelExpander::WeightGradient(KernelKind kind, int64_t b, int64_t m, int64_t n,
+                                          int64_t k) const {
+  constexpr int64_t kWidestBytes = 16;
+  const int64_t widest = std::max<int64_t>(kWidestBytes / ElementSize(dtype_), 1);
+  const auto together = [](int64_t sizes) { return sizes & -sizes; };
+  KernelWork work = Gemm(kind, b, m, n, k, false);
+  if (together(n | k) < std::min(together(m | n), widest)) {
+    work.load_elements = std::min(together(m | n), widest);
+  }
   return work;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "simulator/base/error.h"
@@ -114,12 +115,15 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   cluster.peak_memory = device->memory_bandwidth();
   if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
   cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
-  // Of 16 bits' time as 8 bits take 0.58 where their peak is twice as high.
-  const FlopRate four = device->peak(RateKind::kFp4);
+  // Shares of 16 bits' time are by rates: 8 bits take 0.58 where theirs is twice as high, as data
+  // sheets round it.
+  const double doubled = 2 * device->peak(RateKind::kFp16).per_second();
+  const FlopRate eight = device->peak(RateKind::kFp8), four = device->peak(RateKind::kFp4);
   if (four > FlopRate()) {
-    cluster.four_bit_share = cluster.eight_bit_share * 2 *
-                             device->peak(RateKind::kFp16).per_second() / four.per_second();
+    cluster.four_bit_share = cluster.eight_bit_share * doubled / four.per_second();
   }
+  const double lower = eight > FlopRate() ? doubled / eight.per_second() : 1;
+  if (std::abs(lower - 1) > 0.02) cluster.eight_bit_share *= lower;
   if (device->chip == "GH100") cluster.split_accumulation = 1.15;
   cluster.multiprocessors = device->multiprocessors();
   cluster.kernel_gap = device->driver.latencies.stream_gap;

@@ -120,5 +120,40 @@ TEST(ExpertCostsTest, LossesThatBalanceExperts) {
   EXPECT_EQ(Times(c, m, p).balance.time, SimTime());
 }
 
+// A product takes 10 us, a batch of them 7, everything else nothing.
+class ProductsBySize : public DeviceMeasurements {
+ public:
+  explicit ProductsBySize(bool batches) : batches_(batches) {}
+  Estimate KernelTime(const KernelWork& work) const override {
+    const bool batch = work.kind == KernelKind::kBatchedGemm;
+    const double us = work.kind == KernelKind::kGemm ? 10 : batch ? 7 : 0;
+    const bool known = !batch || batches_;
+    return {SimTime::FromUs(us), known ? EstimateSource::kCalibrated : EstimateSource::kAnalytic,
+            !known};
+  }
+  std::optional<Estimate> CollectiveTime(CollectiveOp, int32_t, Bytes) const override {
+    return std::nullopt;
+  }
+  std::string Source() const override { return "test"; }
+
+ private:
+  bool batches_;
+};
+
+// Of a device whose batches were not measured both products of the feed-forward layer are one for
+// each of 4 experts at home; of another one batch each.
+TEST(ExpertCostsTest, ProductsOfExpertsRunOneByOne) {
+  const auto layer = [](bool batches) {
+    ClusterParameters p = ProductsAlone();
+    p.kernel_gap = SimTime();
+    p.measured = std::make_shared<const ProductsBySize>(batches);
+    return Times(Model(4), Mapping(1, 1), p);
+  };
+  const PassTimes batched = layer(true), apart = layer(false);
+  EXPECT_NEAR((apart.layer_forward - batched.layer_forward).us(), 2 * (4 * 10 - 7), 1e-6);
+  // Backward two products, of inputs and of weights, for each of them.
+  EXPECT_NEAR((apart.layer_backward - batched.layer_backward).us(), 4 * (4 * 10 - 7), 1e-6);
+}
+
 }  // namespace
 }  // namespace foretrace

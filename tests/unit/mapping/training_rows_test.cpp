@@ -41,7 +41,7 @@ std::vector<SoftwareStack> Stacks() {
 
 absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& name,
                                                             bool /*own_sizes*/) {
-  if (name != "known" && name != "alias") return std::nullopt;
+  if (name != "known" && name != "alias" && name != "experts") return std::nullopt;
   TransformerConfig c;
   c.name = "known";
   c.family = TransformerFamily::kLlama;
@@ -51,6 +51,11 @@ absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::string& n
   c.head_size = 64;
   c.vocabulary = 32000;
   c.sequence = 2048;
+  if (name == "experts") {
+    c.name = name;
+    c.experts = 64;
+    c.top_k = 2;
+  }
   return c;
 }
 
@@ -108,6 +113,22 @@ TEST(TrainingRowsTest, AnotherNameOfAModelIsSaid) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].refused, "");
   EXPECT_THAT(rows[0].notes, ElementsAre("the model is taken to be known"));
+}
+
+// 16 ranks of expert parallelism are not among 8 replicas, but among all 16 devices; 8 are among
+// the replicas, and 32 nowhere.
+TEST(TrainingRowsTest, ExpertsAreWholeWhereNothingElseCanBe) {
+  const auto rows = Read(
+      "experts,,,,,,,,16,H100,8,2,1,8,1,,16,1,,16,BF16,none,,NeMo,0,1,\n"
+      "experts,,,,,,,,16,H100,8,2,1,8,1,,8,1,,16,BF16,none,,NeMo,0,1,\n"
+      "experts,,,,,,,,16,H100,8,2,1,8,1,,32,1,,16,BF16,none,,NeMo,0,1,\n");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].mapping.expert_width(), 1);
+  EXPECT_THAT(rows[0].notes, ElementsAre(HasSubstr("whole experts")));
+  EXPECT_EQ(rows[1].mapping.expert_width(), 2);
+  EXPECT_THAT(rows[1].notes, ElementsAre());
+  EXPECT_THAT(rows[2].refused, HasSubstr("C3"));
 }
 
 TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {

@@ -60,5 +60,17 @@ TEST(CommittedKernelCalibrations, A100GemmIsNearItsPeak) {
   EXPECT_LT(estimate.time.us(), 7048 / 0.8);
 }
 
+// 32 experts of 1,024 tokens each take 1.87 ms on a B200 (SimuMax's table), half of its peak.
+TEST(CommittedKernelCalibrations, B200KnowsProductsOfExperts) {
+  const auto loaded = LoadKernelModels(std::string(FORETRACE_SOURCE_DIR) +
+                                       "/calibration/b200-sxm-nvswitch/kernels.yaml");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const OperatorCall call{BatchedMatmulOp{32, 1024, 4096, 7168}, DType::kBFloat16,
+                          Direction::kForward};
+  const Estimate estimate = loaded->models.Predict(Kernels(call)[0], Precision::kHalf);
+  EXPECT_EQ(estimate.source, EstimateSource::kCalibrated);
+  EXPECT_NEAR(estimate.time.us(), 1870, 80);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -41,6 +41,20 @@ TEST(KernelWork, LinearBackwardIsTwoGemmsAndABiasSum) {
   EXPECT_EQ(list[2].written, Bytes(6));
 }
 
+// Tokens that are no multiple of 8 are summed over: both operands' rows lie along the weights'
+// sides, and threads load 16 bytes at once as ever.
+TEST(KernelWork, WeightGradientsLoadAlongTheirSides) {
+  const auto loads = [](OperatorCall::Shape shape) {
+    return Kernels(Make(std::move(shape), DType::kBFloat16, Direction::kBackward))[1].load_elements;
+  };
+  EXPECT_EQ(loads(BatchedMatmulOp{40, 2460, 3072, 5120}), 8);
+  EXPECT_EQ(loads(LinearOp{2461, 3072, 5120}), 8);
+  EXPECT_EQ(loads(LinearOp{2461, 3072, 5124}), 4);
+  // Nothing to say where rows are no wider than what is summed over, or that is wide itself.
+  EXPECT_EQ(loads(LinearOp{2462, 3073, 5120}), 0);
+  EXPECT_EQ(loads(LinearOp{2464, 3072, 5120}), 0);
+}
+
 TEST(KernelWork, LinearBackwardOfAFirstLayerHasNoInputGradient) {
   LinearOp op{2, 3, 4, false};
   op.needs_input_gradient = false;
