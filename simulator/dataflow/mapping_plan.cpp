@@ -204,6 +204,10 @@ class StageConverter {
   void AddLayers(bool backward, bool first, bool last) {
     for (int64_t layer = 0; layer < mapped_.layers_per_stage / chunks_; ++layer) {
       if (!backward && first && divided()) AwaitWeights();
+      // A layer runs again just before its own backward pass.
+      for (const Partition& p : mapped_.repeated) {
+        if (backward) AddPartition(p, "recompute ");
+      }
       for (const Partition& p : mapped_.partitioning.partitions) {
         if (whole() || IsForward(p) != backward) AddPartition(p, "");
       }
@@ -250,9 +254,6 @@ class StageConverter {
     const SimTime head = Time(mapped_.time.head.ns() / static_cast<double>(micro_batches_));
     const bool heads = ends && mapped_.time.head.ns() > 0;
     if (heads && backward) body_.Kernel(Named("output layer and loss"), head);
-    for (int64_t layer = 0; backward && layer < mapped_.layers_per_stage / chunks_; ++layer) {
-      for (const Partition& p : mapped_.repeated) AddPartition(p, "recompute ");
-    }
     AddLayers(backward, first, last);
     if (heads && whole()) body_.Kernel(Named("output layer"), head);
     body_.output = AfterKernels();

@@ -34,7 +34,9 @@ class ExchangeCoster {
         OfEnd(placed, exchange, passed ? times.head_exchanges : times.embedding_exchanges);
       }
     }
-    Repeat(times.layer_exchanges.backward);
+    PassExchanges::List& backward = times.layer_exchanges.backward;
+    Repeat(backward);
+    backward.insert(backward.begin(), beside_.begin(), beside_.end());
   }
 
  private:
@@ -77,19 +79,19 @@ class ExchangeCoster {
     }
     if (RunsBesideBackward(edge, m_)) return;
     const PassCost::Column* column = ColumnOf(placed.of, edge);
-    HiddenExchange hidden;
-    for (const CollectiveOp op : BackwardExchanges(exchange)) {
-      const PassExchange timed = Timed(placed, op);
+    const auto ops = BackwardExchanges(exchange);
+    for (const CollectiveOp op : ops) {
+      PassExchange timed = Timed(placed, op);
       if (column == nullptr) {
         Join(times.layer_exchanges.backward, timed);
-      } else {
-        hidden.exchanges.push_back(timed);
+        continue;
       }
+      timed.beside = true;
+      timed.goes_on = op != ops.front();
+      const bool gathers = ops.size() > 1;
+      timed.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
+      beside_.push_back(timed);
     }
-    if (column == nullptr) return;
-    const bool gathers = hidden.exchanges.size() > 1;
-    hidden.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
-    times.hidden.push_back(std::move(hidden));
   }
 
   // Of a product by columns the kernels that hide what its input exchanges backward: its weight
@@ -148,6 +150,7 @@ class ExchangeCoster {
   Binding sizes_;
   std::vector<PassExchange> known_;  // timed already
   PassExchanges::List again_;        // of a layer's forward pass, all
+  PassExchanges::List beside_;       // of its backward pass, those that kernels hide
 };
 
 }  // namespace

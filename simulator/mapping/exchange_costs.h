@@ -8,7 +8,7 @@
 
 namespace foretrace {
 
-// Sets layer_exchanges, hidden, embedding_exchanges and head_exchanges. `model`: the config that
+// Sets layer_exchanges, embedding_exchanges and head_exchanges. `model`: the config that
 // `layer` is of; `kernels`: of the layer, which may hide exchanges of its products' inputs.
 void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
                        const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,

@@ -127,43 +127,35 @@ struct LayerExchange {
   }
 };
 
-// Equal exchanges that a pass waits for, as the sharded graph has them.
+// Equal exchanges of a pass, as the sharded graph has them.
 struct PassExchange {
   ShardGroup group = ShardGroup::kTensor;
   CollectiveOp op = CollectiveOp::kUnknown;  // unknown: of several kinds, in whole layers
   SimTime time;                              // of one
   Bytes bytes;
   int32_t count = 1;
+  // Kernels that do not need it run beside it, for `cover`, and what follows waits for both; or it
+  // goes on where the one before ends, beside the same kernels. Otherwise the pass waits for it.
+  bool beside = false, goes_on = false;
+  SimTime cover;
 };
 struct PassExchanges {
   using List = std::vector<PassExchange>;
   List forward, backward;  // recomputation included
 
   const List& of(bool is_forward) const { return is_forward ? forward : backward; }
+  // What is not hidden of them.
   SimTime Sum(bool is_forward) const {
-    SimTime sum;
-    for (const PassExchange& e : of(is_forward)) sum += SimTime::FromPs(e.time.ps() * e.count);
+    SimTime sum, cover;
+    for (const PassExchange& e : of(is_forward)) {
+      if (!e.goes_on) cover = e.cover;
+      const SimTime time = SimTime::FromPs(e.time.ps() * e.count);
+      const SimTime hidden = std::min(cover, time);
+      cover -= hidden;
+      sum += time - hidden;
+    }
     return sum;
   }
-  int64_t Count(bool is_forward) const {
-    int64_t count = 0;
-    for (const PassExchange& e : of(is_forward)) count += e.count;
-    return count;
-  }
-};
-
-// Exchanges of a product's input over the tensor-parallel group, one after another, which a layer's
-// backward pass starts and waits for only after kernels that do not need them.
-struct HiddenExchange {
-  std::vector<PassExchange> exchanges;
-  SimTime cover;  // the kernels that run meanwhile
-
-  SimTime Time() const {
-    SimTime sum;
-    for (const PassExchange& e : exchanges) sum += e.time;
-    return sum;
-  }
-  SimTime Exposed() const { return std::max(Time(), cover) - cover; }
 };
 
 // Weights outside of the layers, divided over replicas (ZeRO stages 2 and 3). They are of the root
@@ -182,10 +174,9 @@ struct PassTimes {
   SimTime embedding_forward, embedding_backward;      // on the first stage
   SimTime head_forward, head_backward;                // output layer and loss, on the last stage
   PassExchanges embedding_exchanges, head_exchanges;  // part of these
-  // Of tensor, sequence, context and expert parallelism; and of the backward pass, those that
-  // kernels hide.
+  // Of tensor, sequence, context and expert parallelism; of the backward pass, those that kernels
+  // hide come first.
   PassExchanges layer_exchanges;
-  std::vector<HiddenExchange> hidden;
   LayerExchange balance;  // counts of tokens by expert (ParallelMapping::balance_loss)
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
@@ -215,10 +206,8 @@ struct PassTimes {
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    SimTime sum = layer_exchanges.Sum(forward) + balance.Sum(forward) + gradient.Sum(forward) +
-                  expert_gradient.Sum(forward);
-    for (const HiddenExchange& h : hidden) sum += forward ? SimTime() : h.Exposed();
-    return sum;
+    return layer_exchanges.Sum(forward) + balance.Sum(forward) + gradient.Sum(forward) +
+           expert_gradient.Sum(forward);
   }
   // Of a layer's both passes, gathers that nothing covers included.
   SimTime LayerExchanges() const {

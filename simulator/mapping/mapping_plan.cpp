@@ -228,12 +228,12 @@ class PassConverter {
     return Collective(e.op, OfPass(what), p_.groups.of(e.group), e.bytes, e.time);
   }
 
-  // In order: what the sharded graph exchanges, then the layer's gradients.
+  // What kernels wait for. In order: what the sharded graph exchanges, then the layer's gradients.
   std::vector<std::pair<PlanStep, int32_t>> ExchangesOf(const PassTimes& own) const {
     const bool forward = kind_ == PassKind::kForward;
     std::vector<std::pair<PlanStep, int32_t>> steps;
     for (const PassExchange& e : own.layer_exchanges.of(forward)) {
-      steps.emplace_back(StepOf(e), e.count);
+      if (!e.beside) steps.emplace_back(StepOf(e), e.count);
     }
     const auto reduce = [&](CollectiveOp op, const char* what, int32_t group,
                             const LayerExchange& e) {
@@ -253,27 +253,27 @@ class PassConverter {
     if (kind_ == PassKind::kBackwardInput) left -= own.layer_weight;
     left -= own.Exchanges(forward);
     const std::vector<std::pair<PlanStep, int32_t>> steps = ExchangesOf(own);
-    const bool covers = kind_ == PassKind::kBackward;
-    const auto covered = static_cast<int64_t>(covers ? own.hidden.size() : 0);
-    int64_t count = covered;
-    for (const auto& [step, times] : steps) count += times;
-    if (covers) {
-      for (const HiddenExchange& h : own.hidden) left -= h.cover;
+    const PassExchanges::List& exchanges = own.layer_exchanges.of(forward);
+    int64_t hidden = 0, waited = 0;
+    for (const PassExchange& e : exchanges) {
+      if (!e.beside || e.goes_on) continue;
+      ++hidden;
+      left -= e.cover;
     }
+    for (const auto& [step, times] : steps) waited += times;
     // Compute in equal parts, an exchange after each; the layer ends with compute where no exchange
     // would end it, so that what follows waits for the kernels beside the last one too.
-    const bool uncovered = count > covered;
-    int64_t parts = uncovered ? count : count + 1;
+    int64_t parts = waited > 0 ? hidden + waited : hidden + 1;
     const auto compute = [&] {
       const SimTime part = SimTime::FromPs(left.ps() / parts--);
       left -= part;
       First(OfPass(), part);
     };
-    for (int64_t i = 0; i < covered; ++i) {
+    for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
       compute();
-      AddHidden(own.hidden[static_cast<size_t>(i)]);
+      i = AddHidden(exchanges, i);
     }
-    if (!uncovered) compute();
+    if (waited == 0) compute();
     for (const auto& [step, times] : steps) {
       for (int32_t i = 0; i < times; ++i) {
         compute();
@@ -282,12 +282,17 @@ class PassConverter {
     }
   }
 
-  // Exchanges one after another, and the kernels beside them; the next kernel waits for both.
-  void AddHidden(const HiddenExchange& hidden) {
-    AwaitedList link;
-    for (const PassExchange& e : hidden.exchanges) link = Chain(StepOf(e), link);
-    body_.Kernel(OfPass(), hidden.cover);
-    input_ = link;
+  // Exchanges from `i` on, one after another, and the kernels beside them; the next kernel waits
+  // for both. Which exchange comes next.
+  size_t AddHidden(const PassExchanges::List& exchanges, size_t i) {
+    const SimTime cover = exchanges[i].cover;
+    AwaitedList link = Chain(StepOf(exchanges[i]), {});
+    for (++i; i < exchanges.size() && exchanges[i].goes_on; ++i) {
+      link = Chain(StepOf(exchanges[i]), link);
+    }
+    body_.Kernel(OfPass(), cover);
+    input_ = std::move(link);
+    return i;
   }
 
   const Parts& p_;

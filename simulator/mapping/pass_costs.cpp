@@ -149,8 +149,12 @@ class Coster {
     times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
     times.layer_backward += slower(std::min(times.layer_backward, behind));
     if (m_.chunked_tensor) return;
-    for (const HiddenExchange& h : times.hidden) {
-      times.layer_backward += slower(std::min(h.cover, h.Time()));
+    const PassExchanges::List& exchanges = times.layer_exchanges.backward;
+    for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
+      const SimTime cover = exchanges[i].cover;
+      SimTime time = exchanges[i].time;
+      for (++i; i < exchanges.size() && exchanges[i].goes_on; ++i) time += exchanges[i].time;
+      times.layer_backward += slower(std::min(cover, time));
     }
   }
 

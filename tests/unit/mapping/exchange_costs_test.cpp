@@ -213,9 +213,9 @@ TEST(ExchangeCostsTest, KernelsBesideHiddenReductionsAreSlower) {
   ClusterParameters p = ProductsAlone();
   const ParallelMapping m = Mapping(4, 1);
   const PassTimes alone = Times(Model(), m, p);
-  ASSERT_FALSE(alone.hidden.empty());
+  ASSERT_FALSE(HiddenOf(alone).empty());
   double beside = 0;
-  for (const HiddenExchange& h : alone.hidden) beside += std::min(h.cover, h.Time()).seconds();
+  for (const HiddenChain& h : HiddenOf(alone)) beside += std::min(h.cover, h.time).seconds();
   p.overlap_slowdown = 0.5;
   const PassTimes slowed = Times(Model(), m, p);
   EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), 0.5 * beside, 1e-9);
@@ -345,13 +345,13 @@ TEST(ExchangeCostsTest, TensorReductionsHideBehindWeightGradients) {
   PassTimes times = Times(Model(), m, p);
   const double qkv = 2 * 1024 * 3 * kH2 / 4 / 1e12 * 1e6, up = qkv * 4 / 3;
   const auto exposed_of = [](const PassTimes& of) {
-    return of.hidden[0].Exposed() + of.hidden[1].Exposed();
+    return HiddenOf(of)[0].Exposed() + HiddenOf(of)[1].Exposed();
   };
   EXPECT_EQ(Reductions(times, false), 0);
-  ASSERT_EQ(times.hidden.size(), 2u);
-  EXPECT_EQ(times.hidden[0].Time(), Reduction(m, Model(), p));
-  EXPECT_NEAR(times.hidden[0].cover.us(), qkv, 1);
-  EXPECT_NEAR(times.hidden[1].cover.us(), up, 1);
+  ASSERT_EQ(HiddenOf(times).size(), 2u);
+  EXPECT_EQ(HiddenOf(times)[0].time, Reduction(m, Model(), p));
+  EXPECT_NEAR(HiddenOf(times)[0].cover.us(), qkv, 1);
+  EXPECT_NEAR(HiddenOf(times)[1].cover.us(), up, 1);
   EXPECT_EQ(exposed_of(times), SimTime());
   ParallelMapping exposed = m;
   exposed.overlap_tensor = false;
@@ -360,7 +360,7 @@ TEST(ExchangeCostsTest, TensorReductionsHideBehindWeightGradients) {
   m.sequence_parallel = true;
   times = Times(Model(), m, p);
   EXPECT_EQ(Reductions(times, false), 1);
-  EXPECT_NEAR(times.hidden[0].cover.us(), 2 * qkv, 1);
+  EXPECT_NEAR(HiddenOf(times)[0].cover.us(), 2 * qkv, 1);
   // What a slow link leaves uncovered is waited for.
   p.exchanges = Exchanges({.node_gbps = 1, .gather_gbps = 1});
   m.sequence_parallel = false;

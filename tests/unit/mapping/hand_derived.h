@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "simulator/mapping/iteration_model.h"
 #include "tests/support/round_links.h"
 #include "tests/unit/mapping/small_model.h"
@@ -54,7 +57,7 @@ inline PassTimes Times(const TransformerConfig& c, const ParallelMapping& m,
 inline int64_t CountOf(const PassTimes& times, bool forward, ShardGroup group, CollectiveOp op) {
   int64_t count = 0;
   for (const PassExchange& e : times.layer_exchanges.of(forward)) {
-    if (e.group == group && e.op == op) count += e.count;
+    if (!e.beside && e.group == group && e.op == op) count += e.count;
   }
   return count;
 }
@@ -72,6 +75,21 @@ inline SimTime Reduction(const ParallelMapping& m, const TransformerConfig& c,
   ParallelMapping plain = m;
   plain.async_tensor = plain.chunked_tensor = false;
   return SimTime::FromPs(Times(c, plain, p).layer_exchanges.Sum(true).ps() / 2);
+}
+
+// Of a layer's backward pass, exchanges one after another that kernels run beside.
+struct HiddenChain {
+  SimTime time, cover;
+  SimTime Exposed() const { return std::max(time, cover) - cover; }
+};
+inline std::vector<HiddenChain> HiddenOf(const PassTimes& times) {
+  std::vector<HiddenChain> chains;
+  for (const PassExchange& e : times.layer_exchanges.backward) {
+    if (!e.beside) continue;
+    if (!e.goes_on) chains.push_back({SimTime(), e.cover});
+    chains.back().time += e.time;
+  }
+  return chains;
 }
 
 inline constexpr double kH2 = 1024.0 * 1024.0;
