@@ -82,6 +82,7 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const Compil
     const RankInfo& info = store.ranks()[r].info();
     recording.ranks.push_back(
         std::make_unique<RankAnalysis>(store, r, accelerators.DriverOf(info.device_name)));
+    recording.ranks.back()->links = accelerators.LinksOf(info.device_name);
     if (info.has_times) meter.Add(store.ranks()[r], recording.ranks[r]->sync);
   }
   recording.latencies =
@@ -104,11 +105,15 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     job.origin = std::min(job.origin, RecordedBegin(store.ranks()[r]) + clock_offset[r]);
   }
   std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
+  std::vector<Bandwidth> links;  // by rank
   job.cpu_anchors.resize(store.ranks().size());
   const Latencies latencies = options.latencies.value_or(recording.latencies);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     RankCompiler compiler(store, r, options, *recording.ranks[r], latencies);
     FORETRACE_ASSIGN_OR_RETURN(CompiledRank rank, compiler.Run());
+    const DeviceLinks& device = options.links ? *options.links : recording.ranks[r]->links;
+    rank.program.fences = device.fences;
+    links.push_back(device.total());
     done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
@@ -125,7 +130,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     job.unshown.push_back(std::move(rank.unshown));
     item_of[r] = std::move(rank.item_of);
   }
-  FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, item_of, job));
+  FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, links, item_of, job));
   return job;
 }
 

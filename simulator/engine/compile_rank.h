@@ -24,6 +24,7 @@ struct RankAnalysis {
   // `of_driver`: of the device that it was recorded on.
   RankAnalysis(const TraceStore& store, uint32_t rank, const DriverLimits& of_driver);
   DriverLimits driver;
+  DeviceLinks links;                 // of that device
   std::optional<DeviceIndex> index;  // recorded traces only
   IssueOrder order;
   RankSync sync;
