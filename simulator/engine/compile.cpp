@@ -81,10 +81,14 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     job.origin = std::min(job.origin, RecordedBegin(store.ranks()[r]) + clock_offset[r]);
   }
   std::vector<std::vector<uint32_t>> item_of(store.ranks().size());
+  std::vector<Bandwidth> links;  // by rank
   job.cpu_anchors.resize(store.ranks().size());
   const Latencies latencies = options.latencies.value_or(recording.latencies);
   for (uint32_t r = 0; r < store.ranks().size(); ++r) {
     CompiledRank rank = CompileRank({store, store.ranks()[r], options, latencies}, recording, r);
+    const DeviceLinks& device = options.links ? *options.links : recording.links[r];
+    rank.program.fences = device.fences;
+    links.push_back(device.total());
     done(r);
     const RankTrace& trace = store.ranks()[r];
     rank.report.clock_offset = clock_offset[r];
@@ -101,7 +105,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     job.unshown.push_back(std::move(rank.unshown));
     item_of[r] = std::move(rank.item_of);
   }
-  FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, item_of, job));
+  FORETRACE_RETURN_IF_ERROR(AddRendezvous(store, options, clock_offset, links, item_of, job));
   return job;
 }
 

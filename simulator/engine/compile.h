@@ -59,6 +59,8 @@ struct CompileOptions {
   SyncCosts sync_costs;
   // Limits of drivers by the device that a rank names; null: those of the files that ship.
   const AcceleratorCatalog* accelerators = nullptr;
+  // Those of the device that durations are for; nullopt: of the one that a rank names.
+  std::optional<DeviceLinks> links;
   // What the recording implies stays with the job, for CompileAgain.
   bool keep_reconstruction = false;
 };
@@ -114,6 +116,9 @@ struct CompiledJob {
   std::vector<std::vector<CpuAnchor>> cpu_anchors;  // by rank, main timeline
   std::vector<UnshownItemWaits> unshown;            // by rank
   std::vector<AssumedAwaits> assumed;
+  // By rank and node: what recorded kernels waited for collectives beside them (fences.h). Empty:
+  // not known, recorded kernels then take as long whatever runs beside them.
+  std::vector<std::vector<std::pair<NodeIndex, SimTime>>> recorded_fences;
   // The earliest recorded time over all ranks, after clock correction: predicted time 0.
   SimTime origin;
   // Rendezvous with absent members that are waited for as the recording and AbsentRanks say.

@@ -15,10 +15,11 @@ namespace {
 class RendezvousCompiler {
  public:
   RendezvousCompiler(const TraceStore& store, const CompileOptions& options,
-                     std::span<const SimTime> clock_offset,
+                     std::span<const SimTime> clock_offset, std::span<const Bandwidth> links,
                      const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job)
       : store_(store),
         options_(options),
+        links_(links),
         item_of_(item_of),
         job_(job),
         finder_(store, job.communicators, clock_offset) {
@@ -48,6 +49,8 @@ class RendezvousCompiler {
       }
     }
     SetItems(rendezvous, program);
+    program.sends = Sends(rendezvous);
+    if (rendezvous.missing_members > 0 && program.fixed) program.moving = LeastMoving(rendezvous);
     job_.program.rendezvous.push_back(std::move(program));
     return absl::OkStatus();
   }
@@ -56,6 +59,33 @@ class RendezvousCompiler {
   const RankTrace& Rank(const MatchedRendezvous::Member& m) const { return store_.ranks()[m.rank]; }
   bool IsTimed(const MatchedRendezvous& rendezvous) const {
     return Rank(rendezvous.members.front()).info().has_times;
+  }
+
+  bool Sends(const MatchedRendezvous& rendezvous) const {
+    const MatchedRendezvous::Member& one = rendezvous.members.front();
+    if (Rank(one).kind(one.node) != NodeKind::kCollective) return true;
+    switch (Rank(one).collective_op(one.node)) {
+      case CollectiveOp::kAllToAll:
+      case CollectiveOp::kSendRecv:
+      case CollectiveOp::kGather:
+      case CollectiveOp::kScatter:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Of a duration in which members may have waited for absent ones: what its bytes take at the rate
+  // of the device's links.
+  SimTime LeastMoving(const MatchedRendezvous& rendezvous) const {
+    const MatchedRendezvous::Member& one = rendezvous.members.front();
+    const CommAttr* attr = Rank(one).comm(one.node);
+    const Bandwidth links = links_[one.rank];
+    if (attr == nullptr || links == Bandwidth()) return SimTime();
+    // Around a ring all-reduces pass all but a share of their data twice.
+    const bool twice = Rank(one).kind(one.node) == NodeKind::kCollective &&
+                       Rank(one).collective_op(one.node) == CollectiveOp::kAllReduce;
+    return (std::max(attr->bytes_in, attr->bytes_out) / links).ScaledBy(twice ? 2 : 1);
   }
 
   bool HasDurations(const MatchedRendezvous& rendezvous) const {
@@ -186,6 +216,7 @@ class RendezvousCompiler {
 
   const TraceStore& store_;
   const CompileOptions& options_;
+  std::span<const Bandwidth> links_;
   const std::vector<std::vector<uint32_t>>& item_of_;
   CompiledJob& job_;
   AwaitedArrivalsFinder finder_;
@@ -211,9 +242,9 @@ void CountUnmatched(const TraceStore& store, CompiledJob& job) {
 }  // namespace
 
 absl::Status AddRendezvous(const TraceStore& store, const CompileOptions& options,
-                           std::span<const SimTime> clock_offset,
+                           std::span<const SimTime> clock_offset, std::span<const Bandwidth> links,
                            const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job) {
-  RendezvousCompiler compiler(store, options, clock_offset, item_of, job);
+  RendezvousCompiler compiler(store, options, clock_offset, links, item_of, job);
   for (const MatchedRendezvous& rendezvous : job.communicators.rendezvous) {
     FORETRACE_RETURN_IF_ERROR(compiler.Add(rendezvous));
   }

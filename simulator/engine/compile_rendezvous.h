@@ -10,9 +10,10 @@
 namespace foretrace {
 
 // Adds the rendezvous of job.communicators to job.program, whose ranks are complete but for them.
-// `item_of` by rank and node. Errors: transfers to be modelled that lack a size or an operation.
+// `links`: of each rank's device to others; `item_of` by rank and node. Errors: transfers to be
+// modelled that lack a size or an operation.
 absl::Status AddRendezvous(const TraceStore& store, const CompileOptions& options,
-                           std::span<const SimTime> clock_offset,
+                           std::span<const SimTime> clock_offset, std::span<const Bandwidth> links,
                            const std::vector<std::vector<uint32_t>>& item_of, CompiledJob& job);
 
 }  // namespace foretrace

@@ -88,6 +88,9 @@ void LeaveOut(Ingredient what, CompiledJob& job) {
     case Ingredient::kContention:
       for (RankProgram& rank : job.program.ranks) rank.contention = false;
       break;
+    case Ingredient::kFences:
+      for (RankProgram& rank : job.program.ranks) rank.fences = FenceWaits();
+      break;
     default:
       for (RankProgram& rank : job.program.ranks) rank.start = SimTime();
   }

@@ -11,6 +11,7 @@ enum class Ingredient : uint8_t {
   kCpu,         // calls, and what lies between them, take time
   kBlocking,    // calls wait for the device
   kContention,  // kernels of several streams share the device
+  kFences,      // kernels wait for the stores of collectives beside them
   kStartSkew,   // ranks begin as far apart as recorded
 };
 

@@ -13,6 +13,7 @@
 #include "simulator/base/estimate.h"
 #include "simulator/base/time.h"
 #include "simulator/engine/observer.h"
+#include "simulator/hardware/accelerator.h"
 #include "simulator/network/network_model.h"
 #include "simulator/reconstruct/cpu_timeline.h"
 #include "simulator/trace/rank_trace.h"
@@ -139,6 +140,10 @@ struct RankProgram {
   uint32_t launch_queue_depth = 0;
   // Streams of the device contend for multiprocessors (Item::placement_share).
   bool contention = false;
+  // What kernels wait for beside collectives that move data, and how much of it is in the items'
+  // durations (fences.h; empty: nothing).
+  FenceWaits fences;
+  std::vector<SimTime> fenced;
   uint32_t waits_end(uint32_t item) const {
     return item + 1 < items.size() ? items[item + 1].waits_begin
                                    : static_cast<uint32_t>(waits.size());
@@ -198,6 +203,10 @@ struct RendezvousProgram {
   // Transfers of one communicator do not overlap (symbolic traces); index or kNoItem.
   uint32_t communicator = kNoItem;
   TransferSpec transfer;
+  // The last so much of the time that members take after the last arrival, or, of sends, the first,
+  // it moves data.
+  SimTime moving = SimTime::Max();
+  bool sends = false;  // as all-to-alls do; else data go around rings
   // Of what the network model says (durations of fixed rendezvous are changed already): the slowest
   // of the changes that members ask for.
   DurationChange change;

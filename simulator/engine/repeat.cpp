@@ -97,6 +97,7 @@ class RankRepeater {
     lanes_ = &lanes;
     to_.lags = from_.lags;
     to_.contention = from_.contention;
+    to_.fences = from_.fences;
     to_.launch_queue_depth = from_.launch_queue_depth;
     size_t items = 0;
     for (size_t l = 0; l < step_.lanes(); ++l) {

@@ -95,11 +95,24 @@ struct WinogradTiles {
   std::vector<std::array<double, 2>> gemm;
 };
 
+// What a kernel takes longer that ends while a collective beside it has stores to other devices
+// under way: its end is a fence that waits for all of the device's (CUDA programming guide, "Memory
+// Fence Interference"). Zero: not known, or domains keep the stores apart (compute capability 9.0).
+struct FenceWaits {
+  SimTime ring;   // collectives that pass data around
+  SimTime sends;  // all-to-all, sends and receives
+};
+
 // To other accelerators: `links` of `bandwidth` in each direction.
 struct DeviceLinks {
   std::string kind;
   int32_t links = 0;
   Bandwidth bandwidth;
+  FenceWaits fences;
+
+  Bandwidth total() const {
+    return Bandwidth::BytesPerSecond(links * bandwidth.bytes_per_second());
+  }
 };
 
 struct Physical {

@@ -247,9 +247,15 @@ class Loader {
   }
 
   void LoadLinks(const YamlReader& links) {
-    links.ExpectKeys(Keys<4>{"kind", "links", "link_GBps", "source"});
+    links.ExpectKeys(Keys<5>{"kind", "links", "link_GBps", "fence_us", "source"});
     out_.links = {links.String("kind"), links.Integer("links", 1, 4096),
-                  Bandwidth::GBps(links.Number("link_GBps", 1e-6, kMaxRate))};
+                  Bandwidth::GBps(links.Number("link_GBps", 1e-6, kMaxRate)), FenceWaits()};
+    if (links.Has("fence_us")) {
+      const YamlReader fences = links.Child("fence_us");
+      fences.ExpectKeys(Keys<2>{"ring", "sends"});
+      out_.links.fences = {SimTime::FromUs(fences.Number("ring", 0, 1e6)),
+                           SimTime::FromUs(fences.Number("sends", 0, 1e6))};
+    }
     links.String("source");
   }
 

@@ -128,6 +128,11 @@ DriverLimits AcceleratorCatalog::DriverOf(std::string_view name) const {
   return found == nullptr ? DriverLimits() : found->driver;
 }
 
+DeviceLinks AcceleratorCatalog::LinksOf(std::string_view name) const {
+  const Accelerator* found = Find(name);
+  return found == nullptr ? DeviceLinks() : found->links;
+}
+
 OccupancyLimits AcceleratorCatalog::OccupancyOf(std::string_view name) const {
   const Accelerator* found = Find(name);
   if (found == nullptr) found = Find(kUnnamedAccelerator);

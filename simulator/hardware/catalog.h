@@ -36,6 +36,8 @@ class AcceleratorCatalog {
   // Limits of the device that a recording names, or of the one that stands in for unknown ones; no
   // limits where there are no files at all.
   DriverLimits DriverOf(std::string_view name) const;
+  // None of a device without a file.
+  DeviceLinks LinksOf(std::string_view name) const;
   OccupancyLimits OccupancyOf(std::string_view name) const;
 
   // What to say where Find fails: what there is, where was looked, the nearest name.

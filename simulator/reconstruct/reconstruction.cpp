@@ -46,6 +46,7 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, Communicator
   }
   LatencyMeter meter;
   for (const RankTrace& rank : store.ranks()) {
+    recording.links.push_back(accelerators->LinksOf(rank.info().device_name));
     if (!rank.info().has_times) continue;
     recording.ranks.push_back(std::make_unique<RankReconstruction>(
         store, rank, accelerators->DriverOf(rank.info().device_name)));

@@ -38,6 +38,7 @@ struct Reconstruction {
   std::vector<bool> clock_bounded;    // of which only a bound is known (clock_bounds.h)
   std::vector<bool> clock_unknown;    // of which nothing is known
   std::vector<std::unique_ptr<RankReconstruction>> ranks;  // empty for traces without times
+  std::vector<DeviceLinks> links;                          // by rank, of the device that it names
   Latencies latencies;
 };
 

@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/engine/cpu_scale.h"
+#include "simulator/engine/fences.h"
 #include "simulator/replay/communication_notes.h"
 #include "simulator/replay/replay_check.h"
 
@@ -118,10 +119,28 @@ absl::StatusOr<CompiledJob> JobBeforeEdits(const TraceStore& store, const Simula
 
 absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const SimulationSetup& setup,
                                        CompiledJob job, NetworkModel* network) {
+  RemoveFences(job.program);
   ScaleCpu(job.program, setup.cpu_scale());
   FORETRACE_RETURN_IF_ERROR(setup.what_if().Apply(store, job, setup.sizes(), job.program));
-  return Replay(store, std::move(job), network);
+  return ReplayWithFences(store, std::move(job), network);
 }
+
+namespace {
+
+// Recorded kernels contain what they waited beside collectives; edits may change that.
+absl::Status KeepRecordedFences(const TraceStore& store, const std::optional<Prediction>* unedited,
+                                NetworkModel* network, CompiledJob& job) {
+  if (!HasFences(job.program)) return absl::OkStatus();
+  if (unedited != nullptr && unedited->has_value()) {
+    job.recorded_fences = FencesOf(store, **unedited);
+    return absl::OkStatus();
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const Prediction replayed, ReplayWithFences(store, job, network));
+  job.recorded_fences = FencesOf(store, replayed);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSetup& setup,
                                     const CompileOptions& options, NetworkModel* network,
@@ -140,7 +159,10 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob recorded, CompileAgain(store, job, AsRecorded(setup)));
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, std::move(recorded), nullptr));
   } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
-    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, job, network));
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, ReplayWithFences(store, job, network));
+  }
+  if (!setup.what_if().empty() && runs_again) {
+    FORETRACE_RETURN_IF_ERROR(KeepRecordedFences(store, unedited, network, job));
   }
   return SimulateJob(store, setup, std::move(job), network);
 }

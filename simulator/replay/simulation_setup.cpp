@@ -27,6 +27,7 @@ Ingredient IngredientOf(std::string_view name) {
   if (name == "stream-sync") return Ingredient::kStreamSync;
   if (name == "cpu") return Ingredient::kCpu;
   if (name == "blocking") return Ingredient::kBlocking;
+  if (name == "fences") return Ingredient::kFences;
   return Ingredient::kContention;
 }
 
@@ -39,11 +40,13 @@ void SimulationOptions::Register(CLI::App& command) {
       ->check(CLI::IsMember({"full", "algorithm1"}))
       ->capture_default_str();
   command
-      .add_option("--without", without,
-                  "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention")
+      .add_option(
+          "--without", without,
+          "leave ingredients out: rank-sync, stream-sync, cpu, blocking, contention, fences")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking", "contention"}));
+      ->check(
+          CLI::IsMember({"rank-sync", "stream-sync", "cpu", "blocking", "contention", "fences"}));
   command.add_flag("--aligned-start", aligned_start,
                    "start all ranks together instead of with their recorded skew");
   command.add_flag("--allow-missing-ranks", allow_missing_ranks,
@@ -196,6 +199,7 @@ absl::Status SimulationSetup::AddDurations(const SimulationOptions& options,
                           options.on);
     }
     retargets_ = !RecordedOn(target, *accelerators_, store);
+    if (retargets_) compile_.links = DeviceLinks();
     FORETRACE_ASSIGN_OR_RETURN(
         models_, MakeRetargetModels(target, calibration_.get(), *accelerators_, store));
     notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
@@ -204,6 +208,7 @@ absl::Status SimulationSetup::AddDurations(const SimulationOptions& options,
   const Accelerator* device = topology_ == nullptr ? nullptr : &topology_->spec().node.accelerator;
   FORETRACE_ASSIGN_OR_RETURN(models_,
                              MakeDurationModels(*plan_, calibration_.get(), device, store));
+  compile_.links = models_->links;
   notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
   if (!LacksDurations(store)) return absl::OkStatus();
   FORETRACE_CHECK(device != nullptr);

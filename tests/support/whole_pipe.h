@@ -159,9 +159,9 @@ inline PipeOptions DrawnOptions(Drawn& drawn) {
   for (uint32_t n = drawn.Below(8); n > 5; --n) {
     options.what_if.emplace_back(kChanges[drawn.Below(std::size(kChanges))]);
   }
-  static constexpr std::string_view kLeftOut[] = {"rank-sync", "stream-sync", "cpu", "blocking",
-                                                  "contention"};
-  if (drawn.OneIn(8)) options.without = {std::string(kLeftOut[drawn.Below(5)])};
+  static constexpr std::string_view kLeftOut[] = {"rank-sync", "stream-sync", "cpu",
+                                                  "blocking",  "contention",  "fences"};
+  if (drawn.OneIn(8)) options.without = {std::string(kLeftOut[drawn.Below(std::size(kLeftOut))])};
   if (drawn.OneIn(8)) options.durations.durations = {"model-for=kind=kernel"};
   if (drawn.OneIn(8)) options.semantics = "algorithm1";
   options.aligned_start = drawn.OneIn(8);

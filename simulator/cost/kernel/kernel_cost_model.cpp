@@ -12,6 +12,7 @@
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/kernel/observed_kernels.h"
+#include "simulator/cost/kernel/peer_reductions.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
@@ -119,7 +120,10 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     if (known == calls.operators.end() || !known->second) continue;
     Assign(store, rank, *known->second, op, entries);
     const OperatorCall& traced = known->second->op;
-    if (std::holds_alternative<OpaqueOp>(traced.shape)) AssignExperts(store, rank, op, entries);
+    if (std::holds_alternative<OpaqueOp>(traced.shape)) {
+      AssignExperts(store, rank, op, entries);
+      AssignPeerReductions(store, rank, op, entries);
+    }
     if (const auto* lookup = std::get_if<EmbeddingOp>(&traced.shape)) {
       lookups_[rank.info().rank].push_back(
           {op.call, *lookup, traced.dtype, traced.pass, op.kernels});
@@ -150,6 +154,30 @@ void KernelCostModel::AssignExperts(const TraceStore& store, const RankTrace& ra
   for (size_t i = 0; i < times.size(); ++i) {
     entries[products[i].value].estimate = {times[i], EstimateSource::kAnalytic, true};
     entries[products[i].value].kind = KernelKind::kBatchedGemm;
+  }
+}
+
+void KernelCostModel::AssignPeerReductions(const TraceStore& store, const RankTrace& rank,
+                                           const CallKernels& op,
+                                           std::vector<Entry>& entries) const {
+  // The group is not recorded: all ranks, up to as many as a switch of one node joins.
+  constexpr int32_t kNode = 8;
+  const int32_t ranks = std::min(store.world_size(), kNode);
+  // The first tensor with a shape is summed; handles and addresses before it have none.
+  const auto tensors = rank.tensors(op.call);
+  const auto summed =
+      std::ranges::find_if(tensors, [&](const Tensor& t) { return !rank.dims(t).empty(); });
+  if (ranks < 2 || summed == tensors.end()) return;
+  auto bytes = static_cast<double>(ElementSize(summed->dtype));
+  for (const int64_t size : rank.dims(*summed)) bytes *= static_cast<double>(size);
+  constexpr double kMostBytes = 1e15;
+  if (!(bytes > 0 && bytes < kMostBytes)) return;
+  for (const NodeIndex node : op.kernels) {
+    const auto reduction = PeerReductionOf(store.name(rank, node));
+    if (!reduction) continue;
+    const auto time = TimeOf(*reduction, models_->device().accelerator.links, ranks,
+                             Bytes(static_cast<int64_t>(bytes)));
+    if (time) entries[node.value].estimate = {*time, EstimateSource::kAnalytic, true};
   }
 }
 

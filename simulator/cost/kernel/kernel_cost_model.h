@@ -66,6 +66,9 @@ class KernelCostModel : public CostModel {
   // The products of a layer of experts, of whose call no more is known than what it is given.
   void AssignExperts(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                      std::vector<Entry>& entries) const;
+  // All-reduces that the call runs as kernels of its own.
+  void AssignPeerReductions(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+                            std::vector<Entry>& entries) const;
   // Kernels that no call with shapes says anything of.
   void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
                        std::vector<Entry>& entries) const;

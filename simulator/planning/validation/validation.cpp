@@ -123,6 +123,7 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
       {"without stream-sync", Ingredient::kStreamSync},
       {"without blocking", Ingredient::kBlocking},
       {"without contention", Ingredient::kContention},
+      {"without fences", Ingredient::kFences},
       {"without cpu", Ingredient::kCpu},
       {"aligned start", Ingredient::kStartSkew},
   };

@@ -205,6 +205,7 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const KernelModels> kernels,
                              KernelsOf(calibration, platform, store, models->notes));
   NoteOtherDevice(kernels->device(), store, models->notes);
+  models->links = kernels->device().accelerator.links;
   if (calibration != nullptr) {
     if (std::string note = StackNote(*calibration); !note.empty()) {
       models->notes.push_back(std::move(note));

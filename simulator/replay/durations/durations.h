@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
 struct DurationModels {
   CostModelChain chain;
   const KernelCostModel* kernels = nullptr;  // part of the chain; null where nothing is modelled
+  std::optional<DeviceLinks> links;  // of the device that they are of; nullopt: nothing is modelled
   std::vector<std::string> notes;
 };
 

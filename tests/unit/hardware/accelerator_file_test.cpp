@@ -100,6 +100,20 @@ TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {
 }
 
 // Whatever the style of the file and the place of the keys in it.
+TEST(AcceleratorFile, ReadsLinksAndWhatFencesWaitForThem) {
+  const std::string links = R"(interconnect: {kind: nvlink, links: 12, link_GBps: 25, source: s}
+physical:)";
+  const Accelerator plain = *ParseAccelerator(Replaced(kGood, "physical:", links), "x1.yaml");
+  EXPECT_EQ(plain.links.total(), Bandwidth::GBps(300));
+  EXPECT_EQ(plain.links.fences.ring, SimTime());
+  const std::string with_fences =
+      Replaced(links, "source: s", "fence_us: {ring: 20, sends: 11}, source: s");
+  const Accelerator fenced =
+      *ParseAccelerator(Replaced(kGood, "physical:", with_fences), "x1.yaml");
+  EXPECT_EQ(fenced.links.fences.ring, SimTime::FromUs(20));
+  EXPECT_EQ(fenced.links.fences.sends, SimTime::FromUs(11));
+}
+
 TEST(AcceleratorNames, AreThoseOfTheWholeFile) {
   const std::string compute =
       "compute: {sm: {kind: simt, count: 4, clock_MHz: 1000, rates_TFLOPS: {fp32: 1}, source: "
