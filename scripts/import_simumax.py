@@ -5,7 +5,9 @@ SOURCE is the folder of its tables as CSV. Forward products (layout TN) and inpu
 gradients are left out, as they add to a buffer of 32 bits. A time is 2 b m n k / (peak x efficiency).
 Products of experts, a group for each, are rows of bmm; of weight gradients those that add to a buffer of
 16 bits, less what reading it takes at the memory's peak.
-Causal attention, forward and backward, whose FLOP are counted without the mask.
+Causal attention, forward and backward, whose FLOP are counted without the mask; where values have
+fewer elements than keys, backward alone (there deep heads have a model of their own), as of both of
+their mean, which is how a layer's model takes them.
 Of collectives within a node it states what it fitted to its measurements (network_fit.csv): a time is
 size scale (1 + offset / n) / (bandwidth x efficiency) + latency (n + offset) scale + fixed latency.
 """
@@ -96,9 +98,10 @@ def attention(source, output):
         table = made.setdefault(platform, common.Table(
             **PROVENANCE, path="configs/system/b200_bf16_ceperm.json", device=row["machine"],
             note="efficiencies of 2,250 TFLOP/s, the mask not taken off, turned into times"))
-        dim = int(row["qk_head_dim"])
-        if row["qkv_contiguous"] != "True" or dim != int(row["v_head_dim"]):
-            table.skip("strided operands and values of another size have no place in the schema")
+        dim = (int(row["qk_head_dim"]) + int(row["v_head_dim"])) // 2
+        uneven = row["qk_head_dim"] != row["v_head_dim"]
+        if row["qkv_contiguous"] != "True" or (uneven and row["op"] == "sdp_fwd"):
+            table.skip("strided operands, and forward values of another size")
             continue
         batch, length, heads = (int(row[key]) for key in ("batch", "seq_len", "head_num"))
         products = 2 if row["op"] == "sdp_fwd" else 5

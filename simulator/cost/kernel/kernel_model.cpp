@@ -22,6 +22,10 @@ namespace {
 constexpr int64_t kWarpSoftmaxColumns = 1024;
 constexpr size_t kVariants = 4;
 constexpr uint8_t kImplicitOnly = 1, kWeightGradient = 2;  // bits of a convolution's variant
+constexpr uint8_t kOneQuery = 1, kDeepHeads = 2;           // attention's variants
+// Up to which elements of a head the gradients' kernels keep their widest tiles, as much of a block
+// stays in registers and shared memory (FlashAttention-3, hopper/flash_bwd_launch_template.h).
+constexpr int64_t kShallowHead = 128;
 constexpr size_t kKeys = static_cast<size_t>(KernelKind::kCount) *
                          static_cast<size_t>(Precision::kCount) *
                          static_cast<size_t>(Direction::kCount) * kVariants;
@@ -45,9 +49,12 @@ bool IsGemmLike(KernelKind kind) {
 int Likeness(const KernelKey& model, const KernelKey& key) {
   const int differing = model.variant ^ key.variant;
   if (model.kind == key.kind) {
-    // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest.
-    const bool convolution = key.kind == KernelKind::kConvolution;
-    if ((convolution ? differing & kImplicitOnly : differing) != 0) return -1;
+    // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest,
+    // and heads of one depth like those of another.
+    const int algorithm = key.kind == KernelKind::kConvolution ? differing & kImplicitOnly
+                          : key.kind == KernelKind::kAttention ? differing & kOneQuery
+                                                               : differing;
+    if (algorithm != 0) return -1;
   } else if (!IsGemmLike(key.kind) || !IsProduct(model.kind)) {
     return -1;
   }
@@ -92,7 +99,10 @@ KernelKey KeyOf(const KernelWork& work, Precision precision) {
                                        (work.weight_gradient ? kWeightGradient : 0));
   }
   // One query of each sequence: kernels split the keys, which others do not.
-  if (work.kind == KernelKind::kAttention) key.variant = work.m <= 1 ? 1 : 0;
+  if (work.kind == KernelKind::kAttention) {
+    const bool deep = work.pass == Direction::kBackward && work.k > kShallowHead;
+    key.variant = work.m <= 1 ? kOneQuery : deep ? kDeepHeads : 0;
+  }
   // Element-wise and data-moving kernels are the same code in either direction.
   if (!IsGemmLike(work.kind) && !IsRowWise(work) && work.kind != KernelKind::kBatchNorm) {
     key.pass = Direction::kForward;
@@ -108,7 +118,11 @@ std::string Name(const KernelKey& key) {
   std::string_view variant;
   if (key.kind == KernelKind::kSoftmax) variant = key.variant == 1 ? "/block" : "/warp";
   if (key.kind == KernelKind::kElementwise) variant = key.variant == 1 ? "/binary" : "/unary";
-  if (key.kind == KernelKind::kAttention && key.variant == 1) variant = "/decode";
+  if (key.kind == KernelKind::kAttention) {
+    static constexpr std::array<std::string_view, kVariants> kAttention = {"", "/decode", "/deep",
+                                                                           ""};
+    variant = kAttention[key.variant % kVariants];
+  }
   if (key.kind == KernelKind::kConvolution) {
     static constexpr std::array<std::string_view, kVariants> kConvolutions = {
         "/winograd", "/implicit", "/weight_winograd", "/weight_implicit"};
@@ -261,7 +275,12 @@ KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
 }
 
 const KernelModel* KernelModels::Find(const KernelKey& key) const {
-  const int16_t at = index_[Packed(key)];
+  int16_t at = index_[Packed(key)];
+  if (at < 0 && key.kind == KernelKind::kAttention && key.variant == kDeepHeads) {
+    KernelKey shallow = key;
+    shallow.variant = 0;
+    at = index_[Packed(shallow)];
+  }
   return at < 0 ? nullptr : &models_[static_cast<size_t>(at)];
 }
 

@@ -28,13 +28,41 @@ TEST(GpuPeaksTest, EightBitsRunAtTheirRateOrWidened) {
 }
 
 TEST(KernelModels, DecodesOfAttentionHaveAModelOfTheirOwn) {
-  const auto name = [](int64_t queries) {
-    return Name(
-        KeyOf(Only(AttentionOp{4, 32, 8, queries, 4096, 128, queries > 1, true}, DType::kBFloat16),
-              Precision::kHalf));
+  const auto name = [](int64_t queries, int64_t depth, Direction pass = Direction::kForward) {
+    const AttentionOp op{4, 32, 8, queries, 4096, depth, queries > 1, true};
+    return Name(KeyOf(Kernels({op, DType::kBFloat16, pass})[0], Precision::kHalf));
   };
-  EXPECT_EQ(name(4096), "attention half forward");
-  EXPECT_EQ(name(1), "attention/decode half forward");
+  EXPECT_EQ(name(4096, 128), "attention half forward");
+  EXPECT_EQ(name(1, 128), "attention/decode half forward");
+  EXPECT_EQ(name(4096, 160), "attention half forward");
+  EXPECT_EQ(name(4096, 128, Direction::kBackward), "attention half backward");
+  EXPECT_EQ(name(4096, 160, Direction::kBackward), "attention/deep half backward");
+  EXPECT_EQ(name(1, 160), "attention/decode half forward");
+}
+
+// Deep heads are answered by the model of shallow ones where they have none.
+TEST(KernelModels, DeepHeadsRunLikeShallowOnesUnlessMeasured) {
+  const auto work = [](int64_t depth) {
+    const AttentionOp op{4, 32, 8, 4096, 4096, depth, true, true};
+    return Kernels({op, DType::kBFloat16, Direction::kBackward})[0];
+  };
+  const auto model = [&](int64_t depth, double efficiency) {
+    KernelModel m;
+    m.key = KeyOf(work(depth), Precision::kHalf);
+    m.form = KernelForm::kGemm;
+    m.gemm = {0, efficiency, 0, 1};
+    return m;
+  };
+  const auto us = [&](const KernelModels& models, int64_t depth) {
+    const Estimate estimate = models.Predict(work(depth), Precision::kHalf);
+    EXPECT_EQ(estimate.source, EstimateSource::kCalibrated);
+    return estimate.time.us();
+  };
+  const GpuPeaks device = *FindGpuPeaks("h100-sxm5-80gb");
+  const KernelModels shallow(device, {model(128, 0.8)});
+  const KernelModels both(device, {model(128, 0.8), model(160, 0.4)});
+  EXPECT_EQ(us(both, 128), us(shallow, 128));
+  EXPECT_GT(us(both, 160), 1.3 * us(shallow, 160));
 }
 
 TEST(AttentionRooflineTest, BlocksOfOneMultiprocessorFollowEachOther) {
