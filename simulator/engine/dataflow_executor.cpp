@@ -14,7 +14,6 @@
 namespace foretrace {
 namespace {
 
-constexpr SimTime kUnknown = SimTime::Min();
 constexpr uint32_t kKnown = ItemState::kKnown;
 // What has to be decided in order of time, because it depends on who comes first. At one time what
 // became ready earlier goes first, in program order; lanes take their next item last, when all that
@@ -336,8 +335,8 @@ absl::Status DataflowRun::Deadlock(const TraceStore& store) {
   }
   for (DataflowRank& rank : ranks_) {
     for (ItemState& item : rank.items) {
-      if (item.before_start != kKnown) item.start = kUnknown;
-      if (item.before_end != kKnown) item.end = kUnknown;
+      if (item.before_start != kKnown) item.start = kNotYet;
+      if (item.before_end != kKnown) item.end = kNotYet;
     }
   }
   const RendezvousTracker tracker = tracker_;
