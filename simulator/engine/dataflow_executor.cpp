@@ -5,9 +5,9 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/des/event_queue.h"
 #include "simulator/engine/dataflow_state.h"
 #include "simulator/engine/deadlock.h"
+#include "simulator/engine/event_queue.h"
 #include "simulator/engine/executor.h"
 #include "simulator/engine/rendezvous.h"
 
