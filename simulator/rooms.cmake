@@ -92,19 +92,18 @@ foretrace_room(trace DEPS base)
 foretrace_room(hardware DEPS base LIBS yaml-cpp)
 foretrace_room(reconstruct DEPS base trace hardware)
 foretrace_room(topology DEPS base hardware LIBS yaml-cpp)
-foretrace_room(des DEPS base)
 foretrace_room(importers DEPS base trace hardware
                LIBS foretrace_proto ZLIB::ZLIB yaml-cpp)
 add_dependencies(foretrace_importers foretrace_archive)  # for what is built alone: tests, the demo
 foretrace_room(exporters DEPS base trace reconstruct LIBS foretrace_proto ZLIB::ZLIB)
 foretrace_room(cost DEPS base trace reconstruct hardware topology LIBS yaml-cpp foretrace_proto)
-foretrace_room(network DEPS base hardware topology des cost)
+foretrace_room(network DEPS base hardware topology cost)
 # Of network and cost the engine knows the interfaces alone, which are headers.
-foretrace_room(engine DEPS base trace reconstruct hardware topology des)
+foretrace_room(engine DEPS base trace reconstruct hardware topology)
 foretrace_room(report DEPS base trace exporters engine)
 foretrace_room(console DEPS base report)
 # RE2 selects nodes by name. Its own flags (-pthread) would not go with precompiled headers.
-foretrace_room(replay DEPS base trace reconstruct hardware topology des importers exporters cost network engine report
+foretrace_room(replay DEPS base trace reconstruct hardware topology importers exporters cost network engine report
                console LIBS re2)
 if(FORETRACE_PLANNING)
   foretrace_room(optimise DEPS base)
@@ -126,7 +125,7 @@ if(FORETRACE_PLANNING)
   foretrace_room(backends DEPS base graph workload optimise LIBS yaml-cpp)
   target_link_libraries(foretrace_backends PRIVATE foretrace_cost)
   foretrace_room(capture DEPS base trace cost workload backends)
-  foretrace_room(planning DEPS base trace reconstruct hardware topology des importers exporters cost calibrate network graph
+  foretrace_room(planning DEPS base trace reconstruct hardware topology importers exporters cost calibrate network graph
                  workload plan mapping engine report search sharding serve dataflow architect backends capture
                  console replay LIBS re2)
 endif()

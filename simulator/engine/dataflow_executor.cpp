@@ -5,16 +5,15 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/des/event_queue.h"
 #include "simulator/engine/dataflow_state.h"
 #include "simulator/engine/deadlock.h"
+#include "simulator/engine/event_queue.h"
 #include "simulator/engine/executor.h"
 #include "simulator/engine/rendezvous.h"
 
 namespace foretrace {
 namespace {
 
-constexpr SimTime kUnknown = SimTime::Min();
 constexpr uint32_t kKnown = ItemState::kKnown;
 // What has to be decided in order of time, because it depends on who comes first. At one time what
 // became ready earlier goes first, in program order; lanes take their next item last, when all that
@@ -336,8 +335,8 @@ absl::Status DataflowRun::Deadlock(const TraceStore& store) {
   }
   for (DataflowRank& rank : ranks_) {
     for (ItemState& item : rank.items) {
-      if (item.before_start != kKnown) item.start = kUnknown;
-      if (item.before_end != kKnown) item.end = kUnknown;
+      if (item.before_start != kKnown) item.start = kNotYet;
+      if (item.before_end != kKnown) item.end = kNotYet;
     }
   }
   const RendezvousTracker tracker = tracker_;

@@ -9,7 +9,6 @@
 namespace foretrace {
 namespace {
 
-constexpr SimTime kUnknown = SimTime::Min();
 constexpr int kListed = 4;
 
 std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
@@ -33,11 +32,11 @@ std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
                            uint32_t index) {
   const RankProgram& rank = program.ranks[r];
   const Item& item = rank.items[index];
-  if (item.kind == ItemKind::kComm && schedule.ranks[r].start[index] != kUnknown) {
+  if (item.kind == ItemKind::kComm && schedule.ranks[r].start[index] != kNotYet) {
     const RendezvousProgram& rendezvous = program.rendezvous[item.rendezvous];
     for (const auto& member : rendezvous.members) {
       if (!Awaits(rendezvous, r, index, member)) continue;
-      if (schedule.ranks[member.rank].start[member.item] == kUnknown) {
+      if (schedule.ranks[member.rank].start[member.item] == kNotYet) {
         const RankTrace& other = store.ranks()[member.rank];
         return fmt::format("{} of {} members arrived; rank {} has not reached its node {}",
                            tracker.arrived(item.rendezvous), rendezvous.members.size(),
@@ -47,14 +46,14 @@ std::string WhatItWaitsFor(const TraceStore& store, const Program& program,
     }
     return "the network";
   }
-  if (item.issuer != kNoItem && schedule.ranks[r].start[item.issuer] == kUnknown) {
+  if (item.issuer != kNoItem && schedule.ranks[r].start[item.issuer] == kNotYet) {
     return "its launch, " + NodeText(store, r, rank.items[item.issuer].node);
   }
   for (uint32_t w = item.waits_begin; w < rank.waits_end(index); ++w) {
     const ItemWait& wait = rank.waits[w];
     const SimTime at =
         wait.on_start ? schedule.ranks[r].start[wait.item] : schedule.ranks[r].end[wait.item];
-    if (at == kUnknown) return NodeText(store, r, rank.items[wait.item].node);
+    if (at == kNotYet) return NodeText(store, r, rank.items[wait.item].node);
   }
   return "the item before it";
 }
@@ -71,7 +70,7 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
     bool rank_listed = false;
     for (const LaneProgram& lane : rank.lanes) {
       for (uint32_t i = lane.begin; i < lane.end; ++i) {
-        if (schedule.ranks[r].end[i] != kUnknown) continue;
+        if (schedule.ranks[r].end[i] != kNotYet) continue;
         ++blocked;
         if (!rank_listed && listed < kListed && rank.items[i].kind == ItemKind::kComm) {
           text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
@@ -85,7 +84,7 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
     for (const LaneProgram& lane : rank.lanes) {
       if (rank_listed || listed >= kListed) break;
       for (uint32_t i = lane.begin; i < lane.end; ++i) {
-        if (schedule.ranks[r].end[i] != kUnknown) continue;
+        if (schedule.ranks[r].end[i] != kNotYet) continue;
         text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
                             WhatItWaitsFor(store, program, schedule, tracker, r, i));
         rank_listed = true;

@@ -222,7 +222,8 @@ struct Program {
   }
 };
 
-// When everything happened.
+// When everything happened; kNotYet where it has not.
+inline constexpr SimTime kNotYet = SimTime::Min();
 struct RankSchedule {
   std::vector<SimTime> start;
   std::vector<SimTime> end;

@@ -10,7 +10,6 @@
 namespace foretrace {
 namespace {
 
-constexpr SimTime kUnknown = SimTime::Min();
 constexpr uint16_t kNoLane = 0xffff;
 
 // One rank's lanes, each advanced until it meets something that is not known yet. A lane that
@@ -26,8 +25,8 @@ class RankRunner {
         tracker_(tracker),
         ended_(ended) {
     const size_t items = program_.items.size();
-    schedule_.start.assign(items, kUnknown);
-    schedule_.end.assign(items, kUnknown);
+    schedule_.start.assign(items, kNotYet);
+    schedule_.end.assign(items, kNotYet);
     waiter_.assign(items, kNoLane);
     FORETRACE_CHECK(program_.lanes.size() < kNoLane);
     next_waiter_.assign(program_.lanes.size(), kNoLane);
@@ -80,14 +79,14 @@ class RankRunner {
     waiter_[item] = lane;
   }
 
-  // The item's start, or kUnknown after parking the lane on what it waits for.
+  // The item's start, or kNotYet after parking the lane on what it waits for.
   SimTime StartOf(uint16_t lane, uint32_t index, const Item& item) {
     SimTime start = previous_end_[lane] + item.lead;
     if (item.issuer != kNoItem) {
       const SimTime issued = schedule_.start[item.issuer];
-      if (issued == kUnknown) {
+      if (issued == kNotYet) {
         Park(lane, item.issuer);
-        return kUnknown;
+        return kNotYet;
       }
       start = std::max(start, issued + item.issue_lag);
     }
@@ -96,16 +95,16 @@ class RankRunner {
       const ItemWait& wait = program_.waits[w];
       if (wait.before_end) continue;
       const SimTime at = wait.on_start ? schedule_.start[wait.item] : schedule_.end[wait.item];
-      if (at == kUnknown) {
+      if (at == kNotYet) {
         Park(lane, wait.item);
-        return kUnknown;
+        return kNotYet;
       }
       start = std::max(start, at + program_.lags[wait.lag]);
     }
     return start;
   }
 
-  // A blocking call's end, or kUnknown after parking.
+  // A blocking call's end, or kNotYet after parking.
   SimTime BlockedEnd(uint16_t lane, uint32_t index, const Item& item) {
     SimTime end = schedule_.start[index] + item.duration;
     const uint32_t waits_end = program_.waits_end(index);
@@ -113,9 +112,9 @@ class RankRunner {
       const ItemWait& wait = program_.waits[w];
       if (!wait.before_end) continue;
       const SimTime at = wait.on_start ? schedule_.start[wait.item] : schedule_.end[wait.item];
-      if (at == kUnknown) {
+      if (at == kNotYet) {
         Park(lane, wait.item);
-        return kUnknown;
+        return kNotYet;
       }
       end = std::max(end, at + program_.lags[wait.lag]);
     }
@@ -127,9 +126,9 @@ class RankRunner {
     while (cursor_[lane] < lane_end) {
       const uint32_t index = cursor_[lane];
       const Item& item = program_.items[index];
-      if (schedule_.start[index] == kUnknown) {
+      if (schedule_.start[index] == kNotYet) {
         const SimTime start = StartOf(lane, index, item);
-        if (start == kUnknown) return absl::OkStatus();
+        if (start == kNotYet) return absl::OkStatus();
         schedule_.start[index] = start;
         if (item.kind == ItemKind::kComm) {
           if (waiter_[index] != kNoLane) Wake(index);
@@ -137,11 +136,11 @@ class RankRunner {
         }
       }
       SimTime& end = schedule_.end[index];
-      if (end == kUnknown) {
+      if (end == kNotYet) {
         switch (item.kind) {
           case ItemKind::kBlocking: {
             const SimTime blocked = BlockedEnd(lane, index, item);
-            if (blocked == kUnknown) {
+            if (blocked == kNotYet) {
               // Lanes that wait for the start alone go on; the others park again.
               if (waiter_[index] != kNoLane) Wake(index);
               return absl::OkStatus();

@@ -7,7 +7,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/folded_exchange.h"
-#include "simulator/topology/ring_orders.h"
+#include "simulator/network/ring_orders.h"
 
 namespace foretrace {
 namespace {

@@ -84,12 +84,13 @@ int64_t RecordPoints::CountBetween(uint64_t key, SimTime from, SimTime to) const
   return last - first;
 }
 
-SimTime RecordPoints::Before(uint64_t key, SimTime to, int64_t between) const {
+std::optional<SimTime> RecordPoints::Before(uint64_t key, SimTime to, int64_t between) const {
   const auto it = times_.find(key);
-  if (it == times_.end()) return SimTime::Min();
+  if (it == times_.end()) return std::nullopt;
   const auto last = std::lower_bound(it->second.begin(), it->second.end(), to);
   const int64_t position = (last - it->second.begin()) - 1 - between;
-  return position < 0 ? SimTime::Min() : it->second[static_cast<size_t>(position)];
+  if (position < 0) return std::nullopt;
+  return it->second[static_cast<size_t>(position)];
 }
 
 }  // namespace foretrace

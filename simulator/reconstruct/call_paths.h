@@ -6,6 +6,7 @@
 // step marks.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,9 +50,9 @@ class RecordPoints {
   const std::vector<Point>& all() const { return points_; }
   // How many points of the key lie in (from, to).
   int64_t CountBetween(uint64_t key, SimTime from, SimTime to) const;
-  // The point of the key before `to` with `between` more of them in between; SimTime::Min() if
-  // there are not that many.
-  SimTime Before(uint64_t key, SimTime to, int64_t between) const;
+  // The point of the key before `to` with `between` more of them in between; none if there are not
+  // that many.
+  std::optional<SimTime> Before(uint64_t key, SimTime to, int64_t between) const;
 
  private:
   std::vector<Point> points_;

@@ -31,12 +31,10 @@ struct Recorded {
 Recorded DeviceWork(const RankTrace& rank) {
   Recorded recorded;
   // Rows of a recorded trace are in order of start.
-  for (uint32_t i = 0; i < rank.size() && recorded.first == SimTime::Max(); ++i) {
-    if (IsDeviceKind(rank.kind(NodeIndex(i)))) recorded.first = rank.start(NodeIndex(i));
-  }
-  for (uint32_t i = rank.size(); i-- > 0 && recorded.last == SimTime::Min();) {
-    if (IsDeviceKind(rank.kind(NodeIndex(i)))) recorded.last = rank.start(NodeIndex(i));
-  }
+  uint32_t first = 0, end = rank.size();
+  while (first < end && !IsDeviceKind(rank.kind(NodeIndex(first)))) ++first;
+  while (end > first && !IsDeviceKind(rank.kind(NodeIndex(end - 1)))) --end;
+  if (first < end) recorded = {rank.start(NodeIndex(first)), rank.start(NodeIndex(end - 1))};
   return recorded;
 }
 

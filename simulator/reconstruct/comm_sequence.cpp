@@ -62,16 +62,12 @@ std::optional<std::vector<int32_t>> RanksOf(const TraceStore& store, const RankT
     for (int32_t r = 0; r < store.world_size(); ++r) ranks[r] = r;
     return ranks;
   };
-  // Several groups can share a name when frameworks number them per process ("NAME@r0-r1-...").
-  for (auto it = store.process_groups().lower_bound(name);
-       it != store.process_groups().end() && it->first.starts_with(name); ++it) {
-    if (it->first != name && !it->first.starts_with(std::string(name) + "@")) continue;
-    const std::vector<int32_t>& ranks = it->second.ranks;
-    if (ranks.empty()) {
+  for (const ProcessGroup& group : store.process_groups().named(name)) {
+    if (group.ranks.empty()) {
       if (group_size > 0 && group_size != store.world_size()) return std::nullopt;
       return all_ranks();
     }
-    if (std::find(ranks.begin(), ranks.end(), rank.info().rank) != ranks.end()) return ranks;
+    if (group.Has(rank.info().rank)) return group.ranks;
   }
   // Symbolic traces use "" and "0" for the whole job without declaring it.
   if (!rank.info().has_times && (name.empty() || name == "0")) return all_ranks();

@@ -260,6 +260,20 @@ class Matcher {
   CommunicatorMap map_;
 };
 
+// Of ranks that send to each other, for users to read.
+std::string NameOf(PointToPointKind kind, std::span<const int32_t> ranks) {
+  switch (kind) {
+    case PointToPointKind::kOneWay:
+      return fmt::format("send/recv {} to {}", ranks[0], ranks[1]);
+    case PointToPointKind::kUnknownPartner:
+      return fmt::format("exchange of rank {} with an unknown partner", ranks[0]);
+    case PointToPointKind::kExchange:
+      break;
+  }
+  return ranks.size() == 2 ? fmt::format("exchange {} and {}", ranks[0], ranks[1])
+                           : fmt::format("exchange of ranks {}", fmt::join(ranks, ","));
+}
+
 absl::Status Matcher::MatchSendsAndReceives() {
   CollectivesKnown known{EstimateClockOffsets(store_, map_), {}};
   for (const Group& group : groups_) {
@@ -274,13 +288,13 @@ absl::Status Matcher::MatchSendsAndReceives() {
                              MatchPointToPoint(store_, sequences_, known));
   map_.unmatched += matches.unmatched;
   std::move(matches.doubts.begin(), matches.doubts.end(), std::back_inserter(map_.doubts));
-  absl::flat_hash_map<std::string, uint32_t> ids;
+  absl::flat_hash_map<std::pair<PointToPointKind, std::vector<int32_t>>, uint32_t> ids;
   for (PointToPointRendezvous& pair : matches.rendezvous) {
-    const auto [it, inserted] =
-        ids.emplace(pair.communicator_name, static_cast<uint32_t>(map_.communicators.size()));
+    const auto [it, inserted] = ids.emplace(std::pair(pair.kind, pair.ranks),
+                                            static_cast<uint32_t>(map_.communicators.size()));
     if (inserted) {
       MatchedCommunicator communicator;
-      communicator.name = pair.communicator_name;
+      communicator.name = NameOf(pair.kind, pair.ranks);
       communicator.ranks = pair.ranks;
       communicator.missing_members = pair.missing_members;
       communicator.declared = pair.declared;

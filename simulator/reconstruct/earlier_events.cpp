@@ -284,9 +284,8 @@ class Search {
     return best;
   }
 
-  // When the event was recorded that a wait at `at` refers to; SimTime::Min(): before the
-  // recording.
-  SimTime Recorded(const Boundary& boundary, SimTime at) {
+  // When the event was recorded that a wait at `at` refers to; none: before the recording.
+  std::optional<SimTime> Recorded(const Boundary& boundary, SimTime at) {
     if (boundary.at_wait) return at;
     return points(boundary.timeline).Before(boundary.key, at, boundary.between);
   }
@@ -305,9 +304,9 @@ class Search {
       std::vector<OtherReading> readings;
       bool differs = false;
       for (size_t t = 0; t < targets.size(); ++t) {
-        const SimTime recorded = Recorded(choice->boundary, targets[t].waited_at);
-        if (recorded == SimTime::Min()) continue;
-        const NodeIndex producer = queues_.TailAt(stream, recorded);
+        const std::optional<SimTime> recorded = Recorded(choice->boundary, targets[t].waited_at);
+        if (!recorded.has_value()) continue;
+        const NodeIndex producer = queues_.TailAt(stream, *recorded);
         if (!producer.valid()) continue;
         differs = differs || producer != taken[t];
         readings.push_back({number,
@@ -323,9 +322,9 @@ class Search {
   // False when the choice contradicts a target; counts those that it explains.
   bool Judge(const WaitSite& site, const std::vector<Target>& targets, Choice& choice) {
     for (const Target& t : targets) {
-      const SimTime recorded = Recorded(choice.boundary, t.waited_at);
-      if (recorded == SimTime::Min()) continue;
-      const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
+      const std::optional<SimTime> recorded = Recorded(choice.boundary, t.waited_at);
+      if (!recorded.has_value()) continue;
+      const NodeIndex producer = queues_.TailAt(choice.stream, *recorded);
       if (!producer.valid()) continue;
       const SimTime slack = t.begun - rank_.end(producer);
       if (slack < -tolerance_) return false;
@@ -336,9 +335,9 @@ class Search {
 
   void Take(const WaitSite& site, const std::vector<Target>& targets, const Choice& choice) {
     for (const Target& t : targets) {
-      const SimTime recorded = Recorded(choice.boundary, t.waited_at);
-      if (recorded == SimTime::Min()) continue;
-      const NodeIndex producer = queues_.TailAt(choice.stream, recorded);
+      const std::optional<SimTime> recorded = Recorded(choice.boundary, t.waited_at);
+      if (!recorded.has_value()) continue;
+      const NodeIndex producer = queues_.TailAt(choice.stream, *recorded);
       if (!producer.valid()) continue;
       result_.edges.push_back({t.consumer, producer, SyncRule::kEarlierEvent});
       result_.chosen.push_back({waits_[t.wait].call, result_.edges.back()});

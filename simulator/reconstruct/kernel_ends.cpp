@@ -1,7 +1,5 @@
 #include "simulator/reconstruct/kernel_ends.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -282,7 +280,7 @@ class Matcher {
     const int32_t rank_a = store_.ranks()[open_[a].rank].info().rank;
     const int32_t rank_b = store_.ranks()[open_[b].rank].info().rank;
     PointToPointRendezvous rendezvous;
-    rendezvous.communicator_name = fmt::format("exchange {} and {}", rank_a, rank_b);
+    rendezvous.kind = PointToPointKind::kExchange;
     rendezvous.ranks = {rank_a, rank_b};
     rendezvous.matched_by = MatchedBy::kEnds;
     rendezvous.members = {{open_[a].rank, open_[a].nodes[i]}, {open_[b].rank, open_[b].nodes[j]}};
@@ -301,7 +299,7 @@ class Matcher {
   void AddAlone(const CommSequence& s, size_t k) {
     const int32_t rank = store_.ranks()[s.rank].info().rank;
     PointToPointRendezvous rendezvous;
-    rendezvous.communicator_name = fmt::format("exchange of rank {} with an unknown partner", rank);
+    rendezvous.kind = PointToPointKind::kUnknownPartner;
     rendezvous.ranks = {rank};
     rendezvous.missing_members = 1;
     rendezvous.members = {{s.rank, s.nodes[k]}};
@@ -320,8 +318,7 @@ class Matcher {
 // Those that the user's file says exchange with each other.
 std::optional<std::set<std::pair<int32_t, int32_t>>> DeclaredPartners(const TraceStore& store) {
   std::set<std::pair<int32_t, int32_t>> pairs;
-  for (const auto& [key, group] : store.process_groups()) {
-    if (group.name != kExchangeGroup) continue;
+  for (const ProcessGroup& group : store.process_groups().named(kExchangeGroup)) {
     for (const int32_t a : group.ranks) {
       for (const int32_t b : group.ranks) {
         if (a < b) pairs.emplace(a, b);

@@ -101,8 +101,7 @@ void LatencyMeter::Add(const RankTrace& rank, const RankSync& sync) {
       continue;
     } else if (before > issued + kIdle + kIdle && !IsCommunicationKind(previous)) {
       sample(gap_[static_cast<size_t>(GapClassOf(previous))], start - before, kLongest);
-    } else if ((before == SimTime::Min() || before + kIdle < issued) &&
-               (dependency == SimTime::Min() || dependency + kIdle < issued)) {
+    } else if (before + kIdle < issued && dependency + kIdle < issued) {
       sample(launch_[c], start - issued, longest);
     }
   }

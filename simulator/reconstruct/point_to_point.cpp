@@ -1,7 +1,6 @@
 #include "simulator/reconstruct/point_to_point.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -316,13 +315,10 @@ class TransferGraph {
     }
     if (sender_first) {
       rendezvous.ranks = {sender, transfers.front()->receiver};
-      rendezvous.communicator_name =
-          fmt::format("send/recv {} to {}", sender, transfers.front()->receiver);
+      rendezvous.kind = PointToPointKind::kOneWay;
       return rendezvous;
     }
-    rendezvous.communicator_name =
-        ranks.size() == 2 ? fmt::format("exchange {} and {}", *ranks.begin(), *ranks.rbegin())
-                          : fmt::format("exchange of ranks {}", fmt::join(ranks, ","));
+    rendezvous.kind = PointToPointKind::kExchange;
     return rendezvous;
   }
 

@@ -14,10 +14,18 @@
 
 namespace foretrace {
 
+// What ranks that send to each other are to each other.
+enum class PointToPointKind : uint8_t {
+  kOneWay,          // the first sends, the second receives
+  kExchange,        // either may send to the other
+  kUnknownPartner,  // of one rank is known that it does
+};
+
 // Communication nodes that hand something to each other: a send and its receive, two kernels that
 // exchange, or all kernels that are connected by transfers.
 struct PointToPointRendezvous {
-  std::string communicator_name;
+  // One communicator is all that have these in common.
+  PointToPointKind kind = PointToPointKind::kExchange;
   std::vector<int32_t> ranks;
   uint32_t missing_members = 0;
   bool declared = false;

@@ -1,8 +1,5 @@
 #include "simulator/reconstruct/ring_exchanges.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -119,7 +116,7 @@ std::vector<PointToPointRendezvous> RingsOf(
       const uint32_t next = (i + 1) % size;
       ring.transfers.push_back({ahead ? i : next, ahead ? next : i});
     }
-    ring.communicator_name = fmt::format("exchange of ranks {}", fmt::join(ring.ranks, ","));
+    ring.kind = PointToPointKind::kExchange;
     for (size_t k = 0; k < line.front()->nodes.size(); ++k) {
       ring.members.clear();
       for (const CommSequence* s : line) ring.members.push_back({s->rank, s->nodes[k]});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -117,12 +118,13 @@ class AbsentChange {
     const RankTrace& rank = store_.ranks()[member.rank];
     const Item& item = program.items[member.item];
     if (member.item == program.lanes[item.lane].begin) return SimTime();
-    SimTime inputs = SimTime::Min();
+    std::optional<SimTime> inputs;
     ForEachInput(program, member.item, [&](const ItemWait& wait) {
-      inputs = std::max(inputs, rank.end(program.items[wait.item].node) + program.lags[wait.lag]);
+      const SimTime at = rank.end(program.items[wait.item].node) + program.lags[wait.lag];
+      inputs = std::max(inputs.value_or(at), at);
     });
-    if (inputs == SimTime::Min()) return SimTime();
-    return std::max(SimTime(), rank.end(program.items[member.item - 1].node) - inputs);
+    if (!inputs.has_value()) return SimTime();
+    return std::max(SimTime(), rank.end(program.items[member.item - 1].node) - *inputs);
   }
 
   // Device work of other streams that an item waits for.

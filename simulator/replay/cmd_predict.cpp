@@ -83,7 +83,7 @@ absl::Status WriteTimelines(const PredictOptions& options, const SimulationSetup
 
 // The recording lacks durations, those of all device work among them.
 bool LostDurations(const TraceStore& store, const Prediction& prediction) {
-  if (!store.diagnostics().entries().contains("missing_duration")) return false;
+  if (!store.diagnostics().entries().contains(Repair::kMissingDuration)) return false;
   for (const RankProgram& rank : prediction.job.program.ranks) {
     for (const Item& item : rank.items) {
       const bool device = item.kind == ItemKind::kDevice || item.kind == ItemKind::kComm;

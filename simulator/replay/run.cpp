@@ -206,15 +206,15 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
     break;
   }
   const auto& repairs = store.diagnostics().entries();
-  if (const auto lacking = repairs.find("missing_duration"); lacking != repairs.end()) {
+  if (const auto lacking = repairs.find(Repair::kMissingDuration); lacking != repairs.end()) {
     notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
                                 lacking->second.count, lacking->second.first));
   }
   std::vector<std::string> others;
-  for (const auto& [kind, entry] : repairs) {
+  for (const auto& [repair, entry] : repairs) {
     // These two have notes of their own.
-    if (kind == "missing_duration" || kind == "missing_launch") continue;
-    others.push_back(fmt::format("{} {}", entry.count, kind));
+    if (repair == Repair::kMissingDuration || repair == Repair::kMissingLaunch) continue;
+    others.push_back(fmt::format("{} {}", entry.count, KindOf(repair).name));
   }
   if (!others.empty()) {
     notes.push_back(fmt::format(

@@ -45,23 +45,18 @@ std::string_view KinetoKernel(NodeKind kind, CollectiveOp op) {
   }
 }
 
-std::string KinetoGroupName(std::string_view group) {
-  return std::string(group.substr(0, group.find('@')));
-}
-
 std::string KinetoTail(const TraceStore& store, const RankTrace& rank) {
   const RankInfo& info = rank.info();
   std::vector<std::string> groups;
-  for (const auto& [name, group] : store.process_groups()) {
-    const bool member = group.ranks.empty() || std::ranges::count(group.ranks, info.rank) > 0;
-    if (!member) continue;
+  for (const ProcessGroup& group : store.process_groups()) {
+    if (!group.Has(info.rank)) continue;
     const size_t size =
         group.ranks.empty() ? static_cast<size_t>(store.world_size()) : group.ranks.size();
     groups.push_back(
         fmt::format("{{\"pg_name\":{},\"pg_desc\":{},\"backend_config\":\"cuda:nccl\",\"pg_size\":{"
                     "},\"ranks\":[{}]}}",
-                    TimelineText(KinetoGroupName(name)).literal(),
-                    TimelineText(group.description).literal(), size, fmt::join(group.ranks, ",")));
+                    TimelineText(group.name).literal(), TimelineText(group.description).literal(),
+                    size, fmt::join(group.ranks, ",")));
   }
   // HTA searches the text for the rank, and wants the space.
   return fmt::format(

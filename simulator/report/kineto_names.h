@@ -12,7 +12,5 @@ namespace foretrace {
 std::string_view KinetoCategory(NodeKind kind);
 // NCCL's kernel of communication.
 std::string_view KinetoKernel(NodeKind kind, CollectiveOp op);
-// Of a process group, without what foretrace adds.
-std::string KinetoGroupName(std::string_view group);
 
 }  // namespace foretrace

@@ -294,7 +294,7 @@ void RankTraceBuilder::InferNesting() {
       if (top_end == start && end == start) break;
       if (top_end > start) {
         // Partial overlap: the recording truncated one of them; treat the earlier as closed.
-        diagnostics_.Add("overlapping_ops", diagnostics_.IsNew("overlapping_ops") ? Where(n) : "");
+        diagnostics_.Add(Repair::kOverlappingOps, [&] { return Where(n); });
       }
       stack.pop_back();
     }
@@ -380,8 +380,7 @@ void RankTraceBuilder::ReduceIterations() {
   std::vector<IterationMark> outermost;
   for (const IterationMark& mark : marks) {
     if (!outermost.empty() && trace_.end(mark.node) <= trace_.end(outermost.back().node)) {
-      diagnostics_.Add("nested_step_mark",
-                       diagnostics_.IsNew("nested_step_mark") ? Where(mark.node.value) : "");
+      diagnostics_.Add(Repair::kNestedStepMark, [&] { return Where(mark.node.value); });
       continue;
     }
     outermost.push_back(mark);

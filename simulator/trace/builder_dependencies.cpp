@@ -55,21 +55,19 @@ bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
   if (reference != Reference::kIndex) {
     const uint32_t row = index.Find(dependency.producer);
     if (row == NodeIndex::kNone) {
-      diagnostics_.Add("dangling_dependency",
-                       diagnostics_.IsNew("dangling_dependency")
-                           ? fmt::format("{} depends on node {}, which is not in the file",
-                                         Where(dependency.consumer), dependency.producer)
-                           : "");
+      diagnostics_.Add(Repair::kDanglingDependency, [&] {
+        return fmt::format("{} depends on node {}, which is not in the file",
+                           Where(dependency.consumer), dependency.producer);
+      });
       return false;
     }
     dependency.producer = row;
     dependency.reference = Reference::kIndex;
   }
   if (dependency.producer == dependency.consumer) {
-    diagnostics_.Add("self_dependency",
-                     diagnostics_.IsNew("self_dependency")
-                         ? fmt::format("{} depends on itself", Where(dependency.consumer))
-                         : "");
+    diagnostics_.Add(Repair::kSelfDependency, [&] {
+      return fmt::format("{} depends on itself", Where(dependency.consumer));
+    });
     return false;
   }
   if (reference != Reference::kIssuerSourceId) return true;
@@ -79,12 +77,10 @@ bool RankTraceBuilder::ResolveDependency(const SourceIdIndex& index,
     if (!IsDeviceKind(issuer) && earlier) {
       trace_.parent_[dependency.consumer] = static_cast<uint32_t>(dependency.producer);
     } else {
-      diagnostics_.Add(
-          "implausible_parent",
-          diagnostics_.IsNew("implausible_parent")
-              ? fmt::format("{} is said to be issued by {}", Where(dependency.consumer),
-                            Where(static_cast<uint32_t>(dependency.producer)))
-              : "");
+      diagnostics_.Add(Repair::kImplausibleParent, [&] {
+        return fmt::format("{} is said to be issued by {}", Where(dependency.consumer),
+                           Where(static_cast<uint32_t>(dependency.producer)));
+      });
     }
     return false;
   }

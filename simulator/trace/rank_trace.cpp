@@ -82,27 +82,29 @@ absl::StatusOr<TraceStore> TraceStore::Assemble(
   }
   store.AlignClocks();
   store.roles_.Assign(store.ranks_, *store.strings_);
-  for (const RankTrace& rank : store.ranks_) {
-    for (const ProcessGroup& group : rank.process_groups()) {
-      const auto [it, inserted] = store.process_groups_.emplace(group.name, group);
-      if (!inserted && it->second.ranks != group.ranks && !group.ranks.empty()) {
-        // Frameworks number groups per process: the same name may be another group elsewhere.
-        const bool member = std::find(it->second.ranks.begin(), it->second.ranks.end(),
-                                      rank.info().rank) != it->second.ranks.end();
-        if (it->second.ranks.empty() || !member) {
-          store.process_groups_.emplace(
-              fmt::format("{}@{}", group.name, fmt::join(group.ranks, "-")), group);
-        } else {
-          return InvalidInput(
-              "{}: process group \"{}\" has ranks [{}] here but [{}] in another rank's trace; give "
-              "the right ones with --process-groups FILE",
-              rank.info().source, group.name, fmt::join(group.ranks, ","),
-              fmt::join(it->second.ranks, ","));
-        }
-      }
-    }
-  }
+  for (const RankTrace& rank : store.ranks_) FORETRACE_RETURN_IF_ERROR(store.UniteGroups(rank));
   return store;
+}
+
+absl::Status TraceStore::UniteGroups(const RankTrace& rank) {
+  for (const ProcessGroup& group : rank.process_groups()) {
+    const std::span<const ProcessGroup> same = process_groups_.named(group.name);
+    if (same.empty()) {
+      process_groups_.Add(group);
+      continue;
+    }
+    if (group.ranks.empty() || process_groups_.Find(group.name, group.ranks) != nullptr) continue;
+    // Frameworks number groups per process: the same name may be another group elsewhere.
+    const ProcessGroup& first = same.front();
+    if (!first.ranks.empty() && first.Has(rank.info().rank)) {
+      return InvalidInput(
+          "{}: process group \"{}\" has ranks [{}] here but [{}] in another rank's trace; give "
+          "the right ones with --process-groups FILE",
+          rank.info().source, group.name, fmt::join(group.ranks, ","), fmt::join(first.ranks, ","));
+    }
+    process_groups_.Add(group);
+  }
+  return absl::OkStatus();
 }
 
 void TraceStore::AlignClocks() {
@@ -130,7 +132,7 @@ void TraceStore::AlignClocks() {
       rank.info_.origin_ns = *job_start;
     } else if (i > 0) {
       diagnostics_.Add(
-          "unrelated_clocks",
+          Repair::kUnrelatedClocks,
           fmt::format("{}: its clock is over an hour from that of other ranks", rank.info_.source));
     }
     if (shift == SimTime()) continue;
@@ -139,21 +141,16 @@ void TraceStore::AlignClocks() {
 }
 
 absl::Status TraceStore::SetProcessGroups(std::vector<ProcessGroup> groups) {
-  std::map<std::string, int> named;
-  for (const ProcessGroup& group : groups) ++named[group.name];
-  for (ProcessGroup& group : groups) {
+  for (const ProcessGroup& group : groups) {
     for (int32_t rank : group.ranks) {
       if (rank < 0 || rank >= world_size_) {
         return InvalidInput("process group \"{}\" names rank {}, but the job has {} ranks",
                             group.name, rank, world_size_);
       }
     }
-    // Several of one name, as of one stream on all ranks, are told apart by their members.
-    std::string name = named[group.name] > 1
-                           ? fmt::format("{}@{}", group.name, fmt::join(group.ranks, "-"))
-                           : group.name;
-    process_groups_.insert_or_assign(std::move(name), std::move(group));
   }
+  for (const ProcessGroup& group : groups) process_groups_.RemoveLike(group);
+  for (ProcessGroup& group : groups) process_groups_.Add(std::move(group));
   return absl::OkStatus();
 }
 

@@ -25,6 +25,7 @@
 #include "simulator/trace/columns.h"
 #include "simulator/trace/kinds.h"
 #include "simulator/trace/name_roles.h"
+#include "simulator/trace/process_groups.h"
 
 namespace foretrace {
 
@@ -99,13 +100,6 @@ struct WorkAttr {
   friend uint64_t AttributeHash(const WorkAttr& w) {
     return MixHash(std::bit_cast<uint64_t>(w.flop.count()), static_cast<uint64_t>(w.bytes.count()));
   }
-};
-
-// A process group: members in group-rank order, as global ranks.
-struct ProcessGroup {
-  std::string name;
-  std::string description;
-  std::vector<int32_t> ranks;  // empty: all ranks of the job
 };
 
 // What a step mark says: [start, end) of one training iteration on the CPU.
@@ -239,7 +233,7 @@ class RankTrace {
 class TraceStore {
  public:
   // Ranks must be distinct; they are put in ascending order. Each rank's strings are moved into one
-  // pool. Process groups declared by several ranks are united by name. Times become relative to the
+  // pool. Process groups declared by several ranks are united. Times become relative to the
   // earliest start of the job; where the ranks' clocks differ by more than kMaxSkew they cannot be
   // one clock: each rank then starts at zero and "unrelated_clocks" is counted.
   // Errors: two traces for one rank, ranks that disagree on a group's members,
@@ -261,22 +255,23 @@ class TraceStore {
   int32_t world_size() const { return world_size_; }
   // The job has at least that many ranks, whether there are traces of them or not.
   void RaiseWorldSize(int32_t ranks) { world_size_ = std::max(world_size_, ranks); }
-  // Groups by name, united over the ranks; a user's YAML may replace them.
-  const std::map<std::string, ProcessGroup, std::less<>>& process_groups() const {
-    return process_groups_;
-  }
+  // United over the ranks; a user's YAML may replace them.
+  const ProcessGroups& process_groups() const { return process_groups_; }
+  // They replace those of their names that share members with them. Errors: a rank that the job has
+  // not.
   absl::Status SetProcessGroups(std::vector<ProcessGroup> groups);
   uint64_t node_count() const;
   size_t memory_bytes() const;
 
  private:
   void AlignClocks();
+  absl::Status UniteGroups(const RankTrace& rank);
 
   std::vector<RankTrace> ranks_;
   std::unique_ptr<StringPool> strings_;
   NameRoles roles_;
   Diagnostics diagnostics_;
-  std::map<std::string, ProcessGroup, std::less<>> process_groups_;
+  ProcessGroups process_groups_;
   int32_t world_size_ = 0;
 };
 

@@ -33,7 +33,7 @@ class Comparison {
     if (!difference_.empty()) return;
     for (auto i = a_.process_groups().begin(), j = b_.process_groups().begin();
          i != a_.process_groups().end(); ++i, ++j) {
-      Check(i->first == j->first && Equal(i->second, j->second), "process group " + i->first);
+      Check(Equal(*i, *j), "process group " + i->name);
     }
   }
   void CheckRank(const RankTrace& x, const RankTrace& y) {

@@ -45,9 +45,6 @@ class Viewer {
  private:
   using GroupKey = std::pair<std::string, std::vector<int32_t>>;
 
-  // The name that frameworks gave: groups that share one are kept as "NAME@0-1", by their ranks.
-  static std::string GivenName(const std::string& name) { return name.substr(0, name.find('@')); }
-
   const std::vector<int32_t>& Members(const std::vector<int32_t>& ranks) const {
     return ranks.empty() ? all_ : ranks;
   }
@@ -55,9 +52,9 @@ class Viewer {
   void NumberGroups(const CommunicatorMap& map) {
     std::vector<CommView::Group> open;
     std::set<GroupKey> seen;
-    for (const auto& [name, group] : store_.process_groups()) {
-      if (!seen.emplace(name, Members(group.ranks)).second) continue;
-      open.push_back({0, name, Members(group.ranks), true, MatchedBy::kNothing});
+    for (const ProcessGroup& group : store_.process_groups()) {
+      if (!seen.emplace(group.name, Members(group.ranks)).second) continue;
+      open.push_back({0, group.name, Members(group.ranks), true, MatchedBy::kNothing});
     }
     communicator_group_.assign(map.communicators.size(), std::nullopt);
     std::vector<bool> point_to_point(map.communicators.size(), false);
@@ -68,8 +65,7 @@ class Viewer {
       const MatchedCommunicator& communicator = map.communicators[c];
       if (point_to_point[c]) continue;
       const auto same = [&](const CommView::Group& g) {
-        return g.declared && g.ranks == communicator.ranks &&
-               (g.name == communicator.name || GivenName(g.name) == communicator.name);
+        return g.declared && g.ranks == communicator.ranks && g.name == communicator.name;
       };
       auto at = std::find_if(open.begin(), open.end(), same);
       if (at == open.end() || !communicator.declared) {
@@ -114,7 +110,7 @@ class Viewer {
     if (!comm.group.valid()) return std::nullopt;
     const std::string name(store_.strings().Get(comm.group));
     for (const CommView::Group& group : view_.groups) {
-      if (!group.declared || (group.name != name && GivenName(group.name) != name)) continue;
+      if (!group.declared || group.name != name) continue;
       if (std::find(group.ranks.begin(), group.ranks.end(), rank.info().rank) !=
           group.ranks.end()) {
         return group.number;

@@ -116,10 +116,19 @@ void RankEncoder::EncodeInferredGroups(GlobalMetadata& metadata) const {
   for (const std::string& doubt : view_.doubts) doubts->add_values(ValidUtf8(doubt));
 }
 
+// What a user gave instead of a group that the rank declares.
+const ProcessGroup& RankEncoder::ReplacementOf(const ProcessGroup& group) const {
+  const std::span<const ProcessGroup> named = store_.process_groups().named(group.name);
+  for (const ProcessGroup& other : named) {
+    if (other.Has(rank_.info().rank)) return other;
+  }
+  return named.front();
+}
+
 // What the rank declares, as the job has it (a user may have replaced members), and, in the first
 // rank's file, what only the job has.
 void RankEncoder::EncodeProcessGroups(GlobalMetadata& metadata) {
-  const auto& job = store_.process_groups();
+  const ProcessGroups& job = store_.process_groups();
   const auto add = [&metadata](const ProcessGroup& group, const std::vector<int32_t>& ranks) {
     StringList* texts = Attribute(metadata, "foretrace.process_group")->mutable_string_list();
     texts->add_values(group.name);
@@ -129,16 +138,12 @@ void RankEncoder::EncodeProcessGroups(GlobalMetadata& metadata) {
     for (const int32_t rank : ranks) list->add_values(rank);
   };
   for (const ProcessGroup& group : rank_.process_groups()) {
-    const auto entry = job.find(group.name);
-    // The job keeps a second group of the same name, of other ranks, under this one.
-    const bool is_second =
-        job.contains(fmt::format("{}@{}", group.name, fmt::join(group.ranks, "-")));
-    const bool own = is_second || entry == job.end() || group.ranks.empty();
-    add(group, own ? group.ranks : entry->second.ranks);
+    const bool own = group.ranks.empty() || !job.contains(group.name) ||
+                     job.Find(group.name, group.ranks) != nullptr;
+    add(group, own ? group.ranks : ReplacementOf(group).ranks);
   }
   if (&rank_ != &store_.ranks().front()) return;
-  for (const auto& entry : job) {
-    const auto& group = entry.second;
+  for (const ProcessGroup& group : job) {
     const bool declared =
         std::any_of(store_.ranks().begin(), store_.ranks().end(), [&](const RankTrace& rank) {
           return std::any_of(rank.process_groups().begin(), rank.process_groups().end(),

@@ -23,6 +23,7 @@ class RankEncoder {
 
  private:
   void EncodeMetadata();
+  const ProcessGroup& ReplacementOf(const ProcessGroup& group) const;
   void EncodeProcessGroups(GlobalMetadata& metadata);
   void EncodeInferredGroups(GlobalMetadata& metadata) const;
   void EncodeNode(NodeIndex n);

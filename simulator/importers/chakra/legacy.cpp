@@ -292,7 +292,7 @@ absl::Status ImportLegacy(MessageStream& stream, std::string_view first,
   builder.info().has_times = false;
   if (version == Version::k001) {
     builder.diagnostics().Add(
-        "assumed_microseconds",
+        Repair::kAssumedMicroseconds,
         fmt::format("{}: Chakra v0.0.1 names no unit for simulated_run_time", source));
   }
   Mapper mapper(builder);

@@ -47,12 +47,11 @@ CollectiveOp CollectiveFromCommType(int64_t comm_type) {
   return known ? kOps[static_cast<size_t>(comm_type)] : CollectiveOp::kUnknown;
 }
 
-void Mapper::Note(std::string_view kind, const Node& node, std::string_view what) {
-  Diagnostics& diagnostics = builder_.diagnostics();
-  diagnostics.Add(kind, diagnostics.IsNew(kind)
-                            ? fmt::format("{}: node {} ({}) {}", builder_.info().source, node.id,
-                                          Excerpt(node.name, 80), what)
-                            : "");
+void Mapper::Note(Repair repair, const Node& node, std::string_view what) {
+  builder_.diagnostics().Add(repair, [&] {
+    return fmt::format("{}: node {} ({}) {}", builder_.info().source, node.id,
+                       Excerpt(node.name, 80), what);
+  });
 }
 
 absl::Status Mapper::Read(const Node& node, Key key, std::optional<int64_t>& out) const {
@@ -155,7 +154,7 @@ RankTraceBuilder::NodeSpec Mapper::Classify(const Node& node, NodeType type, boo
       if (is_collective && node[Key::kCommType].AsInteger(comm_type)) {
         op = CollectiveFromCommType(comm_type);
         if (op == CollectiveOp::kUnknown) {
-          Note("unknown_comm_type", node, fmt::format("has comm_type {}", comm_type));
+          Note(Repair::kUnknownCommType, node, fmt::format("has comm_type {}", comm_type));
         }
       }
       if (op == CollectiveOp::kUnknown) op = ParseCollectiveOp(node.name);
@@ -232,12 +231,12 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
                         Excerpt(node.name, 80), *size);
   }
   if (!size && op != CollectiveOp::kBarrier) {
-    Note("missing_comm_size", node, "has no comm_size");
+    Note(Repair::kMissingCommSize, node, "has no comm_size");
   }
   const Bytes bytes(size.value_or(0));
   if (type == NodeType::kCommColl) {
     if (!node.has(Key::kCommType)) {
-      Note("missing_comm_type", node, "is a collective without comm_type");
+      Note(Repair::kMissingCommType, node, "is a collective without comm_type");
     }
     // comm_size is the input of one rank. How much comes out of a gather or a scatter depends on
     // the group's size, which the file does not say.
@@ -252,7 +251,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
       comm.group = builder_.Intern(group);
       uses_group_zero_ = uses_group_zero_ || group == "0";
     } else if (LeavesOutDimension(node[Key::kInvolvedDim])) {
-      Note("ignored_involved_dim", node,
+      Note(Repair::kIgnoredInvolvedDim, node,
            "names its communicator by involved_dim only; taken as all ranks");
     }
   } else {
@@ -262,7 +261,7 @@ absl::Status Mapper::AddComm(const Node& node, NodeType type, CollectiveOp op, N
     FORETRACE_RETURN_IF_ERROR(Read(node, send ? Key::kCommDst : Key::kCommSrc, peer));
     std::optional<int64_t> tag;
     FORETRACE_RETURN_IF_ERROR(Read(node, Key::kCommTag, tag));
-    if (!peer) Note("missing_peer", node, send ? "has no comm_dst" : "has no comm_src");
+    if (!peer) Note(Repair::kMissingPeer, node, send ? "has no comm_dst" : "has no comm_src");
     if (peer.value_or(0) < 0 || peer.value_or(0) > INT32_MAX) {
       return InvalidInput("{}: node {} ({}): peer rank {} is out of range", builder_.info().source,
                           node.id, Excerpt(node.name, 80), *peer);
@@ -311,7 +310,7 @@ void Mapper::AddProcessGroups(const Node& node) {
   if (node.name.find("process_group") == std::string_view::npos) return;
   std::vector<ProcessGroup> groups;
   if (!ParseProcessGroups(node.input_values, groups)) {
-    Note("unreadable_process_groups", node, "declares process groups that are not readable");
+    Note(Repair::kUnreadableProcessGroups, node, "declares process groups that are not readable");
   }
   for (ProcessGroup& group : groups) builder_.AddProcessGroup(std::move(group));
 }
@@ -323,7 +322,7 @@ absl::Status Mapper::Add(const Node& node) {
   }
   auto type = static_cast<NodeType>(node.type);
   if (type == NodeType::kInvalid) {
-    Note("invalid_node_type", node, "has no type; taken as metadata");
+    Note(Repair::kInvalidNodeType, node, "has no type; taken as metadata");
     type = NodeType::kMetadata;
   }
   const bool is_collective = type == NodeType::kCommColl && node.has(Key::kCommType);
@@ -335,7 +334,7 @@ absl::Status Mapper::Add(const Node& node) {
     if (type == NodeType::kMetadata) AddProcessGroups(node);
     // The CPU side of a collective; its device side is a node of its own.
     if (type == NodeType::kCommColl) {
-      Note("missing_comm_type", node, "is a collective on the CPU without comm_type");
+      Note(Repair::kMissingCommType, node, "is a collective on the CPU without comm_type");
     }
   } else {
     if (IsCommunicationKind(spec.kind)) {
@@ -344,13 +343,13 @@ absl::Status Mapper::Add(const Node& node) {
     FORETRACE_RETURN_IF_ERROR(AddWork(node, index));
   }
   if (node.unknown_attributes > 0) {
-    Diagnostics& diagnostics = builder_.diagnostics();
-    diagnostics.Add("unknown_attribute",
-                    diagnostics.IsNew("unknown_attribute")
-                        ? fmt::format("{}: node {} has attribute \"{}\"", builder_.info().source,
-                                      node.id, Excerpt(node.unknown_attribute, 80))
-                        : "",
-                    node.unknown_attributes);
+    builder_.diagnostics().Add(
+        Repair::kUnknownAttribute,
+        [&] {
+          return fmt::format("{}: node {} has attribute \"{}\"", builder_.info().source, node.id,
+                             Excerpt(node.unknown_attribute, 80));
+        },
+        node.unknown_attributes);
   }
   AddDependencies(node, placement, index);
   return absl::OkStatus();

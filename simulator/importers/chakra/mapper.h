@@ -49,7 +49,7 @@ class Mapper {
   absl::Status AddWork(const Node& node, NodeIndex index);
   void AddDependencies(const Node& node, const Placement& placement, NodeIndex index);
   void AddProcessGroups(const Node& node);
-  void Note(std::string_view kind, const Node& node, std::string_view what);
+  void Note(Repair repair, const Node& node, std::string_view what);
   // Leaves `out` alone when the node has no such attribute. Errors: it is no whole number.
   absl::Status Read(const Node& node, Key key, std::optional<int64_t>& out) const;
 

@@ -35,18 +35,15 @@ std::string Converter::Where(const Event& event) const {
                      Excerpt(event.Text(Field::kName), 80));
 }
 
-void Converter::Diagnose(std::string_view kind, const Event& event) {
-  Diagnostics& diagnostics = builder_->diagnostics();
-  diagnostics.Add(kind, diagnostics.IsNew(kind) ? Where(event) : "");
+void Converter::Diagnose(Repair repair, const Event& event) {
+  builder_->diagnostics().Add(repair, [&] { return Where(event); });
 }
 
 // The communication that `event` describes; what of it cannot be read is counted.
 CommInfo Converter::Describe(const Event& event, CommSource source) {
   if (const std::string what = UnusableArgument(event); !what.empty()) {
-    Diagnostics& diagnostics = builder_->diagnostics();
-    diagnostics.Add("unusable_argument", diagnostics.IsNew("unusable_argument")
-                                             ? fmt::format("{}: {}", Where(event), what)
-                                             : "");
+    builder_->diagnostics().Add(Repair::kUnusableArgument,
+                                [&] { return fmt::format("{}: {}", Where(event), what); });
   }
   return DescribeCommunication(event, source);
 }
@@ -58,16 +55,16 @@ absl::Status Converter::OnEvent(const Event& event) {
     // Marks, counters, flows, async spans and objects of the trace event format hold no work.
     constexpr std::string_view kWithoutWork = "MiICbneSTpFstfNODPvVRca()";
     const bool known = phase.size() == 1 && kWithoutWork.find(phase[0]) != std::string_view::npos;
-    if (!known) Diagnose("unsupported_phase", event);
+    if (!known) Diagnose(Repair::kUnsupportedPhase, event);
     return absl::OkStatus();
   }
   Category category = ParseCategory(event.Text(Field::kCategory));
   if (category == Category::kIgnored) return absl::OkStatus();
   if (category == Category::kUnknown) {
-    Diagnose("unknown_category", event);
+    Diagnose(Repair::kUnknownCategory, event);
     return absl::OkStatus();
   }
-  if (event.duplicate) Diagnose("duplicate_key", event);
+  if (event.duplicate) Diagnose(Repair::kDuplicateKey, event);
   if (!json::IsValidUtf8(event.Text(Field::kName))) {
     return InvalidInput("{}: event {} at byte {}: its name is not valid UTF-8", source_,
                         event.index, event.offset);
@@ -115,7 +112,7 @@ absl::StatusOr<SimTime> Converter::StartOf(const Event& event) {
 
 absl::StatusOr<SimTime> Converter::DurationOf(const Event& event) {
   if (!event.Has(Field::kDuration)) {
-    Diagnose("missing_duration", event);
+    Diagnose(Repair::kMissingDuration, event);
     return SimTime();
   }
   const Field field = event.Has(Field::kExactDuration) ? Field::kExactDuration : Field::kDuration;
@@ -189,9 +186,9 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);
   if (step && spec.duration == SimTime()) {
-    Diagnose("step_without_duration", event);  // an iteration of 0 us would be nobody's
+    Diagnose(Repair::kStepWithoutDuration, event);  // an iteration of 0 us would be nobody's
   } else if (step && !step_numbers_.insert(*step).second) {
-    Diagnose("step_given_twice", event);
+    Diagnose(Repair::kStepGivenTwice, event);
   } else if (step) {
     builder_->AddIteration(*step, node);
     step_marked_ = true;

@@ -70,7 +70,7 @@ class Converter : public EventSink {
   void MarkServingSteps();
   void SetCommunication(NodeIndex node, const CommInfo& info);
   std::string Where(const Event& event) const;
-  void Diagnose(std::string_view kind, const Event& event);
+  void Diagnose(Repair repair, const Event& event);
   CommInfo Describe(const Event& event, CommSource source);
 
   const std::string& source_;

@@ -80,7 +80,7 @@ absl::Status Converter::ReadDistributedInfo(std::string_view json_text) {
     ProcessGroup group = ReadGroup(entry);
     group.name = std::move(name);
     if (group.ranks.empty() && HasRanks(entry)) {
-      builder_->diagnostics().Add("unusable_group",
+      builder_->diagnostics().Add(Repair::kUnusableGroup,
                                   fmt::format("{}: ranks of group \"{}\"", source_, group.name));
     }
     // Without ranks only the default group is known: it has all of them.
@@ -143,15 +143,13 @@ absl::Status Converter::ReadDeviceProperties(std::string_view json_text) {
 }
 
 void Converter::ResolveLaunches() {
-  Diagnostics& diagnostics = builder_->diagnostics();
   for (const DeviceNode& device : device_nodes_) {
     const auto it = call_by_correlation_.find(device.correlation);
     if (it == call_by_correlation_.end()) {
-      diagnostics.Add("missing_launch",
-                      diagnostics.IsNew("missing_launch")
-                          ? fmt::format("{}: correlation {} ({})", source_, device.correlation,
-                                        Excerpt(builder_->name(device.node), 80))
-                          : "");
+      builder_->diagnostics().Add(Repair::kMissingLaunch, [&] {
+        return fmt::format("{}: correlation {} ({})", source_, device.correlation,
+                           Excerpt(builder_->name(device.node), 80));
+      });
       continue;
     }
     const NodeIndex call = it->second;
@@ -202,7 +200,7 @@ void Converter::ResolveSyncs() {
   for (const Sync& sync : syncs_) {
     const auto it = call_by_correlation_.find(sync.correlation);
     if (it == call_by_correlation_.end()) {
-      builder_->diagnostics().Add("sync_without_call", source_);
+      builder_->diagnostics().Add(Repair::kSyncWithoutCall, source_);
       continue;
     }
     if (seen.try_emplace(it->second.value, true).second) builder_->SetSync(it->second, sync.attr);

@@ -238,13 +238,11 @@ absl::Status LinkGraphIntoProfile(ImportedFile graph, ImportedFile& profile) {
       ++linked;
       continue;
     }
-    diagnostics.Add("unlinked_operator",
-                    diagnostics.IsNew("unlinked_operator")
-                        ? fmt::format("{}: node {} ({}) is not in {}", result.trace.info().source,
-                                      result.trace.source_id(node),
-                                      Excerpt(result.strings->Get(result.trace.name(node)), 80),
-                                      builder.info().source)
-                        : "");
+    diagnostics.Add(Repair::kUnlinkedOperator, [&] {
+      return fmt::format(
+          "{}: node {} ({}) is not in {}", result.trace.info().source, result.trace.source_id(node),
+          Excerpt(result.strings->Get(result.trace.name(node)), 80), builder.info().source);
+    });
   }
   // One of the two may cover more of the run; but most of the shorter must be in the longer.
   const size_t fewer = std::min(graph.link_keys.size(), profile.link_keys.size());

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "simulator/des/bucket_queue.h"
+#include "simulator/network/bucket_queue.h"
 #include "simulator/network/flow_backend.h"
 #include "simulator/network/fluid/solver.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "simulator/des/bucket_queue.h"
+#include "simulator/network/bucket_queue.h"
 
 namespace foretrace {
 

@@ -240,7 +240,7 @@ class Doctor {
       offset = std::max(offset, own < SimTime() ? SimTime() - own : own);
       skew = std::max(skew, report.start_skew);
     }
-    const bool apart = store_.diagnostics().Count("unrelated_clocks") > 0;
+    const bool apart = store_.diagnostics().Count(Repair::kUnrelatedClocks) > 0;
     Add("clocks", apart ? FindingState::kDoubt : FindingState::kHolds,
         apart ? "of no common zero"
               : fmt::format("up to {:.1f} us apart, corrected; ranks start up to {:.1f} us apart",

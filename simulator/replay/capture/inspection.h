@@ -55,7 +55,7 @@ struct Inspection {
   std::string communicator_error;
   std::vector<std::string> communicator_doubts;
   TransferModes::Count channels;  // of sends and receives, and of what has a root
-  std::map<std::string, Diagnostics::Entry, std::less<>> repairs;
+  std::map<Repair, Diagnostics::Entry> repairs;
   RuleCount rules[static_cast<int>(SyncRule::kCount)];
   int64_t unresolved_waits = 0;
   int32_t world_size = 0;

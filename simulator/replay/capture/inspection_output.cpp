@@ -184,9 +184,14 @@ std::string InspectionText(const Inspection& inspection, const TextStyle& style)
     text += fmt::format("{} stream waits fit no rule\n", inspection.unresolved_waits);
   }
   if (!inspection.repairs.empty()) {
-    TextTable repairs({{"repaired", Align::kLeft}, {"count"}, {"first", Align::kLeft, true}});
-    for (const auto& [kind, entry] : inspection.repairs) {
-      repairs.AddRow({kind, fmt::format("{}", entry.count), entry.first});
+    TextTable repairs({{"repaired", Align::kLeft},
+                       {"count"},
+                       {"effect", Align::kLeft},
+                       {"first", Align::kLeft, true}});
+    for (const auto& [repair, entry] : inspection.repairs) {
+      const RepairKind& kind = KindOf(repair);
+      repairs.AddRow({std::string(kind.name), fmt::format("{}", entry.count),
+                      std::string(Name(kind.severity)), entry.first});
     }
     text += "\n" + repairs.Format(style);
   }
@@ -239,8 +244,8 @@ std::string InspectionJson(const Inspection& inspection) {
   WriteMatching(inspection, json);
   json.Key("repairs");
   json.StartObject();
-  for (const auto& [kind, entry] : inspection.repairs) {
-    Field(json, kind.c_str(), static_cast<uint64_t>(entry.count));
+  for (const auto& [repair, entry] : inspection.repairs) {
+    Field(json, KindOf(repair).name.data(), static_cast<uint64_t>(entry.count));
   }
   json.EndObject();
   WriteRules(inspection, json);

@@ -82,10 +82,11 @@ class Ledger {
     switch (recording_.PhaseOf(event)) {
       case MemoryPhase::kOptimizer:
         return stays ? &MemoryLedger::optimizer : &MemoryLedger::other;
-      case MemoryPhase::kBackward:
-        return stays || TimeOf(block.until) > recording_.EndOfBackward(event)
-                   ? &MemoryLedger::gradients
-                   : &MemoryLedger::activations;
+      case MemoryPhase::kBackward: {
+        const std::optional<SimTime> end = recording_.EndOfBackward(event);
+        return stays || !end.has_value() || TimeOf(block.until) > *end ? &MemoryLedger::gradients
+                                                                       : &MemoryLedger::activations;
+      }
       default:
         return &MemoryLedger::activations;
     }

@@ -125,9 +125,10 @@ std::string MemoryRecording::ModuleOf(const Event& m) const {
   return path;
 }
 
-SimTime MemoryRecording::EndOfBackward(const Event& m) const {
+std::optional<SimTime> MemoryRecording::EndOfBackward(const Event& m) const {
   const auto end = backward_end_.find(rank_.iteration_at(TimeOf(m)));
-  return end == backward_end_.end() ? SimTime::Min() : end->second;
+  if (end == backward_end_.end()) return std::nullopt;
+  return end->second;
 }
 
 std::vector<MemoryRecording::Call> MemoryRecording::CallsAround(const Event& m) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,7 +61,7 @@ class MemoryRecording {
   // Whether an operator or range around it has a name that begins so.
   bool Within(const Event& event, std::string_view prefix) const;
   // When the backward pass of the event's step ends.
-  SimTime EndOfBackward(const Event& event) const;  // no pass: SimTime::Min()
+  std::optional<SimTime> EndOfBackward(const Event& event) const;  // none: no pass
 
   // A module's call or a range.
   struct Call {

@@ -105,9 +105,12 @@ absl::StatusOr<ScaleOut> ScaleOut::Make(int32_t ranks, const std::string& groups
 
 bool ScaleOut::Grows(const TraceStore& store, const MatchedCommunicator& communicator) const {
   static const RE2 kNamed(kDataParallel);
-  const auto group = store.process_groups().find(communicator.name);
-  const std::string_view description =
-      group == store.process_groups().end() ? std::string_view() : group->second.description;
+  const ProcessGroups& groups = store.process_groups();
+  const ProcessGroup* group = groups.Find(communicator.name, communicator.ranks);
+  if (group == nullptr && groups.contains(communicator.name)) {
+    group = &groups.named(communicator.name).front();  // all ranks, or others of the same name
+  }
+  const std::string_view description = group == nullptr ? "" : group->description;
   const RE2& expression = groups_ != nullptr ? *groups_ : kNamed;
   if (Matches(expression, communicator.name) || Matches(expression, description)) return true;
   return groups_ == nullptr && GroupSize(communicator) == RecordedRanks(store);

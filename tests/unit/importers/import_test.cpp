@@ -129,7 +129,7 @@ TEST(ImportTraces, KeepsTheSkewBetweenRanks) {
   ASSERT_TRUE(apart.ok()) << apart.status();
   EXPECT_EQ(apart->ranks()[0].start(NodeIndex(0)), SimTime());
   EXPECT_EQ(apart->ranks()[1].start(NodeIndex(0)), SimTime());
-  EXPECT_EQ(apart->diagnostics().Count("unrelated_clocks"), 1);
+  EXPECT_EQ(apart->diagnostics().Count(Repair::kUnrelatedClocks), 1);
 }
 
 TEST(ImportTraces, IsTheSameForAnyNumberOfJobs) {
@@ -203,16 +203,16 @@ TEST(ImportTraces, TakesProcessGroupsFromTheUser) {
       folder.Write("g.yaml", "groups:\n  - {name: stream 7, ranks: [1, 0], description: dp}\n");
   const auto store = ImportTraces({a, b}, options);
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_THAT(store->process_groups().find("stream 7")->second.ranks, ElementsAre(1, 0));
-  EXPECT_EQ(store->process_groups().find("stream 7")->second.description, "dp");
+  EXPECT_THAT(store->process_groups().named("stream 7").front().ranks, ElementsAre(1, 0));
+  EXPECT_EQ(store->process_groups().named("stream 7").front().description, "dp");
 
   options.process_groups_file = folder.Write("g.yaml",
                                              "exchanges: [[1, 0]]\ngroups: [{name: stream 7, "
                                              "ranks: [0]}, {name: stream 7, ranks: [1]}]\n");
   const auto several = ImportTraces({a, b}, options);
   ASSERT_TRUE(several.ok()) << several.status();
-  EXPECT_THAT(several->process_groups().find("exchange")->second.ranks, ElementsAre(1, 0));
-  EXPECT_THAT(several->process_groups().find("stream 7@1")->second.ranks, ElementsAre(1));
+  EXPECT_THAT(several->process_groups().named("exchange").front().ranks, ElementsAre(1, 0));
+  EXPECT_THAT(several->process_groups().named("stream 7").back().ranks, ElementsAre(1));
 
   const auto error = [&](const std::string& yaml) {
     options.process_groups_file = folder.Write("g.yaml", yaml);

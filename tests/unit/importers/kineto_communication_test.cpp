@@ -47,7 +47,7 @@ TEST(Kineto, DescribesACollectiveByTheKernelsArguments) {
   EXPECT_EQ(comm.sequence, 17);
   EXPECT_EQ(store->strings().Get(comm.group), "ep");
   ASSERT_TRUE(store->process_groups().contains("ep"));
-  EXPECT_THAT(store->process_groups().find("ep")->second.ranks, ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(store->process_groups().named("ep").front().ranks, ::testing::ElementsAre(1, 3));
 }
 
 TEST(Kineto, DescribesACollectiveByTheOperatorsAroundItsLaunch) {

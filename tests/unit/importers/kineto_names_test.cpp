@@ -56,7 +56,7 @@ TEST(Kineto, MarksWithoutDurationAreLeftOut) {
   const auto marks = store->ranks()[0].iterations();
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_EQ(marks[0].number, 8);
-  EXPECT_EQ(store->diagnostics().Count("step_without_duration"), 1);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kStepWithoutDuration), 1);
 }
 
 TEST(ServingStep, NamesThePhase) {

@@ -177,7 +177,7 @@ TEST(Kineto, CountsKernelsWithoutLaunchAndNamesUnknownCallsByWhatTheyIssue) {
   ASSERT_TRUE(store.ok()) << store.status();
   const RankTrace& rank = store->ranks()[0];
   EXPECT_EQ(rank.runtime_call(FindNode(*store, rank, "INVALID")), RuntimeCall::kLaunchKernel);
-  EXPECT_EQ(store->diagnostics().Count("missing_launch"), 1);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kMissingLaunch), 1);
   EXPECT_EQ(store->diagnostics().entries().begin()->second.first,
             "memory.json: correlation 99 (orphan)");
 }
@@ -238,7 +238,7 @@ TEST(Kineto, ReadsRankAndGroupsOfTheJob) {
   EXPECT_EQ(store->ranks()[0].info().rank, 3);
   EXPECT_EQ(store->world_size(), 4);
   ASSERT_EQ(store->process_groups().size(), 2u);
-  EXPECT_THAT(store->process_groups().find("7")->second.ranks, ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(store->process_groups().named("7").front().ranks, ::testing::ElementsAre(1, 3));
 }
 
 TEST(Kineto, IsTheSameWhateverTheOrderOfKeysAndEvents) {

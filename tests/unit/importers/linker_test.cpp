@@ -128,7 +128,7 @@ TEST(Linker, CountsWhatHasNoPartnerAndRefusesStrangers) {
                R"({"traceEvents":[)" + Event("cpu_op", "aten::relu", 8, 1, 2, "") + "]}");
   const auto store = ImportTraces({folder.path()}, {});
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_EQ(store->diagnostics().Count("unlinked_operator"), 1);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kUnlinkedOperator), 1);
   EXPECT_THAT(store->diagnostics().entries().begin()->second.first,
               HasSubstr("node 11 (aten::missing) is not in"));
   folder.Write("et_0.json", et + EtNode(10, 2, "aten::other", 1, "", "") + "]}");

@@ -91,7 +91,7 @@ TEST(PytorchEt, ReadsCommunicationOfSchema110) {
       "1.1.0-chakra.0.0.4");
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(store->world_size(), 4);
-  EXPECT_THAT(store->process_groups().find("5")->second.ranks, ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(store->process_groups().named("5").front().ranks, ::testing::ElementsAre(1, 3));
   const RankTrace& rank = store->ranks()[0];
   EXPECT_EQ(rank.lane_at(rank.lane(NodeIndex(0))).id, 2);
   const NodeIndex op = FindNode(*store, rank, "c10d::allreduce_");

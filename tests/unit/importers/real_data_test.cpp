@@ -64,7 +64,7 @@ TEST_P(RealProfile, HasTheKnownCounts) {
   const RankTrace& rank = store->ranks()[0];
   EXPECT_EQ(rank.info().rank, GetParam().rank);
   EXPECT_EQ(Count(rank), GetParam().counts);
-  EXPECT_EQ(store->diagnostics().Count("missing_launch"), GetParam().missing_launches);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kMissingLaunch), GetParam().missing_launches);
   // A launch belongs to a launching call, and device work never precedes it.
   for (uint32_t n = 0; n < rank.size(); ++n) {
     const NodeIndex node(n);
@@ -191,7 +191,7 @@ TEST(RealCommunication, NcclArgumentsGiveTheGroup) {
   FORETRACE_SKIP_WITHOUT(path);
   const auto store = ImportTraces({path}, {});
   ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_THAT(store->process_groups().find("0")->second.ranks, ElementsAre(0, 1));
+  EXPECT_THAT(store->process_groups().named("0").front().ranks, ElementsAre(0, 1));
   const RankTrace& rank = store->ranks()[0];
   int64_t reduced = 0;
   for (uint32_t n = 0; n < rank.size(); ++n) {
@@ -224,7 +224,7 @@ class Dlrm : public ::testing::Test {
 TEST_F(Dlrm, LinksEveryOperatorOfEveryRank) {
   ASSERT_EQ(store_->ranks().size(), 8u);
   EXPECT_EQ(store_->world_size(), 8);
-  EXPECT_EQ(store_->diagnostics().Count("unlinked_operator"), 0);
+  EXPECT_EQ(store_->diagnostics().Count(Repair::kUnlinkedOperator), 0);
   for (const RankTrace& rank : store_->ranks()) {
     const Counts counts = Count(rank);
     EXPECT_EQ(counts.collectives, 8);

@@ -1,4 +1,4 @@
-#include "simulator/des/bucket_queue.h"
+#include "simulator/network/bucket_queue.h"
 
 #include <gtest/gtest.h>
 

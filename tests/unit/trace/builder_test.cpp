@@ -110,7 +110,7 @@ TEST(Builder, OpsThatOverlapInPartAreCounted) {
   const auto built = script.Build();
   ASSERT_TRUE(built.ok()) << built.status();
   EXPECT_FALSE(built->trace.parent(NodeIndex(1)).valid());
-  EXPECT_TRUE(built->diagnostics.entries().contains("overlapping_ops"));
+  EXPECT_TRUE(built->diagnostics.entries().contains(Repair::kOverlappingOps));
 }
 
 TEST(Builder, SourceIdsResolveForwardsAndUnknownOnesAreCounted) {
@@ -124,8 +124,8 @@ TEST(Builder, SourceIdsResolveForwardsAndUnknownOnesAreCounted) {
   ASSERT_TRUE(built.ok()) << built.status();
   ASSERT_EQ(built->trace.dependencies(NodeIndex(0)).size(), 1u);
   EXPECT_EQ(built->trace.dependencies(NodeIndex(0))[0].producer, NodeIndex(1));
-  EXPECT_TRUE(built->diagnostics.entries().contains("dangling_dependency"));
-  EXPECT_TRUE(built->diagnostics.entries().contains("self_dependency"));
+  EXPECT_TRUE(built->diagnostics.entries().contains(Repair::kDanglingDependency));
+  EXPECT_TRUE(built->diagnostics.entries().contains(Repair::kSelfDependency));
 }
 
 TEST(Builder, StepMarksWithinOthersAreCountedAndLeftOut) {
@@ -139,7 +139,7 @@ TEST(Builder, StepMarksWithinOthersAreCountedAndLeftOut) {
   ASSERT_EQ(built->trace.iterations().size(), 2u);
   EXPECT_EQ(built->trace.iterations()[0].number, 2);
   EXPECT_EQ(built->trace.iterations()[1].number, 4);
-  EXPECT_TRUE(built->diagnostics.entries().contains("nested_step_mark"));
+  EXPECT_TRUE(built->diagnostics.entries().contains(Repair::kNestedStepMark));
 }
 
 TEST(Builder, WhatCannotBeATraceIsRefusedWithItsPlace) {

@@ -177,12 +177,12 @@ TEST(ChakraImporter, CountsRepairs) {
   const auto result = ImportBytes(file);
   ASSERT_TRUE(result.ok()) << result.status();
   const Diagnostics& d = result->diagnostics;
-  EXPECT_EQ(d.Count("self_dependency"), 1);
-  EXPECT_EQ(d.Count("dangling_dependency"), 1);
-  EXPECT_EQ(d.Count("missing_comm_type"), 2);
-  EXPECT_EQ(d.Count("missing_comm_size"), 1);
-  EXPECT_EQ(d.Count("unknown_attribute"), 1);
-  EXPECT_EQ(d.Count("ignored_involved_dim"), 1);
+  EXPECT_EQ(d.Count(Repair::kSelfDependency), 1);
+  EXPECT_EQ(d.Count(Repair::kDanglingDependency), 1);
+  EXPECT_EQ(d.Count(Repair::kMissingCommType), 2);
+  EXPECT_EQ(d.Count(Repair::kMissingCommSize), 1);
+  EXPECT_EQ(d.Count(Repair::kUnknownAttribute), 1);
+  EXPECT_EQ(d.Count(Repair::kIgnoredInvolvedDim), 1);
   // The name says which collective it is.
   EXPECT_EQ(result->trace.collective_op(NodeIndex(0)), CollectiveOp::kAllReduce);
   EXPECT_EQ(result->trace.kind(NodeIndex(1)), NodeKind::kCpuOp);

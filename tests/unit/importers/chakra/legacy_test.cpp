@@ -59,7 +59,7 @@ TEST(ChakraLegacy, Version001HasFlatFields) {
   EXPECT_EQ(t.kind(NodeIndex(2)), NodeKind::kSend);
   EXPECT_EQ(t.comm(NodeIndex(2))->peer, 5);
   EXPECT_EQ(t.comm(NodeIndex(2))->tag, 7);
-  EXPECT_EQ(result->diagnostics.Count("assumed_microseconds"), 1);
+  EXPECT_EQ(result->diagnostics.Count(Repair::kAssumedMicroseconds), 1);
 }
 
 // AttributeProto of v0.0.2: type INT is 1, i is field 5.

@@ -20,7 +20,7 @@ TEST(ChakraRealData, Llama8Ranks) {
   EXPECT_EQ(store->node_count(), 1440u);
   EXPECT_TRUE(store->diagnostics().empty());
   // From the table beside the traces; groups 1 to 8 are used.
-  EXPECT_EQ(store->process_groups().at("5").ranks, (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(store->process_groups().named("5").front().ranks, (std::vector<int32_t>{0, 2}));
   EXPECT_FALSE(store->ranks()[0].info().has_times);
 }
 
@@ -42,10 +42,10 @@ TEST(ChakraRealData, FeederTrace) {
   ASSERT_TRUE(store.ok()) << store.status();
   const RankTrace& rank = store->ranks()[0];
   EXPECT_EQ(rank.size(), 3664u);
-  EXPECT_EQ(store->diagnostics().Count("self_dependency"), 383);
-  EXPECT_EQ(store->diagnostics().Count("dangling_dependency"), 1277);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kSelfDependency), 383);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kDanglingDependency), 1277);
   // 21 collective nodes: 7 on the device, 14 on the CPU without comm_type.
-  EXPECT_EQ(store->diagnostics().Count("missing_comm_type"), 14);
+  EXPECT_EQ(store->diagnostics().Count(Repair::kMissingCommType), 14);
   std::map<NodeKind, int> kinds;
   for (uint32_t n = 0; n < rank.size(); ++n) ++kinds[rank.kind(NodeIndex(n))];
   EXPECT_EQ(kinds[NodeKind::kCollective], 7);

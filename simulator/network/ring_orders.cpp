@@ -1,4 +1,4 @@
-#include "simulator/topology/ring_orders.h"
+#include "simulator/network/ring_orders.h"
 
 #include <algorithm>
 #include <numeric>

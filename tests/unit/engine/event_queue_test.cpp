@@ -1,4 +1,4 @@
-#include "simulator/des/event_queue.h"
+#include "simulator/engine/event_queue.h"
 
 #include <gtest/gtest.h>
 
