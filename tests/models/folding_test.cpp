@@ -163,6 +163,14 @@ TEST(FoldingTest, StageGraphsEqualReplayOfGeneratedTraces) {
       const int32_t tensor = 1 << rng() % 2;
       const int32_t replicas = 1 + static_cast<int32_t>(rng() % 4);
       stages.push_back({"s", tensor * replicas, tensor, SimTime::FromNs(rng() % 500), Bytes(1000)});
+      // Of both passes, what their devices sum, in parts.
+      for (PassExchangeTime* sums :
+           {&p.stages.back().forward_exchange, &p.stages.back().backward_exchange}) {
+        if (tensor > 1 && rng() % 2 == 0) {
+          *sums = {SimTime::FromNs(static_cast<int64_t>(rng() % 100)), Bytes(4000),
+                   1 + static_cast<int32_t>(rng() % 4)};
+        }
+      }
     }
     const std::vector<std::pair<int32_t, int32_t>> diamond_edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
     std::vector<std::pair<int32_t, int32_t>> edges;
