@@ -67,6 +67,26 @@ class ChangedWithoutNames(unittest.TestCase):
                                                        delta=0.01 * time + 10)
 
 
+class Repeated(unittest.TestCase):
+    """A step in steady state, against the same iteration over and over. Ranks that get apart, and CPUs
+    that get ahead of their device and are held by it later, settle late: after two equal periods these
+    did not go on so (9346: the CPU is the slower; 9512: it is held by what it is ahead of)."""
+
+    def test_period(self):
+        for seed, slower in ((9346, {0: 0.5}), (9512, {0: 1.5})):
+            program = random_jobs.Program(seed, varied=True)
+            again = random_jobs.drawn(seed, slower, range(1, 6), program, again=24)
+            periods = []
+            for rank in range(program.ranks):
+                done = again.completions(rank)
+                periods.append((done[-1] - done[-9]) / 8)
+            what_if = [f"name=gemm.*_(tn|nt),rank={r}:x{f}" for r, f in slower.items()]
+            with self.subTest(seed=seed), tempfile.TemporaryDirectory() as folder:
+                random_jobs.drawn(seed, program=program).write(folder, events="named")
+                found = report(folder, what_if, step=5)["step"]["period_us"]
+                self.assertAlmostEqual(found / max(periods), 1.0, delta=0.001)
+
+
 # Ways to record a job: those that name events, drivers of another vendor, profilers that start amid an
 # iteration of each rank, clocks apart.
 RECORDINGS = {
