@@ -67,6 +67,7 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, const Compil
   ClockEstimate clocks = EstimateClocks(store, recording.communicators);
   recording.clock_offset = std::move(clocks.offsets);
   recording.clock_unknown = std::move(clocks.unknown);
+  recording.clock_noise = std::move(clocks.within_noise);
   recording.clock_bounded =
       KeepOrderOfTransfers(store, recording.communicators, recording.clock_offset);
   FORETRACE_RETURN_IF_ERROR(
@@ -114,6 +115,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     rank.report.clock_offset = clock_offset[r];
     rank.report.clock_bounded = recording.clock_bounded[r];
     rank.report.clock_unknown = recording.clock_unknown[r];
+    rank.report.clock_noise = recording.clock_noise[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
       if (options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;
