@@ -94,6 +94,7 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
     rank.report.clock_offset = clock_offset[r];
     rank.report.clock_bounded = recording.clock_bounded[r];
     rank.report.clock_unknown = recording.clock_unknown[r];
+    rank.report.clock_noise = recording.clock_noise[r];
     if (!job.symbolic) {
       rank.report.start_skew = RecordedBegin(trace) + clock_offset[r] - job.origin;
       if (options.semantics == Semantics::kFull) rank.program.start = rank.report.start_skew;

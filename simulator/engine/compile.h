@@ -76,6 +76,7 @@ struct RankCompileReport {
   SimTime clock_offset;
   bool clock_bounded = false;  // the offset may be more (reconstruct/clock_bounds.h)
   bool clock_unknown = false;  // nothing shows it
+  SimTime clock_noise;         // seems to be off by as much, which is not corrected
   SimTime start_skew;
   bool in_flight_at_start = false;
   // Steps (-1: outside of all) with communication that meets nobody and stays as recorded.

@@ -256,6 +256,38 @@ SimTime RepeatedStep::CpuTook(const Schedule& schedule, uint32_t from, uint32_t 
   return longest;
 }
 
+std::optional<RepeatedStep::Pace> RepeatedStep::PaceOf(const Schedule& schedule,
+                                                       SimTime tolerance) const {
+  Pace pace;
+  for (size_t r = 0; r < lanes.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    const std::vector<SimTime>& end = schedule.ranks[r].end;
+    SimTime cpu, device;
+    bool blocks = false;
+    for (size_t l = 0; l < lanes[r].size(); ++l) {
+      const Lane& lane = lanes[r][l];
+      if (lane.count == 0) continue;
+      const auto step = [&](uint32_t copy, uint32_t i) {
+        const uint32_t item = lane.begin + copy * lane.count + i;
+        return end[item] - end[item - lane.count];
+      };
+      const SimTime all = step(copies - 1, 0);
+      for (uint32_t i = 0; i < lane.count; ++i) {
+        for (const uint32_t copy : {copies - 2, copies - 1}) {
+          const SimTime own = step(copy, i);
+          if (own > all + tolerance || all > own + tolerance) return std::nullopt;
+        }
+        blocks |= rank.items[lane.begin + i].kind == ItemKind::kBlocking;
+      }
+      SimTime& of_kind = rank.lanes[l].cpu ? cpu : device;
+      of_kind = std::max(of_kind, all);
+    }
+    pace.slowest = std::max({pace.slowest, cpu, device});
+    pace.gets_ahead |= blocks && cpu + tolerance < device;
+  }
+  return pace;
+}
+
 absl::StatusOr<RepeatedStep> RepeatStep(const TraceStore& store, const Program& program,
                                         int64_t step, uint32_t copies) {
   RepeatedStep repeated;
@@ -302,17 +334,19 @@ absl::StatusOr<SteadyState> FindSteadyState(const TraceStore& store, const Progr
     FORETRACE_ASSIGN_OR_RETURN(const RepeatedStep repeated,
                                RepeatStep(store, program, step, copies));
     FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, Execute(store, repeated.program, network));
-    const SimTime last = repeated.Took(schedule, copies - 2, copies - 1);
-    const SimTime before = repeated.Took(schedule, copies - 3, copies - 2);
-    const SimTime change = std::max(last, before) - std::min(last, before);
-    steady.copies = copies;
-    steady.settled = change.us() <= kSettled * last.us();
-    const uint32_t from = steady.settled ? copies - 2 : copies / 2 - 1;
+    const uint32_t half = copies / 2 - 1;
     const auto mean = [&](SimTime whole) {
-      return SimTime::FromPs(whole.ps() / (copies - 1 - from));
+      return SimTime::FromPs(whole.ps() / (copies - 1 - half));
     };
-    steady.period = mean(repeated.Took(schedule, from, copies - 1));
-    steady.cpu_period = mean(repeated.CpuTook(schedule, from, copies - 1));
+    steady.copies = copies;
+    steady.period = mean(repeated.Took(schedule, half, copies - 1));
+    steady.cpu_period = mean(repeated.CpuTook(schedule, half, copies - 1));
+    const auto pace = repeated.PaceOf(schedule, steady.period.ScaledBy(kSettled));
+    steady.settled = pace.has_value() && (!pace->gets_ahead || copies == kMostCopies);
+    if (steady.settled) {
+      steady.period = pace->slowest;
+      steady.cpu_period = repeated.CpuTook(schedule, copies - 2, copies - 1);
+    }
     if (steady.settled) break;
   }
   return steady;

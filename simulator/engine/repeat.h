@@ -3,6 +3,7 @@
 // the device for as long as the launch queue lets it, whatever the recording began or ended with.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,17 @@ struct RepeatedStep {
   SimTime Took(const Schedule& schedule, uint32_t from, uint32_t to) const;
   SimTime CpuTook(const Schedule& schedule, uint32_t from, uint32_t to) const;
 
+  struct Pace {
+    // Of the slowest lane from one copy to the next. Where lanes go at several, it is the one that
+    // stays: who does not wait for the slowest is not held up by it, who does will be.
+    SimTime slowest;
+    // A CPU that blocks on its device was not yet held by it, which it gets further ahead of.
+    bool gets_ahead = false;
+  };
+  // Unset where, over the last three copies, some lane does not go on by one and the same time
+  // within `tolerance` with all of its items: then what holds it up still changes.
+  std::optional<Pace> PaceOf(const Schedule& schedule, SimTime tolerance) const;
+
  private:
   // When a rank's CPU is through with a copy, and when its device work is done too.
   SimTime CpuDone(const Schedule& schedule, size_t rank, uint32_t copy) const;
@@ -48,7 +60,7 @@ struct SteadyState {
   // The same of the CPU alone. Shorter while it runs ahead and the launch queue has room.
   SimTime cpu_period;
   uint32_t copies = 0;
-  bool settled = false;  // the period changed by less than 0.01 %; else it is a mean
+  bool settled = false;  // no lane's pace changes by more than 0.01 % of it; else it is a mean
 };
 
 // Errors also: a network in which transfers contend, which runs but once.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "simulator/reconstruct/clock_noise.h"
 
 namespace foretrace {
 namespace {
@@ -26,6 +27,31 @@ void Drop(const std::vector<WaitOfItem>& dropped, std::vector<WaitOfItem>& waits
   std::erase_if(waits, [&](const WaitOfItem& w) {
     return !w.second.on_start && pairs.contains({w.first, w.second.item});
   });
+}
+
+bool IsUnshownLaunch(const TraceStore& store, const CompiledJob& job, size_t rank,
+                     const Item& item) {
+  if (item.kind != ItemKind::kDevice || item.issuer == kNoItem) return false;
+  const LaunchClass how = LaunchClassOf(store.ranks()[rank], item.node);
+  return job.reports[rank].latencies.launch_samples[static_cast<size_t>(how)] == 0;
+}
+
+// `copied`: an item of a stream, whose item before it is the one before in the program.
+bool IsUnshownCopy(const RankTrace& trace, const RankProgram& rank, uint32_t copied) {
+  const Item& copy = rank.items[copied];
+  if (copy.kind != ItemKind::kDevice || copy.issuer == kNoItem) return false;
+  if (trace.kind(copy.node) != NodeKind::kMemcpy || !trace.has_duration(copy.node)) return false;
+  const MemcpyKind kind = trace.memcpy_kind(copy.node);
+  if (kind != MemcpyKind::kHostToDevicePinned && kind != MemcpyKind::kDeviceToHostPinned)
+    return false;
+  const Item& call = rank.items[copy.issuer];
+  if (call.kind != ItemKind::kCall || !trace.has_duration(call.node)) return false;
+  const SimTime after = trace.end(call.node) - trace.end(copy.node);
+  if (after > kClockNoise || -after > kClockNoise) return false;
+  const SimTime soon = trace.start(call.node) + kClockNoise;
+  const bool queued =
+      copied > rank.lanes[copy.lane].begin && trace.end(rank.items[copied - 1].node) > soon;
+  return queued || trace.duration(copy.node) > kClockNoise;
 }
 
 }  // namespace
@@ -84,6 +110,55 @@ void ReadAsBuffered(const CompiledJob& job, Program& program) {
       const RendezvousProgram::Member& member = rendezvous.members[m];
       program.ranks[member.rank].items[member.item].duration = assumed.parts[m];
     }
+  }
+}
+
+int64_t UnshownLaunches(const TraceStore& store, const CompiledJob& job) {
+  int64_t count = 0;
+  for (size_t r = 0; r < job.program.ranks.size(); ++r) {
+    count += std::ranges::count_if(job.program.ranks[r].items, [&](const Item& item) {
+      return IsUnshownLaunch(store, job, r, item);
+    });
+  }
+  return count;
+}
+
+void ScaleUnshownLaunches(const TraceStore& store, const CompiledJob& job, double factor,
+                          Program& program) {
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    for (Item& item : program.ranks[r].items) {
+      if (IsUnshownLaunch(store, job, r, item)) item.issue_lag = item.issue_lag.ScaledBy(factor);
+    }
+  }
+}
+
+int64_t UnshownCopies(const TraceStore& store, const Program& program) {
+  int64_t count = 0;
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    for (uint32_t i = 0; i < rank.items.size(); ++i) {
+      count += IsUnshownCopy(store.ranks()[r], rank, i) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+void ReadCopiesAsBlocking(const TraceStore& store, Program& program) {
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankTrace& trace = store.ranks()[r];
+    RankProgram& rank = program.ranks[r];
+    std::vector<WaitOfItem> waits = AllWaits(rank);
+    for (uint32_t i = 0; i < rank.items.size(); ++i) {
+      if (!IsUnshownCopy(trace, rank, i)) continue;
+      const Item& copy = rank.items[i];
+      Item& call = rank.items[copy.issuer];
+      const SimTime after = trace.end(call.node) - trace.end(copy.node);
+      call.kind = ItemKind::kBlocking;
+      call.duration = std::min(call.duration, copy.issue_lag);
+      const uint32_t lag = rank.lags.Add(std::max(after, SimTime()));
+      waits.push_back({copy.issuer, {i, lag, false, true, WaitCause::kCpuBlock}});
+    }
+    SetWaits(rank, std::move(waits));
   }
 }
 

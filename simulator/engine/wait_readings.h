@@ -23,4 +23,16 @@ void ReadUnshownWaits(const CompiledJob& job, WaitReading reading, Program& prog
 // Senders of which nothing shows that they wait for their receivers do not.
 void ReadAsBuffered(const CompiledJob& job, Program& program);
 
+// Launches of kinds whose latency the recording does not show (Latencies::launch_samples).
+int64_t UnshownLaunches(const TraceStore& store, const CompiledJob& job);
+// They take `factor` times what is assumed.
+void ScaleUnshownLaunches(const TraceStore& store, const CompiledJob& job, double factor,
+                          Program& program);
+
+// Calls of copies that returned when their copies were done, which may have held them, but not for
+// so long that this would show (reconstruct/blocking_copies.h).
+int64_t UnshownCopies(const TraceStore& store, const Program& program);
+// They did hold them.
+void ReadCopiesAsBlocking(const TraceStore& store, Program& program);
+
 }  // namespace foretrace

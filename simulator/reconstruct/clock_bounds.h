@@ -13,6 +13,9 @@ struct ClockEstimate {
   std::vector<SimTime> offsets;  // as of EstimateClockOffsets
   // Ranks that do something with others of which nothing shows by how much their clocks differ.
   std::vector<bool> unknown;
+  // What clocks seem to be apart by and are not corrected for, since one clock can be wrong by as
+  // much.
+  std::vector<SimTime> within_noise;
 };
 ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map);
 

@@ -23,10 +23,12 @@ constexpr SimTime kOrdinaryOffset = SimTime::FromNs(1'000'000);
 
 // What two ranks, the lower index first, recorded of what they did together.
 struct Shared {
-  std::vector<int64_t> collectives;  // end on the first less end on the second
-  std::vector<int64_t> rooted;       // the same, where a root may leave before the others come
-  std::vector<int64_t> transfers;    // the same of sends and receives
-  bool backwards = false;            // something was received before it was sent
+  std::vector<int64_t> collectives;    // end on the first less end on the second
+  std::vector<int64_t> rooted;         // the same, where a root may leave before the others come
+  std::vector<int64_t> rooted_starts;  // of these, how far apart they began
+  std::vector<int64_t> mutual;     // as collectives: of kernels each of which receives of the other
+  std::vector<int64_t> transfers;  // the same of sends and receives
+  bool backwards = false;          // something was received before it was sent
   // Of transfers one way: by how much the receiver came before the sender, by clocks that differ
   // by `clocks * offset`, and how far apart they left, as in `transfers`.
   struct Early {
@@ -40,10 +42,12 @@ struct Shared {
   // To add to the second's times; nullopt: not to be had.
   std::optional<SimTime> Offset() {
     if (collectives.size() >= kFewest) return Median(collectives);
-    // A root that leaves when it likes would do so at another distance each time.
-    if (rooted.size() >= kEnoughForSpread) {
-      const EndSpread ends = SpreadOfEnds(rooted);
-      if (ends.distance <= kClockNoise) return ends.offset;
+    // Unless parts of the exchange are buffered, these end together, too.
+    if (const auto offset = OneDistance(mutual)) return offset;
+    // A root that leaves when it likes does so at another distance each time that the others come
+    // at another.
+    if (rooted.size() >= kEnoughForSpread && SpreadOfEnds(rooted_starts).distance > kClockNoise) {
+      if (const auto offset = OneDistance(rooted)) return offset;
     }
     // Sends may be buffered and end early, so that distances of ends alone prove no offset: the
     // distance must be the same throughout, and the recorded order impossible, or the distance
@@ -57,6 +61,13 @@ struct Shared {
   }
 
  private:
+  // Of ends that lie as far apart throughout.
+  static std::optional<SimTime> OneDistance(const std::vector<int64_t>& ends) {
+    if (ends.size() < kEnoughForSpread) return std::nullopt;
+    const EndSpread spread = SpreadOfEnds(ends);
+    if (spread.distance > kClockNoise) return std::nullopt;
+    return spread.offset;
+  }
   // By clocks so far apart, receivers came after their senders, some by more than others, and
   // mostly both left together all the same: a sender that does not wait leaves as much earlier as
   // its receiver is late.
@@ -82,8 +93,11 @@ void AddCollective(const TraceStore& store, const MatchedRendezvous& rendezvous,
   for (const auto& m : rendezvous.members) {
     if (m.rank == first.rank || !store.ranks()[m.rank].info().has_times) continue;
     Shared& shared = pairs[{first.rank, m.rank}];
-    (IsRooted(rank.collective_op(first.node)) ? shared.rooted : shared.collectives)
-        .push_back((rank.end(first.node) - store.ranks()[m.rank].end(m.node)).ps());
+    const RankTrace& other = store.ranks()[m.rank];
+    const bool rooted = IsRooted(rank.collective_op(first.node));
+    (rooted ? shared.rooted : shared.collectives)
+        .push_back((rank.end(first.node) - other.end(m.node)).ps());
+    if (rooted) shared.rooted_starts.push_back((rank.start(first.node) - other.start(m.node)).ps());
   }
 }
 
@@ -106,6 +120,13 @@ void AddTransfer(const TraceStore& store, const MatchedRendezvous& rendezvous, P
                                     : Shared::Early{-apart, -1, ends});
 }
 
+// Each of two kernels sends to the other.
+bool IsMutual(const MatchedRendezvous& rendezvous) {
+  return rendezvous.directed && std::ranges::any_of(rendezvous.transfers, [&](const auto& t) {
+           return t.from != rendezvous.transfers.front().from;
+         });
+}
+
 // Of kernels that exchange with several ranks, as those of a ring: what goes one way between two of
 // them.
 void AddExchange(const TraceStore& store, const MatchedRendezvous& rendezvous, Pairs& pairs) {
@@ -113,10 +134,16 @@ void AddExchange(const TraceStore& store, const MatchedRendezvous& rendezvous, P
   for (const auto& t : rendezvous.transfers) directions.insert({t.from, t.to});
   for (const auto& [source, destination] : directions) {
     const auto &from = rendezvous.members[source], &to = rendezvous.members[destination];
-    if (from.rank == to.rank || directions.contains({destination, source})) continue;
+    if (from.rank == to.rank) continue;
     const RankTrace &sender = store.ranks()[from.rank], &receiver = store.ranks()[to.rank];
     if (!sender.info().has_times || !receiver.info().has_times) continue;
     Shared& shared = pairs[{std::min(from.rank, to.rank), std::max(from.rank, to.rank)}];
+    if (directions.contains({destination, source})) {
+      if (from.rank < to.rank) {
+        shared.mutual.push_back((sender.end(from.node) - receiver.end(to.node)).ps());
+      }
+      continue;
+    }
     const int clocks = from.rank < to.rank ? -1 : 1;
     const int64_t ends = -clocks * (sender.end(from.node) - receiver.end(to.node)).ps();
     shared.transfers.push_back(ends);
@@ -155,7 +182,7 @@ ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map
     if (rendezvous.members.size() < 2) continue;
     if (!rendezvous.point_to_point) {
       AddCollective(store, rendezvous, pairs);
-    } else if (rendezvous.members.size() == 2) {
+    } else if (rendezvous.members.size() == 2 && !IsMutual(rendezvous)) {
       AddTransfer(store, rendezvous, pairs);
     } else if (rendezvous.directed) {
       AddExchange(store, rendezvous, pairs);
@@ -197,15 +224,17 @@ ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map
       }
     }
   }
-  for (SimTime& offset : offsets) {
-    if (offset <= kClockNoise && offset >= -kClockNoise) offset = SimTime();
+  std::vector<SimTime> within_noise(offsets.size());
+  for (size_t r = 0; r < offsets.size(); ++r) {
+    if (offsets[r] > kClockNoise || -offsets[r] > kClockNoise) continue;
+    within_noise[r] = std::exchange(offsets[r], SimTime());
   }
   std::set<uint32_t> apart;  // roots of ranks that do something with ranks of an earlier root
   for (const auto& [ranks, shared] : pairs) {
     const auto [earlier, later] = std::minmax(known[ranks.first], known[ranks.second]);
     if (earlier != later) apart.insert(later);
   }
-  ClockEstimate estimate{std::move(offsets), {}};
+  ClockEstimate estimate{std::move(offsets), {}, std::move(within_noise)};
   for (const uint32_t root : known) estimate.unknown.push_back(apart.contains(root));
   return estimate;
 }

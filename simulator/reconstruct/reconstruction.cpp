@@ -35,6 +35,7 @@ absl::StatusOr<Reconstruction> Reconstruct(const TraceStore& store, Communicator
   ClockEstimate clocks = EstimateClocks(store, recording.communicators);
   recording.clock_offset = std::move(clocks.offsets);
   recording.clock_unknown = std::move(clocks.unknown);
+  recording.clock_noise = std::move(clocks.within_noise);
   recording.clock_bounded =
       KeepOrderOfTransfers(store, recording.communicators, recording.clock_offset);
   FORETRACE_RETURN_IF_ERROR(

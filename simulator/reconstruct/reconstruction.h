@@ -37,6 +37,7 @@ struct Reconstruction {
   std::vector<SimTime> clock_offset;  // by rank
   std::vector<bool> clock_bounded;    // of which only a bound is known (clock_bounds.h)
   std::vector<bool> clock_unknown;    // of which nothing is known
+  std::vector<SimTime> clock_noise;   // what they seem to be apart by, not corrected
   std::vector<std::unique_ptr<RankReconstruction>> ranks;  // empty for traces without times
   std::vector<DeviceLinks> links;                          // by rank, of the device that it names
   Latencies latencies;

@@ -1,6 +1,7 @@
 #include "simulator/reconstruct/unshown_waits.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <utility>
@@ -35,6 +36,7 @@ class Finder {
         targets_(targets) {
     std::stable_sort(chosen_.begin(), chosen_.end(),
                      [](const ChosenEdge& a, const ChosenEdge& b) { return a.wait < b.wait; });
+    FindRepeated();
   }
 
   UnshownWaits Run(const std::vector<WaitSite>& sites, const std::vector<SyncEdge>& device_edges,
@@ -42,7 +44,9 @@ class Finder {
     for (const WaitSite& site : sites) {
       const std::set<Streams> shown = ShownBy(site);
       WaitSite rest = site;
-      std::erase_if(rest.waits, [&](uint32_t w) { return !shown.empty() && MayMean(w, shown); });
+      std::erase_if(rest.waits, [&](uint32_t w) {
+        return !shown.empty() && MayMean(w, shown) && !repeated_.contains(waits_[w].call);
+      });
       for (const uint32_t w : site.waits) {
         if (std::ranges::binary_search(rest.waits, w)) continue;
         for (const ChosenEdge& c : ChosenBy(w)) shown_.push_back(c.edge);
@@ -66,6 +70,16 @@ class Finder {
   }
 
  private:
+  // Of waits in a row that are taken for the same, one is enough to hold up what it did: what the
+  // others are for, nothing shows.
+  void FindRepeated() {
+    std::map<std::pair<NodeIndex, NodeIndex>, NodeIndex> last;  // of edges: the wait
+    for (const ChosenEdge& c : chosen_) {
+      const auto [wait, first] = last.try_emplace({c.edge.consumer, c.edge.producer}, c.wait);
+      if (!first && wait->second != c.wait) repeated_.insert(std::exchange(wait->second, c.wait));
+    }
+  }
+
   static const SyncEdge* Find(const std::vector<SyncEdge>& edges, const SyncEdge& edge) {
     for (const SyncEdge& e : EdgesOf(edges, edge.consumer)) {
       if (e.producer == edge.producer) return &e;
@@ -190,6 +204,7 @@ class Finder {
   std::vector<ChosenEdge> chosen_;  // by wait
   const StreamQueues& queues_;
   const WaitTargets& targets_;
+  std::set<NodeIndex> repeated_;
   std::vector<SyncEdge> shown_;
   std::vector<NodeIndex> shown_calls_;
   UnshownWaits result_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace foretrace {
 namespace {
 
@@ -97,6 +99,21 @@ std::optional<std::string> NoteOfClocks(const TraceStore& store, const CompiledJ
       "agree with the others'; that they do is assumed, and what a change on one rank does to "
       "another is as uncertain as that",
       unknown, first);
+}
+
+std::optional<std::string> NoteOfClockNoise(const CompiledJob& job, SimTime least) {
+  SimTime earliest, latest;
+  for (const RankCompileReport& report : job.reports) {
+    earliest = std::min(earliest, report.clock_noise);
+    latest = std::max(latest, report.clock_noise);
+  }
+  if (latest - earliest <= least) return std::nullopt;
+  return fmt::format(
+      "what ranks do together ends up to {:.1f} us apart, by which one clock can be wrong and "
+      "which "
+      "is not corrected; if clocks differ, each time that a change makes one rank wait for another "
+      "is off by as much",
+      (latest - earliest).us());
 }
 
 }  // namespace foretrace

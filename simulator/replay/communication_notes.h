@@ -19,4 +19,8 @@ std::optional<std::string> DoubtOfClocks(const TraceStore& store, const Compiled
 // What is assumed of clocks of which nothing shows whether they are apart.
 std::optional<std::string> NoteOfClocks(const TraceStore& store, const CompiledJob& job);
 
+// Clocks that seem apart by no more than one clock can be wrong by, which is not corrected. Unset
+// where that is less than `least`.
+std::optional<std::string> NoteOfClockNoise(const CompiledJob& job, SimTime least);
+
 }  // namespace foretrace

@@ -17,6 +17,29 @@
 namespace foretrace {
 namespace {
 
+// Of a step, by which an answer is in doubt, and by which that is worth a note.
+constexpr double kDoubtfulShare = 0.01;
+constexpr double kNotableShare = 0.001;
+
+// One iteration still shows how the recording began, which steady state does not: how far apart
+// ranks were, how far ahead their CPUs.
+void NoteUnsettledIteration(const Prediction& prediction, const Prediction& unedited,
+                            const StepSummary& before, ReportOptions& report) {
+  const int64_t step = *report.iteration;
+  const auto off = [&](const Prediction& p, SimTime cpu_period) {
+    const SimTime marked = IterationTimes(p)[step];
+    return (std::max(marked, cpu_period) - std::min(marked, cpu_period)).us() /
+           std::max(cpu_period.us(), 1e-3);
+  };
+  const double changed = off(prediction, report.step->cpu_period);
+  if (changed <= off(unedited, before.cpu_period) + kDoubtfulShare) return;
+  report.notes.push_back(fmt::format(
+      "with the change, iteration {} from mark to mark ({:.1f} us) is not in steady state, where "
+      "its CPU takes {:.1f} us: how far apart ranks and how far ahead CPUs were when recording "
+      "began still shows in it; read the step in steady state",
+      step, IterationTimes(prediction)[step].us(), report.step->cpu_period.us()));
+}
+
 // The reported step in steady state, and with --what-if its difference from the unedited one.
 absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Prediction& prediction,
                      Prediction* unedited, ReportOptions& report) {
@@ -37,7 +60,10 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
     std::vector<std::string> same_notes;
     FORETRACE_ASSIGN_OR_RETURN(const auto before,
                                SummarizeStep(store, *unedited, step, setup.network(), same_notes));
-    if (before.has_value()) report.step->unedited_period = before->period;
+    if (before.has_value()) {
+      report.step->unedited_period = before->period;
+      NoteUnsettledIteration(prediction, *unedited, *before, report);
+    }
   }
   const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
   FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
@@ -70,6 +96,18 @@ absl::Status AddWaitInterval(const TraceStore& store, const SimulationSetup& set
     if (note.has_value()) report.notes.push_back(*note);
   }
   return absl::OkStatus();
+}
+
+// Clocks that may be apart after all, by how much of the step.
+void AddClockNoise(const Prediction& prediction, ReportOptions& report) {
+  const SimTime step =
+      report.step.has_value() ? report.step->period : LongestIteration(prediction.ranks);
+  const std::optional<std::string> doubt =
+      NoteOfClockNoise(prediction.job, step.ScaledBy(kDoubtfulShare));
+  AddDoubt(doubt, report);
+  const std::optional<std::string> note =
+      NoteOfClockNoise(prediction.job, step.ScaledBy(kNotableShare));
+  if (!doubt.has_value() && note.has_value()) report.notes.push_back(*note);
 }
 
 }  // namespace
@@ -134,6 +172,7 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
     AddDoubt(doubt, report);
     const std::optional<std::string> note = NoteOfClocks(store, prediction.job);
     if (!doubt.has_value() && note.has_value()) report.notes.push_back(*note);
+    AddClockNoise(prediction, report);
   }
   if (report.doubt.has_value() && request.strict) {
     return Infeasible("--strict: {}", *report.doubt);

@@ -20,6 +20,8 @@ namespace {
 // Of the step.
 constexpr double kDoubtful = 0.01;
 constexpr double kNegligible = 0.001;
+// What the file of a device states of launches is typical of recordings, which differ by as much.
+constexpr double kLongerLaunch = 2.0;
 
 WaitInterval At(SimTime time) { return {time, time, time}; }
 
@@ -36,7 +38,8 @@ double Width(const WaitInterval& interval) {
 
 using Reading = std::function<void(Program& program)>;
 
-// Waits for nothing, for the latest, and the other readings; sends that do not wait.
+// Waits for nothing, for the latest, and the other readings; sends that do not wait, by each
+// reading of the waits.
 std::vector<Reading> ReadingsOf(const CompiledJob& job) {
   std::vector<Reading> readings;
   const bool waits = std::ranges::any_of(job.unshown, [](const UnshownItemWaits& u) {
@@ -49,10 +52,30 @@ std::vector<Reading> ReadingsOf(const CompiledJob& job) {
   for (size_t number = 0; number < OtherReadings(job); ++number) {
     readings.emplace_back([&job, number](Program& p) { ReadOtherwise(job, number, p); });
   }
-  if (!job.assumed.empty()) {
-    readings.emplace_back([&job](Program& p) { ReadAsBuffered(job, p); });
+  const size_t of_waits = readings.size();
+  if (!job.assumed.empty()) readings.emplace_back([&job](Program& p) { ReadAsBuffered(job, p); });
+  for (size_t i = 0; i < of_waits && !job.assumed.empty(); ++i) {
+    readings.emplace_back([&job, of = readings[i]](Program& p) {
+      of(p);
+      ReadAsBuffered(job, p);
+    });
   }
   return readings;
+}
+
+// Launches that take no time, and longer.
+std::vector<Reading> ReadingsOfLaunches(const TraceStore& store, const CompiledJob& job) {
+  std::vector<Reading> readings;
+  if (UnshownLaunches(store, job) == 0) return readings;
+  for (const double factor : {0.0, kLongerLaunch}) {
+    readings.emplace_back([&, factor](Program& p) { ScaleUnshownLaunches(store, job, factor, p); });
+  }
+  return readings;
+}
+
+std::vector<Reading> ReadingsOfCopies(const TraceStore& store, const CompiledJob& job) {
+  if (UnshownCopies(store, job.program) == 0) return {};
+  return {[&](Program& p) { ReadCopiesAsBlocking(store, p); }};
 }
 
 // By rank; zero where it has no such iteration.
@@ -65,6 +88,17 @@ std::vector<SimTime> MarkedTimes(const Prediction& prediction, int64_t iteration
     }
   }
   return times;
+}
+
+// What the readings are of.
+void Count(const CompiledJob& job, WaitInterval& interval) {
+  for (const AssumedAwaits& assumed : job.assumed) {
+    interval.sends += static_cast<int64_t>(assumed.awaits.size());
+  }
+  for (const RankCompileReport& report : job.reports) {
+    interval.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
+    interval.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
+  }
 }
 
 // Where an interval is wider than `least` of what it is of.
@@ -98,6 +132,17 @@ std::optional<std::string> DescribeWaits(const TraceStore& store, const Predicti
     reasons.push_back(fmt::format("nothing shows whether {} sends wait for their receivers",
                                   intervals.step.sends));
   }
+  if (intervals.copies > 0) {
+    reasons.push_back(
+        fmt::format("nothing shows whether the calls of {} copies return before these are done",
+                    intervals.copies));
+  }
+  if (intervals.step.launches > 0) {
+    reasons.push_back(fmt::format(
+        "nothing shows how long {} launches take to reach a device that is idle, for each found it "
+        "busy",
+        intervals.step.launches));
+  }
   return fmt::format("{}; by what they can mean, the {} takes between {:.3f} and {:.3f} ms{}",
                      fmt::join(reasons, "; "), of_step ? "step" : "iteration",
                      shown.least.us() * 1e-3, shown.most.us() * 1e-3,
@@ -110,7 +155,8 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
     int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited) {
   if (prediction.job.symbolic || prediction.job.semantics != Semantics::kFull ||
-      ReadingsOf(prediction.job).empty() ||
+      (ReadingsOf(prediction.job).empty() && UnshownLaunches(store, prediction.job) == 0 &&
+       UnshownCopies(store, prediction.job.program) == 0) ||
       (setup.network() != nullptr && setup.network()->contends()) ||
       (ReplaysRecording(setup) && setup.what_if().empty())) {
     return std::nullopt;
@@ -129,25 +175,34 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
   for (const SimTime time : MarkedTimes(prediction, iteration)) marked.push_back(At(time));
   FORETRACE_ASSIGN_OR_RETURN(const CompiledJob job,
                              JobBeforeEdits(store, setup, prediction, unedited));
-  for (const Reading& read : ReadingsOf(job)) {
+  const auto widen = [&](const Reading& read) -> absl::Status {
     CompiledJob other = job;
     read(other.program);
     const absl::StatusOr<Prediction> result =
         SimulateJob(store, setup, std::move(other), setup.network());
-    if (!result.ok()) continue;  // moved work and that reading exclude each other: a deadlock
+    // Moved work and that reading may exclude each other: a deadlock.
+    if (!result.ok()) return absl::OkStatus();
     FORETRACE_ASSIGN_OR_RETURN(const SimTime time, time_of(*result));
     Widen(intervals.step, time);
     const std::vector<SimTime> times = MarkedTimes(*result, iteration);
     for (size_t r = 0; r < marked.size(); ++r) Widen(marked[r], times[r]);
-  }
+    return absl::OkStatus();
+  };
+  // Whether that widens one of them by over 0.1 %.
+  const auto widen_by = [&](const std::vector<Reading>& readings) -> absl::StatusOr<bool> {
+    const auto widest = [&] { return Width(*std::ranges::max_element(marked, {}, Width)); };
+    const double before = Width(intervals.step), marked_before = widest();
+    for (const Reading& read : readings) FORETRACE_RETURN_IF_ERROR(widen(read));
+    return Width(intervals.step) > before + kNegligible || widest() > marked_before + kNegligible;
+  };
+  FORETRACE_RETURN_IF_ERROR(widen_by(ReadingsOf(job)).status());
+  FORETRACE_ASSIGN_OR_RETURN(const bool launches, widen_by(ReadingsOfLaunches(store, job)));
+  if (launches) intervals.step.launches = UnshownLaunches(store, job);
+  FORETRACE_ASSIGN_OR_RETURN(const bool copies, widen_by(ReadingsOfCopies(store, job)));
+  if (copies) intervals.copies = UnshownCopies(store, job.program);
+  if (!launches && !copies && ReadingsOf(job).empty()) return std::nullopt;
   intervals.marked = *std::ranges::max_element(marked, {}, Width);
-  for (const AssumedAwaits& assumed : job.assumed) {
-    intervals.step.sends += static_cast<int64_t>(assumed.awaits.size());
-  }
-  for (const RankCompileReport& report : prediction.job.reports) {
-    intervals.step.waits += static_cast<int64_t>(report.sync.unshown.calls.size());
-    intervals.step.ambiguous += static_cast<int64_t>(report.sync.unshown.ambiguous.size());
-  }
+  Count(job, intervals.step);
   return intervals;
 }
 

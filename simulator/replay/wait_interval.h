@@ -18,13 +18,16 @@ struct WaitIntervals {
   // ahead of its device, a step in steady state may owe nothing to waits that one iteration hangs
   // on.
   WaitInterval marked;
+  int64_t copies = 0;  // whose calls may hold the CPU until they are done, if that changes anything
 };
 
-// Where such waits wait for nothing, where they wait for the latest that the recording allows, and
-// by every other reading, with the changes of --what-if applied. Unset where the recording is
-// replayed unchanged, which does not depend on them; where it shows what all waits wait for; and on
-// a network in which transfers contend, which would have to run again. `unedited` (may be null):
-// without --what-if.
+// Where such waits wait for nothing, where they wait for the latest that the recording allows, by
+// every other reading, and where launches of kinds whose latency the recording does not show take
+// none or twice what is assumed, with the changes of --what-if applied. Unset where the recording
+// is replayed unchanged, which does not depend on them; where it shows all of that; and on a
+// network in which transfers contend, which would have to run again. `unedited` (may be null):
+// without
+// --what-if.
 absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
     int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited);

@@ -87,6 +87,8 @@ struct WaitInterval {
   int64_t ambiguous = 0;
   // Sends of which nothing shows whether they wait for their receivers: `least` is also without.
   int64_t sends = 0;
+  // Launches of kinds of which the recording shows none that found its stream idle.
+  int64_t launches = 0;
 };
 
 // The step on more ranks than recorded, by when the last of them comes: never after the last of

@@ -90,6 +90,7 @@ class StepWriter : private ReportFields {
       Time("upper_us", w.most);
       Int("waits", w.waits);
       Int("sends", w.sends);
+      Int("launches", w.launches);
     });
   }
 

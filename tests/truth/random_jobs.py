@@ -89,7 +89,9 @@ class Program:
         return {"mp": list(range(self.ranks)), "part": list(range(max(2, self.ranks - 1)))}
 
 
-def drawn(seed, slower=None, steps=range(1, 9), program=None):
+def drawn(seed, slower=None, steps=range(1, 9), program=None, again=0):
+    """`again`: the last of the steps follows itself so many times, each time with what was drawn for it
+    at first."""
     program = program or Program(seed)
     job = truth.Job(program.ranks, program.groups() if program.ranks > 1 else {"mp": [0]})
     job.buffered_us = program.buffered_us
@@ -161,9 +163,13 @@ def drawn(seed, slower=None, steps=range(1, 9), program=None):
                 rank.events[number, step] = rank.record_event(stream)
         rank.thread = 1
 
-    for step in steps:
+    for step in [*steps, *range(steps[-1] + 1, steps[-1] + 1 + again)]:
         for rank in job.ranks:
-            noise = random.Random(1000 * rank.number + step)
+            noise = random.Random(1000 * rank.number + min(step, steps[-1]))
+            if step == steps[-1]:
+                rank.noise_of_last = rank.noise.getstate()
+            elif step > steps[-1]:
+                rank.noise.setstate(rank.noise_of_last)
 
             def factor():
                 return (slower or {}).get(rank.number, 1.0) * (

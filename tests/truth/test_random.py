@@ -67,6 +67,26 @@ class ChangedWithoutNames(unittest.TestCase):
                                                        delta=0.01 * time + 10)
 
 
+class Repeated(unittest.TestCase):
+    """A step in steady state, against the same iteration over and over. Ranks that get apart, and CPUs
+    that get ahead of their device and are held by it later, settle late: after two equal periods these
+    did not go on so (9346: the CPU is the slower; 9512: it is held by what it is ahead of)."""
+
+    def test_period(self):
+        for seed, slower in ((9346, {0: 0.5}), (9512, {0: 1.5})):
+            program = random_jobs.Program(seed, varied=True)
+            again = random_jobs.drawn(seed, slower, range(1, 6), program, again=24)
+            periods = []
+            for rank in range(program.ranks):
+                done = again.completions(rank)
+                periods.append((done[-1] - done[-9]) / 8)
+            what_if = [f"name=gemm.*_(tn|nt),rank={r}:x{f}" for r, f in slower.items()]
+            with self.subTest(seed=seed), tempfile.TemporaryDirectory() as folder:
+                random_jobs.drawn(seed, program=program).write(folder, events="named")
+                found = report(folder, what_if, step=5)["step"]["period_us"]
+                self.assertAlmostEqual(found / max(periods), 1.0, delta=0.001)
+
+
 # Ways to record a job: those that name events, drivers of another vendor, profilers that start amid an
 # iteration of each rank, clocks apart.
 RECORDINGS = {
@@ -87,6 +107,11 @@ RECORDINGS = {
 # (9302, 9411) and where nothing shows by how much (9135, 9320).
 VARIED = (9001, 9004, 9007, 9013, 9105, 9135, 9141, 9175, 9302, 9320, 9368, 9411)
 
+# Once wrong in recordings of all steps: clocks that agree where roots and members left as far apart
+# each time (9522, 9650), sends and waits both of which nothing shows (9604), two waits in a row taken
+# for the same work (9637), copies of which nothing shows whether they held the CPU (9390, by ROCm).
+WHOLE = (9390, 9522, 9604, 9637, 9650)
+
 
 class VariedPrograms(unittest.TestCase):
     """Broadcasts, reductions to one, rings, pairs and groups of unequal size, in many recordings."""
@@ -96,7 +121,7 @@ class VariedPrograms(unittest.TestCase):
             self.assertAlmostEqual(of_rank["iteration_time_us"], time, delta=tolerance * time + 10)
 
     def test_right_or_doubted(self):
-        for seed in VARIED:
+        for seed in VARIED + WHOLE:
             program = random_jobs.Program(seed, varied=True)
             job = random_jobs.drawn(seed, program=program)
             faster = {r: 0.4 for r in range(program.ranks)}
@@ -104,15 +129,19 @@ class VariedPrograms(unittest.TestCase):
                         random_jobs.drawn(seed, slower, program=program).step_times(5))
                        for ranks, slower in ((":x0.4", faster), (",rank=0:x0.5", {0: 0.5}))]
             for name, writing in RECORDINGS.items():
+                if seed in WHOLE and "recorded" in writing:
+                    continue  # one iteration then hangs on how the recording begins
                 with self.subTest(seed=seed, recording=name), tempfile.TemporaryDirectory() as folder:
                     job.write(folder, **writing)
                     self.check(report(folder, step=6), job.step_times(6), 0.001)
                     for what_if, expected in changed:
                         found = report(folder, [what_if], step=5)
-                        if found["doubt"] is None:
+                        unknown_clocks = any("clocks of" in n and "uncertain" in n for n in found["notes"])
+                        if found["doubt"] is None and not unknown_clocks:
                             self.check(found, expected, 0.002)
                         if writing["events"] == "named" and found["doubt"] is not None:
-                            self.assertIn("sends wait for their receivers", found["doubt"])
+                            self.assertRegex(found["doubt"],
+                                             "sends wait for their receivers|launches take")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,54 @@ TEST(ClockOffsets, FollowFromRingsThatWaited) {
   EXPECT_EQ(offsets[2], Us(90));
 }
 
+// Two ranks each of which sends to the other end together. Their broadcasts end 37 us apart each
+// time, since the root, which does not wait, always comes that much earlier: no difference of
+// clocks.
+TEST(ClockOffsets, DoNotFollowFromRootsThatAlwaysComeAsEarly) {
+  for (const bool exchanges : {true, false}) {
+    JobScript job(2);
+    for (int k = 0; k < 6; ++k) {
+      for (int r = 0; r < 2; ++r) {
+        const double at = 2000.0 * (k + 1);
+        const double own = at + 37 * r;
+        RankScript& rank = job.rank(static_cast<size_t>(r)).Group("world", {0, 1});
+        rank.Collective("b" + std::to_string(k), CollectiveOp::kBroadcast, "world", {own, own + 4},
+                        20, {own + 9, own + 109}, 1000, 0);
+        if (!exchanges) continue;
+        std::vector<int64_t> sizes(2, 0);
+        sizes[static_cast<size_t>(1 - r)] = 1000;
+        rank.Exchange("e" + std::to_string(k), "world", sizes, sizes, {own + 500, own + 504}, 24,
+                      {own + 509, at + 900});
+      }
+    }
+    const TraceStore store = job.Build();
+    const auto map = MatchCommunicators(store);
+    ASSERT_TRUE(map.ok()) << map.status();
+    EXPECT_EQ(EstimateClockOffsets(store, *map)[1], SimTime());
+    EXPECT_EQ(EstimateClocks(store, *map).unknown[1], !exchanges);
+  }
+}
+
+// What is not corrected, since one clock can be wrong by as much, is told.
+TEST(ClockOffsets, WithinTheNoiseOfOneClockStay) {
+  JobScript job(2);
+  for (int k = 0; k < 3; ++k) {
+    for (int r = 0; r < 2; ++r) {
+      const double own = 1000.0 * (k + 1) + 15 * r;
+      job.rank(static_cast<size_t>(r))
+          .Group("world", {0, 1})
+          .Collective("a" + std::to_string(k), CollectiveOp::kAllReduce, "world", {own, own + 4},
+                      20, {own + 9, own + 109}, 1000);
+    }
+  }
+  const TraceStore store = job.Build();
+  const auto map = MatchCommunicators(store);
+  ASSERT_TRUE(map.ok()) << map.status();
+  const ClockEstimate clocks = EstimateClocks(store, *map);
+  EXPECT_EQ(clocks.offsets[1], SimTime());
+  EXPECT_EQ(clocks.within_noise[1], Us(-15));
+}
+
 // Broadcasts of roots that do not wait, in turns: how far apart the ranks leave varies, so that
 // their ends say nothing of clocks. Rank 1's is 300 us behind: it seems to leave up to 200 us
 // before its root comes.
