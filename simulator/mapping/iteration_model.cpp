@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
-#include "simulator/plan/folded_timing.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/trained_flop.h"
+#include "simulator/plan/folded_timing.h"
 
 namespace foretrace {
 namespace {

@@ -134,6 +134,8 @@ struct JobPlan {
 
   // Adds the sets of more than one device; kNoGroup where there are none.
   int32_t AddGroup(std::string kind, std::vector<std::vector<int32_t>> sets);
+  // Kernels, exchanges and messages of all devices; one message a pass and edge.
+  double Nodes() const;
 };
 
 }  // namespace foretrace

@@ -361,25 +361,6 @@ class DeviceWriter {
   uint64_t ids_ = 0;
 };
 
-// Messages are counted as one a pass and edge, twice the number of edges that a stage has.
-double NodesOf(const JobPlan& plan, bool launches) {
-  double nodes = 0;
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const PlannedStage& stage = plan.stages[s];
-    double own = static_cast<double>(stage.end.steps.size());
-    for (const uint32_t body : stage.body_of) {
-      own += static_cast<double>(stage.bodies[body].steps.size());
-    }
-    for (const PlannedEdge& e : plan.edges) {
-      const auto at = static_cast<int32_t>(s);
-      const double ends = (e.ends.from == at ? 1 : 0) + (e.ends.to == at ? 1 : 0);
-      own += 2 * ends * plan.mini_batch / stage.micro_batch;
-    }
-    nodes += own * static_cast<double>(stage.ranks.size());
-  }
-  return launches ? 2 * nodes : nodes;
-}
-
 }  // namespace
 
 absl::Status CheckNodes(double nodes, const std::string& name, const std::string& shorter) {
@@ -390,7 +371,7 @@ absl::Status CheckNodes(double nodes, const std::string& name, const std::string
 
 absl::StatusOr<TraceStore> Lower(const JobPlan& plan, const LoweringOptions& options) {
   FORETRACE_RETURN_IF_ERROR(
-      CheckNodes(NodesOf(plan, options.launch > SimTime()), plan.name, plan.shorter));
+      CheckNodes(plan.Nodes() * (options.launch > SimTime() ? 2 : 1), plan.name, plan.shorter));
   const Layout layout(plan);
   const auto devices = static_cast<int32_t>(layout.of_rank.size());
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;

@@ -1,7 +1,6 @@
 // Interleaved stages, divided optimizers and recomputation of attention alone.
 #include <gtest/gtest.h>
 
-#include "simulator/dataflow/mapping_plan.h"
 #include "simulator/dataflow/mapping.h"
 #include "simulator/dataflow/workloads.h"
 
