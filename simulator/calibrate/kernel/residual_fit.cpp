@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "simulator/base/split_mix.h"
@@ -14,6 +17,13 @@ namespace {
 
 // Of the features of a product: log m, n, k and the number of products.
 constexpr size_t kFirstSize = 2, kSizes = 4;
+
+// Of products turned round (TurnedRows). Those of fewer rows or columns run by kernels that stream
+// the other operand, which libraries choose by rules of their own.
+constexpr int64_t kLeastTurned = 64;
+constexpr double kTurnedWeight = 0.3;  // beside a row that was measured as it stands
+constexpr double kMostSided = 0.01;    // of the mean log of y[m,n] over y[n,m]
+constexpr size_t kLeastPairs = 50;
 
 BoostingOptions ResidualOptions(const KernelModel& model, size_t samples) {
   BoostingOptions options;
@@ -44,13 +54,18 @@ struct ResidualRows {
   std::vector<float> features, targets, weights;
 
   void Add(std::span<const float> x, const KernelModel& model, const KernelPoint& point,
-           const KernelSample& sample) {
+           const KernelSample& sample, double weight = 1) {
     const double s = std::max(Sensitivity(model.measurement, point.kernel_us, sample.order), 0.02);
     const double error =
         std::log(sample.time_us / model.measurement.Observed(point.kernel_us, sample.order));
     features.insert(features.end(), x.begin(), x.end());
     targets.push_back(static_cast<float>(std::clamp(error / s, -1.5, 1.5)));
-    weights.push_back(static_cast<float>(s * s));
+    weights.push_back(static_cast<float>(weight * s * s));
+  }
+  void Append(const ResidualRows& more) {
+    features.insert(features.end(), more.features.begin(), more.features.end());
+    targets.insert(targets.end(), more.targets.begin(), more.targets.end());
+    weights.insert(weights.end(), more.weights.begin(), more.weights.end());
   }
   // Row `i` of others, which have `width` features.
   void Copy(const ResidualRows& from, size_t i, size_t width) {
@@ -87,6 +102,33 @@ ResidualRows RowsOf(const GpuPeaks& device, std::span<const KernelSample> sample
   return rows;
 }
 
+// Rows and columns of a product are the same to a library but for how it chooses and how the result
+// lies: what y[m,n] took says what y[n,m] takes, of another matrix than the one that was measured.
+struct TurnedRows {
+  ResidualRows rows;
+  std::vector<size_t> of;  // sample of each
+};
+
+// Of samples that have rows and columns enough, and no more columns than interpolation has rows.
+TurnedRows TurnedRowsOf(const GpuPeaks& device, std::span<const KernelSample> samples, double share,
+                        const KernelModel& model) {
+  TurnedRows turned;
+  const auto count = static_cast<size_t>(model.feature_count());
+  const int64_t most = model.kriging.slices().back().m;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    KernelSample sample = samples[i];
+    std::swap(sample.work.m, sample.work.n);
+    const int64_t m = sample.work.m, n = sample.work.n, k = sample.work.k;
+    if (m == n || std::min(m, n) < kLeastTurned || m > most) continue;
+    KernelPoint point = model.Point(device, sample.work);
+    const double kriged = share > 0 ? model.kriging.LogResidual(m, n, k) : 0;
+    KernelModel::AddKriged(device, sample.work, kriged, share, point);
+    turned.rows.Add(std::span(point.features).first(count), model, point, sample, kTurnedWeight);
+    turned.of.push_back(i);
+  }
+  return turned;
+}
+
 double ClipOf(const ResidualRows& rows) {
   std::vector<double> seen;
   for (size_t i = 0; i < rows.targets.size(); ++i) {
@@ -95,29 +137,47 @@ double ClipOf(const ResidualRows& rows) {
   return std::clamp(Quantile(std::move(seen), 0.995), 0.05, 1.5);
 }
 
+// The rows of one share of what interpolation says, as measured and turned round.
+struct TrainingRows {
+  ResidualRows measured;
+  TurnedRows turned;
+
+  ResidualRows All() const {
+    ResidualRows all = measured;
+    all.Append(turned.rows);
+    return all;
+  }
+};
+
+bool IsHeldOut(const KernelSample& sample) {
+  constexpr uint64_t kFolds = 5;
+  const auto n = static_cast<uint64_t>(sample.work.n), k = static_cast<uint64_t>(sample.work.k);
+  return SplitMix64(SplitMix64(n) ^ k) % kFolds == 0;
+}
+
 // What trees that were fitted to the other matrices leave of a fifth of the matrices (n, k).
 absl::StatusOr<std::vector<double>> LeftOfHeldOut(std::span<const KernelSample> samples, int count,
-                                                  const ResidualRows& rows,
+                                                  const TrainingRows& rows,
                                                   const BoostingOptions& options) {
-  constexpr uint64_t kFolds = 5;
   const auto width = static_cast<size_t>(count);
   ResidualRows used;
   std::vector<size_t> held_out;
   for (size_t i = 0; i < samples.size(); ++i) {
-    const auto n = static_cast<uint64_t>(samples[i].work.n),
-               k = static_cast<uint64_t>(samples[i].work.k);
-    if (SplitMix64(SplitMix64(n) ^ k) % kFolds == 0) {
+    if (IsHeldOut(samples[i])) {
       held_out.push_back(i);
-      continue;
+    } else {
+      used.Copy(rows.measured, i, width);
     }
-    used.Copy(rows, i, width);
+  }
+  for (size_t i = 0; i < rows.turned.of.size(); ++i) {
+    if (!IsHeldOut(samples[rows.turned.of[i]])) used.Copy(rows.turned.rows, i, width);
   }
   std::vector<double> left;
   if (held_out.empty() || used.targets.empty()) return left;
   FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees, used.Train(count, options));
   for (const size_t i : held_out) {
-    const std::span<const float> x(rows.features.data() + i * width, width);
-    left.push_back(static_cast<double>(rows.targets[i] - trees.Evaluate(x)));
+    const std::span<const float> x(rows.measured.features.data() + i * width, width);
+    left.push_back(static_cast<double>(rows.measured.targets[i] - trees.Evaluate(x)));
   }
   return left;
 }
@@ -131,19 +191,42 @@ double Sensitivity(const Measurement& measurement, double kernel_us, int64_t ord
          measurement.Observed(kernel_us, order);
 }
 
+bool TurnsAlike(std::span<const KernelSample> samples) {
+  std::map<std::tuple<int64_t, int64_t, int64_t>, double> times;
+  for (const KernelSample& sample : samples) {
+    const KernelWork& work = sample.work;
+    if (work.batch == 1) times[{work.m, work.n, work.k}] = sample.time_us;
+  }
+  double sum = 0;
+  size_t pairs = 0;
+  for (const auto& [shape, us] : times) {
+    const auto& [m, n, k] = shape;
+    if (m < kLeastTurned || m >= n) continue;
+    const auto turned = times.find({n, m, k});
+    if (turned == times.end()) continue;
+    sum += std::log(us / turned->second);
+    ++pairs;
+  }
+  return pairs >= kLeastPairs && std::abs(sum) <= kMostSided * static_cast<double>(pairs);
+}
+
 absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> samples,
                          std::span<const double> left_out, const ProgressSink& progress,
                          KernelModel& model) {
   const int count = model.feature_count();
   BoostingOptions options = ResidualOptions(model, samples.size());
   options.progress = progress;
-  const ResidualRows plain = RowsOf(device, samples, left_out, 0, model);
+  TrainingRows plain{RowsOf(device, samples, left_out, 0, model), {}};
   if (left_out.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(model.residual, plain.Train(count, options));
-    model.residual_clip = ClipOf(plain);
+    FORETRACE_ASSIGN_OR_RETURN(model.residual, plain.measured.Train(count, options));
+    model.residual_clip = ClipOf(plain.measured);
     return absl::OkStatus();
   }
-  const ResidualRows kriged = RowsOf(device, samples, left_out, 1, model);
+  TrainingRows kriged{RowsOf(device, samples, left_out, 1, model), {}};
+  if (samples.size() >= kManySamples && TurnsAlike(samples)) {
+    plain.turned = TurnedRowsOf(device, samples, 0, model);
+    kriged.turned = TurnedRowsOf(device, samples, 1, model);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> a,
                              LeftOfHeldOut(samples, count, plain, options));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> b,
@@ -156,10 +239,12 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
     least = sum;
     model.kriging_share = share;
   }
-  FORETRACE_ASSIGN_OR_RETURN(model.residual,
-                             (model.kriging_share > 0 ? kriged : plain).TrainTwice(count, options));
+  const auto train = [&](const TrainingRows& rows) {
+    return rows.All().TrainTwice(count, options);
+  };
+  FORETRACE_ASSIGN_OR_RETURN(model.residual, train(model.kriging_share > 0 ? kriged : plain));
   if (model.kriging_share > 0 && model.kriging_share < 1) {
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, plain.TrainTwice(count, options));
+    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble other, train(plain));
     model.residual = TreeEnsemble::MeanOf(model.residual, other);
   }
   model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));
