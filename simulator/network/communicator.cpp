@@ -20,12 +20,12 @@ class LinkLoads {
   double Add(DeviceId from, DeviceId to, double bytes) {
     topology_.FindRoute(from, to, route_);
     for (LinkId link : route_.links) loads_[link] += bytes;
-    return route_.latency;
+    return route_.latency.seconds();
   }
   double DrainTime() const {
     double longest = 0;
     for (const auto& [link, bytes] : loads_) {
-      longest = std::max(longest, bytes / topology_.link_rate(link));
+      longest = std::max(longest, bytes / topology_.link_rate(link).bytes_per_second());
     }
     return longest;
   }
@@ -103,8 +103,9 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   } else {
     const auto chains = static_cast<int32_t>(c.chain_orders.size());
     const PlatformSpec& spec = topology.spec();
-    c.tree_bandwidth =
-        chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();
+    c.tree_bandwidth = chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)]
+                                    .payload_rate()
+                                    .bytes_per_second();
     paths = chains;
   }
   // NCCL finds one channel a link (or NIC), then doubles them (src/graph/connect.cc).
@@ -149,10 +150,11 @@ class HopLoads {
     const Route& route = RouteOf(hop);
     double longest = 0;
     for (const LinkId link : route.links) {
-      longest = std::max(longest, hops_[link] * hop.bytes / topology_.link_rate(link));
+      longest =
+          std::max(longest, hops_[link] * hop.bytes / topology_.link_rate(link).bytes_per_second());
     }
     const bool intra = topology_.node_of(Device(hop.from)) == topology_.node_of(Device(hop.to));
-    return longest + route.latency * (intra ? scale.intra : scale.inter);
+    return longest + route.latency.seconds() * (intra ? scale.intra : scale.inter);
   }
 
  private:

@@ -22,7 +22,8 @@ double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& c
 Bandwidth TransferPlanner::PortRate() const {
   const PlatformSpec& spec = topology_.spec();
   const LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
-  return Bandwidth::BytesPerSecond(spec.node.links_per_device * link.payload_rate());
+  return Bandwidth::BytesPerSecond(spec.node.links_per_device *
+                                   link.payload_rate().bytes_per_second());
 }
 
 bool TransferPlanner::Allowed(const Choice& candidate) const {

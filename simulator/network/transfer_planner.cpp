@@ -143,7 +143,7 @@ double TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, i
   }
   if (c.nodes > 1) {
     if (Nic() == nullptr) return 0;
-    const Bandwidth nic = Bandwidth::BytesPerSecond(Nic()->payload_rate());
+    const Bandwidth nic = Nic()->payload_rate();
     const Bandwidth one =
         NetworkSendRate(library.channel, library.network_channel, nic, !job.spec.point_to_point);
     return split.channels * split.held_part /

@@ -32,7 +32,8 @@ class LoadFinder {
         continue;
       }
       for (const auto& [link, sent] : *bytes) {
-        const double share = sent / (at.second - at.first).seconds() / topology_.link_rate(link);
+        const double share =
+            sent / (at.second - at.first).seconds() / topology_.link_rate(link).bytes_per_second();
         uses_[link].push_back({at.first, at.second, share});
         bytes_[link] += sent;
       }

@@ -11,7 +11,7 @@ namespace foretrace {
 namespace {
 
 double Rate(const PlatformSpec& spec, LinkTypeIndex type) {
-  return spec.links[static_cast<size_t>(type)].payload_rate();
+  return spec.links[static_cast<size_t>(type)].payload_rate().bytes_per_second();
 }
 
 // The smallest cut of the mesh into halves; for up to 16 devices.
@@ -170,9 +170,9 @@ void DrawFabric(const PlatformSpec& spec, std::string& out) {
 
 }  // namespace
 
-double BisectionBandwidth(const Topology& topology) {
+Bandwidth BisectionBandwidth(const Topology& topology) {
   const PlatformSpec& spec = topology.spec();
-  return spec.nodes > 1 ? FabricBisection(spec) : NodeBisection(spec);
+  return Bandwidth::BytesPerSecond(spec.nodes > 1 ? FabricBisection(spec) : NodeBisection(spec));
 }
 
 int32_t Diameter(const Topology& topology) {
@@ -210,7 +210,7 @@ std::string DescribeTopology(const Topology& topology, int32_t max_ranks) {
                    link.fitted.empty() ? "" : "; fitted: " + link.fitted);
   }
   fmt::format_to(to, "\nbisection bandwidth {:.1f} GB/s each way, diameter {} links\n\n",
-                 BisectionBandwidth(topology) * 1e-9, Diameter(topology));
+                 BisectionBandwidth(topology).gbps(), Diameter(topology));
   fmt::format_to(to, "ranks ({} placement)\n{:>8} {:>8} {:>8} {:>8}\n", Name(spec.placement),
                  "rank", "device", "node", "local");
   for (int32_t r = 0; r < std::min(max_ranks, topology.rank_count()); ++r) {

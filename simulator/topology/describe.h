@@ -8,7 +8,7 @@ namespace foretrace {
 
 // Bytes per second between two halves of the devices in one direction, over the cut through the
 // fabric (through the node, for one node) that a balanced split by structure makes.
-double BisectionBandwidth(const Topology& topology);
+Bandwidth BisectionBandwidth(const Topology& topology);
 
 // The most links on a route between two devices; exact, since every node looks alike.
 int32_t Diameter(const Topology& topology);

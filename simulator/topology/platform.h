@@ -24,7 +24,9 @@ struct LinkType {
   double efficiency = 1;  // share of `bandwidth` that payload reaches
   std::string source;     // where the values were published
   std::string fitted;     // command, data and date, when latency or efficiency were fitted
-  double payload_rate() const { return bandwidth.bytes_per_second() * efficiency; }
+  Bandwidth payload_rate() const {
+    return Bandwidth::BytesPerSecond(bandwidth.bytes_per_second() * efficiency);
+  }
 };
 
 // Index into PlatformSpec::links.

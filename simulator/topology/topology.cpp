@@ -180,13 +180,14 @@ LinkSpec Topology::link(LinkId id) const {
                            : fabric_->link(id - fabric_base_);
 }
 
-double Topology::link_rate(LinkId id) const {
+Bandwidth Topology::link_rate(LinkId id) const {
   const LinkSpec spec = link(id);
-  return spec_.links[static_cast<size_t>(spec.type)].payload_rate() * spec.count;
+  const Bandwidth one = spec_.links[static_cast<size_t>(spec.type)].payload_rate();
+  return Bandwidth::BytesPerSecond(one.bytes_per_second() * spec.count);
 }
 
-double Topology::latency(LinkId id) const {
-  return spec_.links[static_cast<size_t>(link(id).type)].latency.seconds();
+SimTime Topology::latency(LinkId id) const {
+  return spec_.links[static_cast<size_t>(link(id).type)].latency;
 }
 
 std::string Topology::LinkName(LinkId id) const {
@@ -232,7 +233,7 @@ void Topology::FindRouteAcross(int32_t from_node, int32_t from, int32_t to_node,
 void Topology::FindRoute(DeviceId from, DeviceId to, Route& route) const {
   FORETRACE_CHECK(from >= 0 && from < device_count() && to >= 0 && to < device_count());
   route.links.clear();
-  route.latency = 0;
+  route.latency = SimTime();
   if (from == to) return;
   const int32_t per_node = spec_.node.devices;
   const int32_t a = from / per_node;

@@ -21,7 +21,7 @@ using DeviceId = int32_t;
 // The links from one device to another in order of traversal. Empty for a device and itself.
 struct Route {
   absl::InlinedVector<LinkId, 6> links;
-  double latency = 0;  // seconds, the sum over `links`
+  SimTime latency;  // the sum over `links`
 };
 
 class Topology {
@@ -42,8 +42,8 @@ class Topology {
 
   LinkId link_count() const { return fabric_base_ + fabric_->link_count(); }
   LinkSpec link(LinkId id) const;
-  // Payload bytes per second: bandwidth x parallel links x efficiency.
-  double link_rate(LinkId id) const;
+  // Of payload: bandwidth x parallel links x efficiency.
+  Bandwidth link_rate(LinkId id) const;
   std::string LinkName(LinkId id) const;
   void FindRoute(DeviceId from, DeviceId to, Route& route) const;
   // As `Fabric::Interchangeable` and `Fabric::Orbit`, with the links within nodes.
@@ -71,7 +71,7 @@ class Topology {
   const Path& path(int32_t from, int32_t to) const {
     return paths_[static_cast<size_t>(from * spec_.node.devices + to)];
   }
-  double latency(LinkId id) const;
+  SimTime latency(LinkId id) const;
 
   PlatformSpec spec_;
   std::vector<LocalLink> local_links_;  // of one node; every node has the same

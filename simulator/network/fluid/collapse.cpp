@@ -9,7 +9,7 @@ namespace {
 double ScaledLatency(const Topology& topology, const TransferPlan& plan, DeviceId from, DeviceId to,
                      const Route& route) {
   const bool inter = topology.node_of(from) != topology.node_of(to);
-  return route.latency * (inter ? plan.latency_scale_inter : plan.latency_scale_intra);
+  return route.latency.seconds() * (inter ? plan.latency_scale_inter : plan.latency_scale_intra);
 }
 
 class LockStepCollapse {
@@ -69,7 +69,7 @@ class LockStepCollapse {
           }
           for (LinkId& link : route.links) {
             const auto [it, fresh] = links.try_emplace(link, 0);
-            if (fresh) it->second = solver.AddLink(topology_.link_rate(link));
+            if (fresh) it->second = solver.AddLink(topology_.link_rate(link).bytes_per_second());
             link = it->second;
           }
           flows.push_back(solver.Start(solver.AddRoute(route.links), send.bytes));

@@ -7,13 +7,13 @@ namespace foretrace {
 FluidBackend::RouteInfo FluidBackend::BuildRoute(DeviceId from, DeviceId to) {
   topology_.FindRoute(from, to, scratch_);
   RouteInfo info;
-  info.latency = scratch_.latency;
+  info.latency = scratch_.latency.seconds();
   info.inter = topology_.node_of(from) != topology_.node_of(to);
   info.empty = scratch_.links.empty();
   if (info.empty) return info;
   for (LinkId& link : scratch_.links) {
     const auto [it, fresh] = links_.try_emplace(link, 0);
-    if (fresh) it->second = solver_.AddLink(topology_.link_rate(link));
+    if (fresh) it->second = solver_.AddLink(topology_.link_rate(link).bytes_per_second());
     link = it->second;
   }
   info.index = solver_.AddRoute(scratch_.links);

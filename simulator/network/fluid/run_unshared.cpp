@@ -122,7 +122,8 @@ class Unshared {
       const double rate = Pass(rank);
       step.drain[static_cast<size_t>(rank)] = send.bytes / rate;
       step.latency[static_cast<size_t>(rank)] =
-          route_.latency * (inter ? plan_.latency_scale_inter : plan_.latency_scale_intra);
+          route_.latency.seconds() *
+          (inter ? plan_.latency_scale_inter : plan_.latency_scale_intra);
     }
     return true;
   }
@@ -131,13 +132,13 @@ class Unshared {
   double Pass(int32_t rank) {
     double rate = 0;
     for (const LinkId id : route_.links) {
-      const double capacity = topology_.link_rate(id);
+      const double capacity = topology_.link_rate(id).bytes_per_second();
       rate = rate == 0 ? capacity : std::min(rate, capacity);
     }
     for (const LinkId id : route_.links) {
       Link& link = links_[id];
       if (link.users == 0) {
-        link.capacity = topology_.link_rate(id);
+        link.capacity = topology_.link_rate(id).bytes_per_second();
         link.slowest = link.fastest = rate;
       }
       if (link.last != rank) ++link.users;

@@ -92,7 +92,7 @@ void Backend::BuildPlatform() {
         sg::Link*& link = links[id];
         if (link == nullptr) {
           link = zone->create_link("link" + std::to_string(id),
-                                   platform_.link_rate(id) * kUnitsPerByte);
+                                   platform_.link_rate(id).bytes_per_second() * kUnitsPerByte);
           link->set_latency(0.0)->seal();
         }
         path.emplace_back(link);
@@ -116,7 +116,7 @@ void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scal
   Route route;
   platform_.find_route(from, to, route);
   const bool inter = !platform_.same_node(from, to);
-  const double latency = route.latency * (inter ? scale.inter : scale.intra);
+  const double latency = route.latency.seconds() * (inter ? scale.inter : scale.intra);
   const double units = std::round(bytes * kUnitsPerByte);
   if (units < 1 || route.links.empty()) {
     simgrid::kernel::timer::Timer::set(now(), [this, token, latency] {

@@ -14,7 +14,7 @@ namespace foretrace {
 struct SimgridPlatform {
   int32_t devices = 0;
   std::function<void(DeviceId from, DeviceId to, Route& route)> find_route;
-  std::function<double(LinkId)> link_rate;  // bytes a second
+  std::function<Bandwidth(LinkId)> link_rate;
   std::function<bool(DeviceId, DeviceId)> same_node;
 };
 

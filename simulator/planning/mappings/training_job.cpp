@@ -30,8 +30,8 @@ void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
     rate = level.bandwidth.bytes_per_second() * level.efficiency;
     if (spec.node.host_link == kNoLinkType) continue;
     const LinkType& shared = spec.links[static_cast<size_t>(spec.node.host_link)];
-    rate = std::min(rate,
-                    level.efficiency * shared.payload_rate() / spec.node.devices_per_pcie_switch);
+    rate = std::min(rate, level.efficiency * shared.payload_rate().bytes_per_second() /
+                              spec.node.devices_per_pcie_switch);
   }
   if (rate > 0) cluster.host_link = Bandwidth::BytesPerSecond(rate);
 }

@@ -142,7 +142,7 @@ TEST_F(EightGpus, ShiftsCopyOverFewChannels) {
   // One way all warps send: the link is the limit.
   transfer_.point_to_point = true;
   transfer_.members = {0, 1};
-  const double link = (32 << 20) / (18 * spec.links[0].payload_rate());
+  const double link = (32 << 20) / (18 * spec.links[0].payload_rate().bytes_per_second());
   EXPECT_NEAR(planner_->Choose(transfer_)->seconds, start + link, 0.04 * link);
 }
 

@@ -236,7 +236,8 @@ TEST(TransferPlanner, ReducesInTheSwitch) {
   const auto choice = planner.Choose(transfer);
   ASSERT_TRUE(choice.ok());
   EXPECT_EQ(choice->algorithm, Algorithm::kInSwitch);
-  const double port = spec->node.links_per_device * spec->links[0].payload_rate() * 5 / 6;
+  const double port =
+      spec->node.links_per_device * spec->links[0].payload_rate().bytes_per_second() * 5 / 6;
   EXPECT_NEAR(choice->seconds, 23e-6 + (2 * (1 << 24) + 0x1p34) * 9 / 8 / port, 1e-9);
   // Two ranks: a ring moves the data once, the switch 1.8 times.
   transfer.members = {0, 1};

@@ -30,7 +30,7 @@ TEST(PlatformLoader, ReadsValues) {
   const auto spec = ParsePlatform(kGood, "p.yaml");
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->node.devices, 4);
-  EXPECT_EQ(spec->links[0].payload_rate(), 20e9);
+  EXPECT_EQ(spec->links[0].payload_rate().bytes_per_second(), 20e9);
   EXPECT_EQ(spec->links[0].latency, SimTime::FromUs(1));
   EXPECT_FALSE(spec->has_library);
   EXPECT_EQ(spec->node.host_memory, Bandwidth());
@@ -183,14 +183,14 @@ TEST(ShippedPlatforms, LoadAndRoute) {
       for (DeviceId from = 0; from < n; from += 1 + n / 50) {
         topology->FindRoute(from, (from + step) % n, route);
         ASSERT_FALSE(route.links.empty());
-        double latency = 0;
+        SimTime latency;
         for (LinkId link : route.links) {
           ASSERT_LT(link, topology->link_count());
-          EXPECT_GT(topology->link_rate(link), 0);
+          EXPECT_GT(topology->link_rate(link).bytes_per_second(), 0);
           EXPECT_FALSE(topology->LinkName(link).empty());
-          latency += spec->links[static_cast<size_t>(topology->link(link).type)].latency.seconds();
+          latency += spec->links[static_cast<size_t>(topology->link(link).type)].latency;
         }
-        EXPECT_DOUBLE_EQ(route.latency, latency);
+        EXPECT_EQ(route.latency, latency);
         auto sorted = route.links;
         std::sort(sorted.begin(), sorted.end());
         EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end());

@@ -31,7 +31,7 @@ TEST(Topology, MeshUsesDirectLinksElsePcie) {
   EXPECT_EQ(Names(t, 0, 2), (Strings{"node0.gpu0.pcie.up", "node0.gpu2.pcie.down"}));
   Route route;
   t.FindRoute(0, 1, route);
-  EXPECT_EQ(t.link_rate(route.links[0]), 100e9);  // four links of 25 GB/s
+  EXPECT_EQ(t.link_rate(route.links[0]).bytes_per_second(), 100e9);  // four links of 25 GB/s
 }
 
 TEST(Topology, PcieSwitchesMeetAtTheHost) {
@@ -61,7 +61,7 @@ TEST(Topology, FatTreeClimbsToTheLowestCommonSwitch) {
   t.FindRoute(0, 16383, route);
   // A pod: 1,024 NICs of 25 GB/s, 2:1 oversubscribed only above the top switches, of which there
   // is one: the pod's uplink carries them all.
-  EXPECT_DOUBLE_EQ(t.link_rate(route.links[3]), 1024 * 25e9);
+  EXPECT_DOUBLE_EQ(t.link_rate(route.links[3]).bytes_per_second(), 1024 * 25e9);
 }
 
 TEST(Topology, TorusTakesTheShortWayRound) {
