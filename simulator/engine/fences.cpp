@@ -1,8 +1,10 @@
 #include "simulator/engine/fences.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -132,19 +134,64 @@ void RemoveFences(Program& program) {
   }
 }
 
+namespace {
+
+// By how much kernels that end beside moving data took longer than the same kernels alone, as
+// shares of what they are thought to wait.
+class Evidence {
+ public:
+  void Add(const RankTrace& trace, NodeIndex node, SimTime wait) {
+    Kernels& kernels = kernels_[{trace.name(node), trace.waves_milli(node)}];
+    const SimTime took = trace.end(node) - trace.start(node);
+    if (wait > SimTime()) {
+      kernels.beside.emplace_back(took, wait);
+    } else {
+      kernels.alone.push_back(took.seconds());
+    }
+  }
+  // The rank is complete: names are its own.
+  void EndRank() {
+    for (const auto& [kind, kernels] : kernels_) {
+      if (kernels.alone.empty()) continue;
+      const double alone = Quantile(kernels.alone, 0.5);
+      for (const auto& [took, wait] : kernels.beside) {
+        shares_.push_back((took.seconds() - alone) / wait.seconds());
+      }
+    }
+    kernels_.clear();
+  }
+  bool shown() const { return shares_.size() >= kLeast && Quantile(shares_, 0.5) >= 0.5; }
+
+ private:
+  static constexpr size_t kLeast = 5;
+  struct Kernels {
+    std::vector<double> alone;  // seconds
+    std::vector<std::pair<SimTime, SimTime>> beside;
+  };
+  std::map<std::pair<StringId, uint32_t>, Kernels> kernels_;  // by name and size of the grid
+  std::vector<double> shares_;
+};
+
+}  // namespace
+
 std::vector<std::vector<std::pair<NodeIndex, SimTime>>> FencesOf(const TraceStore& store,
                                                                  const Prediction& recorded) {
+  Evidence evidence;
   std::vector<std::vector<std::pair<NodeIndex, SimTime>>> fences;
   for (uint32_t r = 0; r < recorded.job.program.ranks.size(); ++r) {
     auto& of_rank = fences.emplace_back();
     const std::vector<SimTime> waits = WaitsOf(store, recorded.job.program, recorded.schedule, r);
+    const RankTrace& trace = store.ranks()[r];
     for (uint32_t i = 0; i < waits.size(); ++i) {
       const Item& item = recorded.job.program.ranks[r].items[i];
-      if (waits[i] <= SimTime() || item.source != EstimateSource::kRecorded) continue;
-      of_rank.emplace_back(item.node, waits[i]);
+      if (!IsKernel(trace, item) || item.source != EstimateSource::kRecorded) continue;
+      evidence.Add(trace, item.node, waits[i]);
+      if (waits[i] > SimTime()) of_rank.emplace_back(item.node, waits[i]);
     }
+    evidence.EndRank();
     std::ranges::sort(of_rank);
   }
+  if (!evidence.shown()) fences.clear();
   return fences;
 }
 

@@ -17,9 +17,12 @@ bool ProcessGroup::Has(int32_t rank) const {
 }
 
 std::span<const ProcessGroup> ProcessGroups::named(std::string_view name) const {
-  const auto of_name = std::ranges::equal_range(
-      groups_, name, {}, [](const ProcessGroup& group) { return std::string_view(group.name); });
-  return {of_name.begin(), of_name.end()};
+  const auto first = std::lower_bound(
+      groups_.begin(), groups_.end(), name,
+      [](const ProcessGroup& group, std::string_view wanted) { return group.name < wanted; });
+  const auto last = std::find_if(first, groups_.end(),
+                                 [&](const ProcessGroup& group) { return group.name != name; });
+  return {first, last};
 }
 
 const ProcessGroup* ProcessGroups::Find(std::string_view name,
