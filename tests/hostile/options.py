@@ -149,7 +149,7 @@ OPTIONS = {
         "--topology": ("all_reduce --bytes 4M", "dgx-h100"), "--ranks": "4", "--bytes": "8M",
         "--algorithm": "hierarchical", "--protocol": "ll", "--chunks": ("broadcast --topology dgx-a100 --bytes 4M", "4"),
         "--network": "fitted", "--json": "", "--measured": ("--topology dgx-a100", "$SEEDS/lab.csv"),
-        "--fit": (MEASURED, ""), "--fit-launch": (MEASURED, ""), "--min-bytes": (MEASURED, "64M")}),
+        "--fit": (MEASURED, ""), "--fit-launch": (MEASURED, ""), "--hold-out": (f"{MEASURED} --fit", "sizes"), "--min-bytes": (MEASURED, "64M")}),
     "shard": ("$SEEDS/task.yaml --sharders naive,lookup_greedy", {
         "--sharders": ("$SEEDS/task.yaml", "naive"), "--plan": "$SEEDS/plan.json",
         "--compare": "naive lookup_greedy", "--template": S,

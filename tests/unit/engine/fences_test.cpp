@@ -79,12 +79,12 @@ TEST(Fences, GoWithTheDurationsThatTheyWereAddedTo) {
 
 // Eight kernels of 5 us, the five of which that end while the collective's data move (from 105 to
 // 205) take `beside`.
-JobScript Recorded(int64_t beside) {
+JobScript Recorded(double beside) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
   rank.Collective("comm", CollectiveOp::kAllReduce, "world", {0, 4}, 8, {5, 205}, 50'000);
-  for (const int64_t at : {10, 40}) rank.Kernel("work", {at - 5, at - 1}, 7, {at, at + 5});
-  for (const int64_t at : {110, 130, 150, 170, 190}) {
+  for (const double at : {10., 40.}) rank.Kernel("work", {at - 5, at - 1}, 7, {at, at + 5});
+  for (const double at : {110., 130., 150., 170., 190.}) {
     rank.Kernel("work", {at - 5, at - 1}, 7, {at, at + beside});
   }
   rank.Kernel("work", {225, 229}, 7, {230, 235}).Group("world", {0, 1});
