@@ -160,7 +160,12 @@ class Evidence {
     }
     kernels_.clear();
   }
-  bool shown() const { return shares_.size() >= kLeast && Quantile(shares_, 0.5) >= 0.5; }
+  // Kernels of one name that differ in size scatter, and show nothing.
+  bool shown() const {
+    if (shares_.size() < kLeast) return false;
+    const double median = Quantile(shares_, 0.5);
+    return median >= 0.5 && median <= 2 && Quantile(shares_, 0.1) > 0;
+  }
 
  private:
   static constexpr size_t kLeast = 5;

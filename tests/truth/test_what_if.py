@@ -3,11 +3,14 @@
     FORETRACE=build/release/foretrace python3 -m unittest discover -s tests/truth -t tests/truth
 """
 
+import json
+import os
+import subprocess
 import tempfile
 import unittest
 
 import job as truth
-from predictions import predict, report
+from predictions import FORETRACE, predict, report
 
 
 class WhatIf(unittest.TestCase):
