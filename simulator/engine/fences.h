@@ -27,10 +27,10 @@ absl::StatusOr<Prediction> ReplayWithFences(const TraceStore& store, CompiledJob
 // Takes out of the durations what ReplayWithFences added: for edits of a job that was replayed.
 void RemoveFences(Program& program);
 
-// What the recorded kernels of a job wait in a replay of it, for CompiledJob::recorded_fences. Empty
-// where the recording does not show it: of at least five kernels that end beside moving data, and
-// have their like elsewhere, the median is longer by half of the wait to twice of it, and nine of
-// ten by something.
+// What the recorded kernels of a job wait in a replay of it, for CompiledJob::recorded_fences.
+// Empty where the recording does not show it: of at least five kernels that end beside moving data,
+// and have their like elsewhere, the median is longer by half of the wait to twice of it, and nine
+// of ten by something.
 std::vector<std::vector<std::pair<NodeIndex, SimTime>>> FencesOf(const TraceStore& store,
                                                                  const Prediction& recorded);
 
