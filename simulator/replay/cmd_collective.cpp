@@ -141,9 +141,6 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
   FORETRACE_ASSIGN_OR_RETURN(const NetworkTier tier, ParseTier(options));
   FORETRACE_ASSIGN_OR_RETURN(std::vector<StudyTable> tables, MeasuredTables(options));
   const bool fit = options.fit || options.fit_launch;
-  if (!fit && !options.hold_out.empty()) {
-    return InvalidInput("--hold-out needs --fit or --fit-launch, which it judges");
-  }
   const StudyProgress progress = [&context](std::string_view what, int64_t done, int64_t total) {
     context.console->Progress(what, done, total);
     return !context.stop.stop_requested();
@@ -232,14 +229,14 @@ absl::Status CheckProtocol(Protocol protocol, CollectiveOp op,
 absl::Status Collective(const CollectiveOptions& options, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec platform, FindPlatform(options.topology, options.ranks));
   FORETRACE_ASSIGN_OR_RETURN(const NetworkOptions network, ParseNetworkOptions(options));
+  if (!options.hold_out.empty() && !options.fit && !options.fit_launch) {
+    return InvalidInput("--hold-out needs --fit or --fit-launch, which it judges");
+  }
   if (!options.measured.empty()) {
     return CompareWithMeasured(options, std::move(platform), network, context);
   }
   if (options.fit || options.fit_launch) {
     return InvalidInput("--fit needs --measured TABLE, the times to fit the links to");
-  }
-  if (!options.hold_out.empty()) {
-    return InvalidInput("--hold-out needs --measured TABLE and --fit, which it judges");
   }
   if (options.min_bytes != kDefaultMinBytes) {
     return InvalidInput("--min-bytes needs --measured TABLE, of whose rows it leaves out some");
