@@ -171,8 +171,7 @@ ItemSet WhatIf::SelectDeviceWork(const Edit& edit, const TraceStore& store, cons
 }
 
 absl::Status WhatIf::ApplyToDevice(const Edit& edit, const TraceStore& store, CompiledJob& job,
-                                   NetworkModel* network, Program& program) {
-  const ItemSet items = SelectDeviceWork(edit, store, job, program);
+                                   const ItemSet& items, NetworkModel* network, Program& program) {
   if (items.empty()) return SelectsNothing(edit.text, "device work");
   if (edit.action == Action::kRanks || edit.action == Action::kBuckets) {
     return ChangeCollectives(edit, store, job, items, network, program);
@@ -317,11 +316,10 @@ absl::Status WhatIf::ApplyToCpu(const Edit& edit, const TraceStore& store, Progr
   return absl::OkStatus();
 }
 
-absl::Status WhatIf::NoteChanges(const Edit& edit, const TraceStore& store, const CompiledJob& job,
-                                 const Program& program, std::vector<Changed>& changes) {
+absl::Status WhatIf::NoteChanges(const Edit& edit, const ItemSet& items, const Program& program,
+                                 std::vector<Changed>& changes) {
   if (edit.action != Action::kChange && edit.action != Action::kRemove) return absl::OkStatus();
   Changed changed{&edit, {}};
-  const ItemSet items = SelectDeviceWork(edit, store, job, program);
   for (uint32_t r = 0; r < items.ranks.size(); ++r) {
     for (const uint32_t i : items.ranks[r]) {
       changed.nodes.emplace_back(r, program.ranks[r].items[i].node);
@@ -356,10 +354,11 @@ absl::Status WhatIf::Apply(const TraceStore& store, CompiledJob& job, NetworkMod
     } else if (edit.selector.selects_cpu_work()) {
       FORETRACE_RETURN_IF_ERROR(ApplyToCpu(edit, store, program));
     } else {
+      const ItemSet items = SelectDeviceWork(edit, store, job, program);
       if (edits_.size() > 1) {
-        FORETRACE_RETURN_IF_ERROR(NoteChanges(edit, store, job, program, changes));
+        FORETRACE_RETURN_IF_ERROR(NoteChanges(edit, items, program, changes));
       }
-      FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, network, program));
+      FORETRACE_RETURN_IF_ERROR(ApplyToDevice(edit, store, job, items, network, program));
     }
   }
   return scale_ ? scale_->Apply(store, job, network, program) : absl::OkStatus();

@@ -90,12 +90,12 @@ class WhatIf {
     const Edit* edit = nullptr;
     std::vector<std::pair<uint32_t, NodeIndex>> nodes;  // ascending
   };
-  // Notes what `edit` changes the times of. Errors: it undoes all of an earlier edit, which then
-  // had no effect.
-  static absl::Status NoteChanges(const Edit& edit, const TraceStore& store, const CompiledJob& job,
-                                  const Program& program, std::vector<Changed>& changes);
+  // Notes that `edit` changes the times of `items`. Errors: it undoes all of an earlier edit, which
+  // then had no effect.
+  static absl::Status NoteChanges(const Edit& edit, const ItemSet& items, const Program& program,
+                                  std::vector<Changed>& changes);
   static absl::Status ApplyToDevice(const Edit& edit, const TraceStore& store, CompiledJob& job,
-                                    NetworkModel* network, Program& program);
+                                    const ItemSet& items, NetworkModel* network, Program& program);
   static absl::Status Restructure(const Edit& edit, const TraceStore& store, const CompiledJob& job,
                                   const ItemSet& items, Program& program);
   static absl::Status ChangeCollectives(const Edit& edit, const TraceStore& store, CompiledJob& job,
