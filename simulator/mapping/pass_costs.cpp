@@ -93,12 +93,28 @@ class Coster {
     SlowDown(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     const ShardCopies &first = costs.first_copies, &last = costs.last_copies;
-    times.head_forward = SimTime::FromSeconds(after.forward + last.weights);
+    times.head_forward =
+        SimTime::FromSeconds(after.forward + last.weights + RecordedLosses(times.sources));
     times.head_backward = SimTime::FromSeconds(after.backward + last.gradients);
     times.embedding_forward = SimTime::FromSeconds(before.forward + first.weights);
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
     AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
+  // which runs in 32 bits under autocast).
+  double RecordedLosses(CostSources& sources) const {
+    if (p_.recorded_losses == 0) return 0;
+    const auto rows = static_cast<int64_t>(tokens_);
+    const int64_t columns = c_.vocabulary / m_.tensor, all = SaturatingProduct({rows, columns});
+    ElementwiseOp cast{all, all};
+    cast.output_dtype = DType::kFloat32;
+    double seconds = kernels_.Seconds(
+        Kernels({SoftmaxOp{rows, columns}, DType::kFloat32, Direction::kForward}), sources);
+    if (e_ < 4)
+      seconds += kernels_.Seconds(Kernels({cast, c_.dtype, Direction::kForward}), sources);
+    return p_.recorded_losses * seconds;
   }
 
   void AddEndsExchanges(PassTimes& times) const {

@@ -29,6 +29,8 @@ struct StackRelease : KernelForms {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
+  int32_t attention_slowdown_depth = 0;  // ClusterParameters'
+  int32_t recorded_losses = 0;           // ClusterParameters'
   // ClusterParameters::fused_pointwise.
   bool fused_pointwise = true;
   bool fused_accumulation = true;       // ClusterParameters'

@@ -178,6 +178,8 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   const StackRelease& software = row.software;
   const auto slowdown = software.attention_slowdown.find(chip);
   if (slowdown != software.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
+  cluster.attention_slowdown_depth = software.attention_slowdown_depth;
+  cluster.recorded_losses = software.recorded_losses;
   cluster.fused_pointwise = software.fused_pointwise;
   cluster.forms = software;
   cluster.fused_accumulation = software.fused_accumulation;
