@@ -45,6 +45,9 @@ struct StackRelease : KernelForms {
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
   // itself alone; 0: it does not.
   int64_t packed_document = 0;
+  // Rows are added to vocabularies until they are a multiple of this and of the tensor-parallel
+  // ranks together; 0: none are.
+  int32_t vocabulary_multiple = 0;
   int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
