@@ -271,6 +271,15 @@ class Coster {
     return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
   }
 
+  // The embedding's gradient is complete last, and its new weights are needed first, so that no
+  // pass hides either exchange (Megatron Core, distributed/param_and_grad_buffer.py: buckets in the
+  // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
+  double LastReduction(double part) const {
+    if (!m_.trains_ends()) return 0;
+    const double table = Num(c_.vocabulary) / t_ * h_;
+    return std::max(Reduction(table, m_.replicas(), m_.tensor) - part, 0.0);
+  }
+
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
@@ -308,6 +317,8 @@ class Coster {
     const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
                                    layers * times.layer_backward.seconds());
     times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
+    times.optimizer += SimTime::FromSeconds(
+        LastReduction(times.gradient_reduction.seconds() / std::max(layers, 1.0)));
   }
 
   const TransformerConfig& c_;
