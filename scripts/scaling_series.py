@@ -24,7 +24,7 @@ ALIKE = ("table", "model", "layers", "seq", "gpu", "tp", "pp", "cp", "vp", "ep",
 def judged(foretrace, file):
     """Rows of a table with what `validate` says of them."""
     command = [foretrace, "validate", "--calibration", "none", "--mappings", str(file), "--json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"scaling_series: error: {file}: {done.stderr.strip()}")
     with open(file, encoding="utf-8") as text:
