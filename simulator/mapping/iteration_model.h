@@ -62,6 +62,14 @@ struct ClusterParameters {
   double split_accumulation = 1;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
+  // The head dimension at which it does; 0: at all. The first FlashAttention loses its time in
+  // rescaling results after every block of keys and in handing them from warp to warp (Dao, 2023,
+  // FlashAttention-2, sections 3.1.1 and 3.3), which goes by the head dimension, unlike a score's
+  // exponential.
+  int32_t attention_slowdown_depth = 0;
+  // How often software works out a micro-batch's loss once more for its records: in 32 bits,
+  // without gradients.
+  int32_t recorded_losses = 0;
   // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
   // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
   bool fused_pointwise = true;

@@ -20,10 +20,10 @@ bool IsAttentionGradient(const KernelWork& work) {
 
 double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
                              const ProductForm& form) const {
-  const Estimate estimate = p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
+  const Estimate estimate = Measured(work);
   double seconds = estimate.time.seconds() / form.share;
   if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
-  if (work.kind == KernelKind::kAttention) seconds *= p_.attention_slowdown;
+  if (work.kind == KernelKind::kAttention) seconds += AttentionLoss(work, seconds);
   if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
     if (form.eight_bit) seconds *= p_.eight_bit_share;
     if (form.four_bit) seconds *= p_.four_bit_share;
@@ -42,6 +42,23 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
   const bool whole = estimate.source == EstimateSource::kCalibrated;
   return IsAttentionGradient(work) && !whole ? seconds + AroundAttentionGradient(work, sources)
                                              : seconds;
+}
+
+double KernelCoster::AttentionLoss(const KernelWork& work, double seconds) const {
+  const double longer = p_.attention_slowdown - 1;
+  const int64_t depth = p_.attention_slowdown_depth;
+  if (depth == 0 || work.k <= 0 || work.k == depth) return longer * seconds;
+  // As many scores of heads of that dimension.
+  const double share = static_cast<double>(work.k) / static_cast<double>(depth);
+  const auto scaled = [&](Bytes bytes) {
+    return Bytes(static_cast<int64_t>(static_cast<double>(bytes.count()) / share));
+  };
+  KernelWork at = work;
+  at.k = depth;
+  at.flop = Flop(work.flop.count() / share);
+  at.read = scaled(work.read);
+  at.written = scaled(work.written);
+  return longer * Measured(at).time.seconds() * share;
 }
 
 // FlashAttention-2 (flash_bwd_preprocess_kernel.h), FlashAttention-3 and cuDNN (kernels

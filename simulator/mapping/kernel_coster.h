@@ -22,7 +22,13 @@ class KernelCoster {
   double Seconds(const KernelList& list, CostSources& sources) const;
 
  private:
+  Estimate Measured(const KernelWork& work) const {
+    return p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
+  }
   Estimate Roofline(const KernelWork& work) const;
+  // By how much software's own kernels of fused attention take longer than the device's best,
+  // which take `seconds`.
+  double AttentionLoss(const KernelWork& work, double seconds) const;
   // The kernels that software runs before and after the one that computes fused attention's
   // gradients, unless the operator was measured as a whole.
   double AroundAttentionGradient(const KernelWork& work, CostSources& sources) const;

@@ -93,12 +93,28 @@ class Coster {
     SlowDown(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     const ShardCopies &first = costs.first_copies, &last = costs.last_copies;
-    times.head_forward = SimTime::FromSeconds(after.forward + last.weights);
+    times.head_forward =
+        SimTime::FromSeconds(after.forward + last.weights + RecordedLosses(times.sources));
     times.head_backward = SimTime::FromSeconds(after.backward + last.gradients);
     times.embedding_forward = SimTime::FromSeconds(before.forward + first.weights);
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
     AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
+  // which runs in 32 bits under autocast).
+  double RecordedLosses(CostSources& sources) const {
+    if (p_.recorded_losses == 0) return 0;
+    const auto rows = static_cast<int64_t>(tokens_);
+    const int64_t columns = c_.vocabulary / m_.tensor, all = SaturatingProduct({rows, columns});
+    ElementwiseOp cast{all, all};
+    cast.output_dtype = DType::kFloat32;
+    double seconds = kernels_.Seconds(
+        Kernels({SoftmaxOp{rows, columns}, DType::kFloat32, Direction::kForward}), sources);
+    if (e_ < 4)
+      seconds += kernels_.Seconds(Kernels({cast, c_.dtype, Direction::kForward}), sources);
+    return p_.recorded_losses * seconds;
   }
 
   void AddEndsExchanges(PassTimes& times) const {
@@ -255,6 +271,15 @@ class Coster {
     return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
   }
 
+  // The embedding's gradient is complete last, and its new weights are needed first, so that no
+  // pass hides either exchange (Megatron Core, distributed/param_and_grad_buffer.py: buckets in the
+  // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
+  double LastReduction(double part) const {
+    if (!m_.trains_ends()) return 0;
+    const double table = Num(c_.vocabulary) / t_ * h_;
+    return std::max(Reduction(table, m_.replicas(), m_.tensor) - part, 0.0);
+  }
+
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
@@ -292,6 +317,8 @@ class Coster {
     const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
                                    layers * times.layer_backward.seconds());
     times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
+    times.optimizer += SimTime::FromSeconds(
+        LastReduction(times.gradient_reduction.seconds() / std::max(layers, 1.0)));
   }
 
   const TransformerConfig& c_;

@@ -47,9 +47,11 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"fused_optimizer", &StackRelease::fused_optimizer}};
 
 void CheckKeys(const YamlReader& in) {
-  std::vector<std::string_view> keys = {
-      "since",  "source", "models",    "attention_slowdown", "recompute", "packed_document",
-      "shards", "zero",   "selective", "gradient_bits",      "loss",      "token_ns"};
+  static constexpr std::string_view kValues[] = {
+      "since",  "source",   "models",        "attention_slowdown", "attention_slowdown_depth",
+      "shards", "zero",     "selective",     "recompute",          "packed_document",
+      "loss",   "token_ns", "gradient_bits", "recorded_losses",    "vocabulary_multiple"};
+  std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
 }
@@ -70,6 +72,9 @@ StackRelease ReadRelease(const YamlReader& in) {
       r.attention_slowdown[chip] = slowdown.AsNumber(0.5, 10);
     }
   }
+  r.attention_slowdown_depth = in.Integer("attention_slowdown_depth", 1, 1024, 0);
+  r.recorded_losses = in.Integer("recorded_losses", 1, 16, 0);
+  r.vocabulary_multiple = in.Integer("vocabulary_multiple", 1, 1 << 16, 0);
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);

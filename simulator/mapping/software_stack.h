@@ -29,6 +29,8 @@ struct StackRelease : KernelForms {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
+  int32_t attention_slowdown_depth = 0;  // ClusterParameters'
+  int32_t recorded_losses = 0;           // ClusterParameters'
   // ClusterParameters::fused_pointwise.
   bool fused_pointwise = true;
   bool fused_accumulation = true;       // ClusterParameters'
@@ -43,6 +45,9 @@ struct StackRelease : KernelForms {
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
   // itself alone; 0: it does not.
   int64_t packed_document = 0;
+  // Rows are added to vocabularies until they are a multiple of this and of the tensor-parallel
+  // ranks together; 0: none are.
+  int32_t vocabulary_multiple = 0;
   int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;

@@ -147,6 +147,13 @@ void SetKernels(const Fields& f, TrainingRow& row) {
   row.config.loss = compiled && software.compiled_loss ? LossForm::kFused : software.loss;
 }
 
+// A GEMM over an odd vocabulary loads its operands element by element.
+void PadVocabulary(TrainingRow& row) {
+  const int64_t unit = int64_t{row.software.vocabulary_multiple} * row.mapping.tensor;
+  int64_t& vocabulary = row.config.vocabulary;
+  if (unit > 0) vocabulary = (vocabulary + unit - 1) / unit * unit;
+}
+
 void SetRecomputation(const Fields& f, TrainingRow& row) {
   const std::string recompute = LowerCase(f.Text("recompute"));
   const StackRelease& software = row.software;
@@ -170,6 +177,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   SetOverlap(f, row);
   SetExpertWidth(row);
   SetKernels(f, row);
+  PadVocabulary(row);
   PackDocuments(f, row.software, row);
   SetRecomputation(f, row);
 }
@@ -178,6 +186,8 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   const StackRelease& software = row.software;
   const auto slowdown = software.attention_slowdown.find(chip);
   if (slowdown != software.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
+  cluster.attention_slowdown_depth = software.attention_slowdown_depth;
+  cluster.recorded_losses = software.recorded_losses;
   cluster.fused_pointwise = software.fused_pointwise;
   cluster.forms = software;
   cluster.fused_accumulation = software.fused_accumulation;

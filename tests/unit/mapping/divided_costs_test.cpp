@@ -25,6 +25,29 @@ TEST(DividedCostsTest, KernelsBesideGathersTakeLonger) {
               0.1 * (alone.Gather() + alone.reduce_behind).seconds(), 1e-9);
 }
 
+// Of 200 h words, more than a layer's weights: the embedding's gradient is scattered and its new
+// weights gathered when nothing is left to hide it, but for a quarter of all exchanges of four
+// layers, which is what ends the passes anyway. Of 2 h words that quarter is more.
+TEST(DividedCostsTest, EmbeddingsAreExchangedLast) {
+  ParallelMapping m = Mapping(1, 2);
+  m.zero = 1;
+  m.gradient_bytes = 2;
+  const auto after_passes = [&](int64_t words) {
+    TransformerConfig c = Model();
+    c.dtype = DType::kBFloat16;
+    c.vocabulary = words;
+    m.overlap_gradients = false;
+    const SimTime without = Times(c, m).optimizer;
+    m.overlap_gradients = true;
+    const PassTimes times = Times(c, m);
+    return std::pair((times.optimizer - without).us(), times.gradient_reduction.us() / 4);
+  };
+  const auto [more, part] = after_passes(200 * 1024);
+  const double table = 200 * 1024.0 * 1024 * 2;
+  EXPECT_NEAR(more, 2 * (table / 2 / 100e9 * 1e6 + 2) - part, 1e-2);
+  EXPECT_EQ(after_passes(2 * 1024).first, 0);
+}
+
 // Without prefetching a layer waits for its weights forward, and backward again; once more where it
 // is recomputed.
 TEST(DividedCostsTest, LayersWaitForTheirGathers) {

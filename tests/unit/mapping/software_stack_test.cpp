@@ -60,10 +60,14 @@ TEST(SoftwareStackTest, RecipesOfModels) {
 TEST(SoftwareStackTest, AttentionKernelsByChip) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    fused_pointwise: false\n"
-            "    attention_slowdown: {GH100: 1.75}\n"));
+            "    attention_slowdown: {GH100: 1.75}\n    attention_slowdown_depth: 128\n"
+            "    recorded_losses: 2\n    vocabulary_multiple: 128\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_EQ(stack->At("", "").attention_slowdown.at("GH100"), 1.75);
   EXPECT_EQ(stack->At("", "").attention_slowdown.size(), 1u);
+  EXPECT_EQ(stack->At("", "").attention_slowdown_depth, 128);
+  EXPECT_EQ(stack->At("", "").recorded_losses, 2);
+  EXPECT_EQ(stack->At("", "").vocabulary_multiple, 128);
   EXPECT_FALSE(stack->At("", "").fused_pointwise);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    attention_slowdown: {GH100: fast}\n"))

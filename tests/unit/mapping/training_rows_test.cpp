@@ -89,6 +89,20 @@ TEST(TrainingRowsTest, SoftwareOfARow) {
   EXPECT_TRUE((*rows)[0].recompute_stated);
 }
 
+// 32,000 words are 250 times 128, and 62.5 times that of four ranks.
+TEST(TrainingRowsTest, VocabulariesArePadded) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].vocabulary_multiple = 128;
+  const std::string path = testing::TempDir() + "/padded.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,16,H100,8,4,1,4,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,none,NeMo,0,1,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].config.vocabulary, 63 * 128 * 4);
+  EXPECT_EQ((*rows)[1].config.vocabulary, 32000);
+}
+
 TEST(TrainingRowsTest, ReadsSizesAndWhatSoftwareDoes) {
   const auto rows = Read(
       "known,30,,,,,,4096,16,H100,8,4,1,4,1,,,2,2,16,BF16,distributed optimizer,,NeMo,0,1.5,\n"

@@ -201,6 +201,42 @@ TEST(UnfusedKernelsTest, KernelsAroundAttentionGradients) {
   EXPECT_NEAR(seconds(Direction::kBackward), 1, 1e-9);
 }
 
+// The logits of 1,024 tokens over 2,048 words are cast (2 bytes read, 4 written), their logarithmic
+// probabilities written out (4 and 4), twice. Of two tensor-parallel devices each has half of them.
+TEST(UnfusedKernelsTest, LossesForTheRecord) {
+  const auto more = [](int32_t tensor) {
+    ParallelMapping m;
+    m.tensor = tensor;
+    ClusterParameters p = MemoryAlone();
+    const auto without = TimePasses(Grouped(), m, p);
+    p.recorded_losses = 2;
+    const auto with = TimePasses(Grouped(), m, p);
+    EXPECT_TRUE(without.ok() && with.ok());
+    EXPECT_EQ(with->head_backward, without->head_backward);
+    return (with->head_forward - without->head_forward).seconds() * 1e9;
+  };
+  EXPECT_NEAR(more(1), 2 * 14 * 1024.0 * 2048, 100);
+  EXPECT_NEAR(more(2), 14 * 1024.0 * 2048, 100);
+}
+
+// A kernel takes a second at any head dimension. One that is twice as slow at 128 loses a second
+// there and at 64 half of one, as its loss goes by the head dimension.
+TEST(UnfusedKernelsTest, AttentionLosesByHeadDimension) {
+  ClusterParameters p = MemoryAlone();
+  p.measured = std::make_shared<const WholeOperators>();
+  p.attention_slowdown = 2;
+  const auto seconds = [&](int64_t depth) {
+    const AttentionOp op{1, 16, 16, 1024, 1024, depth, true, true};
+    CostSources sources;
+    return KernelCoster(p).Seconds(Kernels({op, DType::kBFloat16, Direction::kForward})[0],
+                                   sources);
+  };
+  EXPECT_NEAR(seconds(64), 2, 1e-9);
+  p.attention_slowdown_depth = 128;
+  EXPECT_NEAR(seconds(64), 1.5, 1e-9);
+  EXPECT_NEAR(seconds(128), 2, 1e-9);
+}
+
 // Eight experts on four devices, two visits a token.
 TransformerConfig Mixture() {
   TransformerConfig c = Grouped();
