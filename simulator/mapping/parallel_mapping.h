@@ -148,6 +148,10 @@ absl::Status CheckDegrees(const ParallelMapping& mapping);
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
 
+// Of these conditions those of layers and of the schedule, which follow from the stages, their
+// chunks and the micro-batches alone.
+absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& mapping);
+
 // Layers of one chunk of a stage (the model's chunk * pipeline + stage), and of all of its chunks.
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);

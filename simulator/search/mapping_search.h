@@ -22,6 +22,7 @@ class IterationEvaluator : public Evaluator {
   // The last stage's own work and the way there and back.
   SimTime LowerBound(const ParallelMapping& mapping) const override;
   Bytes Memory(const ParallelMapping& mapping) const override;
+  bool Fits(const ParallelMapping& mapping) const override { return Memory(mapping) <= capacity_; }
   absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const override;
 
  private:
