@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,12 +16,11 @@
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/mapping/exchange_times.h"
 #include "simulator/mapping/kernel_forms.h"
+#include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
-
-struct ModelGraph;
 
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
 // one 200 Gb/s adapter each; peaks from data sheets.
@@ -240,16 +240,44 @@ struct IterationEstimate {
 // the one definition of utilisation, of all kinds of mapping.
 double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak, int64_t devices);
 
-// The model must have one stack of layers; `graph` is its (GraphOf) where it was built before,
-// which is most of the work. Errors: as CheckMapping.
+// Times many mappings of one model on one cluster. What they share is worked out once: the passes
+// of layers by all that these depend on (PassView). Thread-safe.
+class IterationModel {
+ public:
+  // The model must have one stack of layers, which the functions check.
+  IterationModel(const TransformerConfig& model, ClusterParameters cluster);
+
+  const TransformerConfig& model() const { return layers_.model(); }
+  const ModelLayers& layers() const { return layers_; }
+  // Errors: as CheckMapping; what the device or the platform's file does not state; exchanges that
+  // the network cannot time.
+  absl::StatusOr<PassTimes> Passes(const ParallelMapping& mapping) const;
+  // Where the pipeline has become periodic the periods left are counted, not simulated, which gives
+  // the same result to the bit.
+  absl::StatusOr<IterationEstimate> Estimate(const ParallelMapping& mapping) const;
+
+ private:
+  const ClusterParameters& ClusterOf(int64_t devices) const;
+  // Of one kind of layers; of the cluster, what the slowest of a mapping's devices takes.
+  using PassKey = std::pair<ParallelMapping, double>;
+  using KnownPasses = Memo<PassKey, absl::StatusOr<PassTimes>>;
+  absl::StatusOr<PassTimes> OfKind(const LayersOfKind& kind, const KnownPasses& known,
+                                   const ParallelMapping& mapping,
+                                   const ClusterParameters& cluster) const;
+
+  ModelLayers layers_;
+  ClusterParameters cluster_;
+  Flop flop_;                                  // ModelFlopOf
+  Memo<int64_t, ClusterParameters> clusters_;  // by devices, with their slowest one
+  KnownPasses main_, dense_;
+};
+
+// Of one mapping alone.
 absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
-                                     const ClusterParameters& cluster,
-                                     const std::shared_ptr<const ModelGraph>& graph = nullptr);
-// Equal micro-batches are folded: where the pipeline has become periodic the periods left are
-// counted, not simulated, which gives the same result to the bit.
-absl::StatusOr<IterationEstimate> EstimateIteration(
-    const TransformerConfig& model, const ParallelMapping& mapping,
-    const ClusterParameters& cluster, const std::shared_ptr<const ModelGraph>& graph = nullptr);
+                                     const ClusterParameters& cluster);
+absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& model,
+                                                    const ParallelMapping& mapping,
+                                                    const ClusterParameters& cluster);
 
 // A pass of `layers` layers. With weights to gather, each layer waits for its own, whose gathering
 // starts with the layer before. With gradients to reduce behind it, the link reduces the layer

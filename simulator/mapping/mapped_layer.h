@@ -62,8 +62,8 @@ class MappedLayer {
   double trained() const { return trained_; }
   double trained_expert() const { return trained_expert_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
-  // StashOfBlock of what is trained, which every stage of a mapping asks for; worked out once. Not
-  // for several threads.
+  // StashOfBlock of what is trained, which every stage of a mapping asks for; worked out once, the
+  // first time not by several threads.
   const Stash& stash() const;
   DType dtype() const { return dtype_; }
   const LayerWindow& window() const { return window_; }

@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
+#include "simulator/mapping/model_layers.h"
 
 namespace foretrace {
 namespace {
@@ -39,12 +40,6 @@ double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
   return Num((stash.whole - dropped).count());
 }
 
-ParallelMapping WithoutExperts(ParallelMapping m) {
-  m.expert = 1;
-  m.expert_tensor = 0;
-  return m;
-}
-
 }  // namespace
 
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
@@ -54,15 +49,14 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
 }
 
 double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  const auto of = [&](const TransformerConfig& kind, const ParallelMapping& mapping,
-                      int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(MappedLayer(kind, mapping), m.recompute, c.eager) : 0;
+  const ModelLayers model(c);
+  const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
+    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m.recompute, c.eager) : 0;
   };
   const int64_t layers = StageTrainedLayers(c, m, stage);
   const int64_t dense = StageDenseLayers(c, m, stage);
-  if (DenseLayers(c) == 0) return of(c, m, layers);
-  return of(WithLayersOf(c, true), WithoutExperts(m), dense) +
-         of(WithLayersOf(c, false), m, layers - dense);
+  if (model.dense() == nullptr) return of(model.main(), m, layers);
+  return of(*model.dense(), WithoutExperts(m), dense) + of(model.main(), m, layers - dense);
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
@@ -105,14 +99,18 @@ MemoryLedger OnHost(const ParallelMapping& m, MemoryLedger states) {
   return states;
 }
 
-// By `of_kind(model, mapping)`, of a stage's layers of both kinds in proportion.
+// By `of_kind(model, mapping, layer)`, of a stage's layers of both kinds in proportion.
 template <typename OfKind>
-MemoryLedger OfBothKinds(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
+MemoryLedger OfBothKinds(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                          const OfKind& of_kind) {
-  if (DenseLayers(c) == 0) return of_kind(c, m);
+  const TransformerConfig& c = model.model();
+  const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
+    return of_kind(kind.config(), mapping, kind.Of(mapping));
+  };
+  if (model.dense() == nullptr) return of(model.main(), m);
   const int64_t further = stage + 1 == m.pipeline ? c.further_tokens : 0;
   const double layers = Num(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
-  return Mean(of_kind(WithLayersOf(c, true), WithoutExperts(m)), of_kind(WithLayersOf(c, false), m),
+  return Mean(of(*model.dense(), WithoutExperts(m)), of(model.main(), m),
               Num(StageDenseLayers(c, m, stage)) / layers);
 }
 
@@ -161,29 +159,41 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
 
 }  // namespace
 
-MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
-    return DeviceMemoryOf(kind, mapping, stage, MappedLayer(kind, mapping));
+namespace {
+
+MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
+                          const MappedLayer& layer) {
+    return DeviceMemoryOf(kind, mapping, stage, layer);
   };
-  return OfBothKinds(c, m, stage, of);
+  return OfBothKinds(model, m, stage, of);
+}
+
+}  // namespace
+
+MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
+  return OfStage(ModelLayers(c), m, stage);
 }
 
 MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping) {
-    return OnHost(mapping, StatesOf(kind, mapping, stage, MappedLayer(kind, mapping)));
+  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
+                          const MappedLayer& layer) {
+    return OnHost(mapping, StatesOf(kind, mapping, stage, layer));
   };
-  return OfBothKinds(c, m, stage, of);
+  return OfBothKinds(ModelLayers(c), m, stage, of);
 }
 
-MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m,
-                      const SharedGraph& graph) {
-  const bool alike = DenseLayers(c) == 0;
-  const MappedLayer layer(c, m, graph);
+MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
+  return MemoryOf(ModelLayers(c), m);
+}
+
+MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
+  const bool alike = model.dense() == nullptr;
   MemoryLedger most;
   for (int32_t s = 0; s < m.pipeline; ++s) {
     // Equal stages between the ends have less in flight than the first, and no logits.
     if (alike && m.layers.empty() && m.last_layers == 0 && s > 0 && s + 1 < m.pipeline) continue;
-    const MemoryLedger use = alike ? DeviceMemoryOf(c, m, s, layer) : StageMemoryOf(c, m, s);
+    const MemoryLedger use = OfStage(model, m, s);
     if (s == 0 || use.total() > most.total()) most = use;
   }
   return most;
@@ -192,13 +202,14 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m,
 namespace {
 
 // Knobs of which one turn makes the mapping fit.
-std::string WhatWouldFit(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity) {
+std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, Bytes capacity) {
+  const TransformerConfig& model = layers.model();
   std::string help;
   const auto suggest = [&](const char* what, bool applies, auto change) {
     if (!applies) return;
     ParallelMapping other = m;
     change(other);
-    if (MemoryOf(model, other).total() > capacity) return;
+    if (MemoryOf(layers, other).total() > capacity) return;
     help += fmt::format("{}{}", help.empty() ? "" : "; or ", what);
   };
   suggest("selective recomputation would fit",
@@ -225,7 +236,8 @@ std::string WhatWouldFit(const TransformerConfig& model, const ParallelMapping& 
 }  // namespace
 
 absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity) {
-  const MemoryLedger use = MemoryOf(model, m);
+  const ModelLayers layers(model);
+  const MemoryLedger use = MemoryOf(layers, m);
   if (use.total() <= capacity) return absl::OkStatus();
   constexpr double kGiB = 1 << 30;
   const auto gib = [&](Bytes b) { return static_cast<double>(b.count()) / kGiB; };
@@ -235,7 +247,7 @@ absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& 
       "gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, other {:.1f}); {}",
       ToString(m), gib(use.total()), gib(use.total() - capacity), gib(capacity), gib(use.weights),
       gib(use.gradients), gib(use.optimizer), gib(use.activations),
-      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(model, m, capacity));
+      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(layers, m, capacity));
 }
 
 }  // namespace foretrace

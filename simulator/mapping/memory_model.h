@@ -2,8 +2,6 @@
 // Device memory of a transformer's stages.
 
 #include <cstdint>
-#include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "simulator/base/memory_ledger.h"
@@ -12,7 +10,7 @@
 
 namespace foretrace {
 
-struct ModelGraph;
+class ModelLayers;
 
 // Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
 // state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
@@ -26,9 +24,9 @@ MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping&
                           int32_t stage);
 
 // Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
-// `graph`: as TimePasses has it.
-MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
-                      const std::shared_ptr<const ModelGraph>& graph = nullptr);
+MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+// The same where many mappings of a model are asked for.
+MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& mapping);
 
 // Of one micro-batch's logits on one device, in bytes, by the model's LossForm. Cross entropy runs
 // in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, the logits and

@@ -241,21 +241,8 @@ absl::Status CheckBatch(const TransformerConfig& model, const ParallelMapping& m
   return CheckSchedule(m);
 }
 
-}  // namespace
-
-absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,
-                          int64_t devices) {
-  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
-  if (devices > 0 && m.devices() != devices) {
-    return Infeasible(
-        "C3: mapping {} uses {} devices of {}; tp * cp * pp * dp must equal their number",
-        ToString(m), m.devices(), devices);
-  }
-  FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
-  if (!m.layers.empty()) {
-    FORETRACE_RETURN_IF_ERROR(CheckLayers(model, m));
-    return CheckBatch(model, m);
-  }
+absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping& m) {
+  if (!m.layers.empty()) return CheckLayers(model, m);
   const int64_t counted = model.layers + (m.counted_ends ? 2 : 0);
   if (counted % (int64_t{m.pipeline} * m.chunks) != 0) {
     return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers{}",
@@ -269,6 +256,26 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         "layers",
         ToString(m));
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& m) {
+  FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
+  return CheckSchedule(m);
+}
+
+absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,
+                          int64_t devices) {
+  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
+  if (devices > 0 && m.devices() != devices) {
+    return Infeasible(
+        "C3: mapping {} uses {} devices of {}; tp * cp * pp * dp must equal their number",
+        ToString(m), m.devices(), devices);
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
   return CheckBatch(model, m);
 }
 

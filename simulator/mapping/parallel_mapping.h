@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -115,6 +116,13 @@ struct ParallelMapping {
     return (expert_capacity > 0 ? expert_capacity : 100 + expert_imbalance) / 100.0;
   }
   auto operator<=>(const ParallelMapping&) const = default;
+  // By what mappings of a search mostly differ in.
+  template <typename H>
+  friend H AbslHashValue(H h, const ParallelMapping& m) {
+    return H::combine(std::move(h), m.tensor, m.context, m.pipeline, m.data, m.expert,
+                      m.expert_tensor, m.micro_batch, m.global_batch, m.recompute,
+                      m.sequence_parallel, m.zero);
+  }
 };
 
 // "tp8 pp4 dp16 mb2 v2 full sp", as in tables; what is at its default beyond these is left out. The
@@ -139,6 +147,10 @@ absl::Status CheckDegrees(const ParallelMapping& mapping);
 // would satisfy it. `devices` 0: any number.
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
+
+// Of these conditions those of layers and of the schedule, which follow from the stages, their
+// chunks and the micro-batches alone.
+absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& mapping);
 
 // Layers of one chunk of a stage (the model's chunk * pipeline + stage), and of all of its chunks.
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,

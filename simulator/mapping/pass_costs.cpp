@@ -1,21 +1,14 @@
-// Durations of a layer's passes and messages.
+#include "simulator/mapping/pass_costs.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "simulator/base/dtype.h"
-#include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/exchange_costs.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/host_costs.h"
-#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/layer_costs.h"
-#include "simulator/mapping/mapped_layer.h"
-#include "simulator/mapping/mixed_layers.h"
-#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -25,27 +18,23 @@ double Num(int64_t n) { return static_cast<double>(n); }
 class Coster {
  public:
   Coster(const TransformerConfig& model, const ParallelMapping& mapping,
-         const ClusterParameters& cluster, const SharedGraph& graph = nullptr)
+         const ClusterParameters& cluster, const MappedLayer& layer)
       : c_(model),
         m_(mapping),
         p_(cluster),
-        layer_(model, mapping, graph),
+        layer_(layer),
         kernels_(cluster),
         groups_(mapping, cluster, status_),
         e_(Num(ElementSize(model.dtype))),
         gradient_(Num(GradientBytes(model, mapping))),
         host_(mapping, cluster, e_, gradient_),
-        h_(Num(model.hidden)),
-        t_(mapping.tensor),
         tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
 
-  // Errors: an exchange that the network cannot time.
   absl::StatusOr<PassTimes> Run() const {
     PassTimes times;
     const OpCosts costs = CostOps(layer_, m_, p_, groups_, times.sources);
     SetExchanges(times, costs.layer);
     SetPasses(times, costs);
-    SetIteration(times);
     FORETRACE_RETURN_IF_ERROR(status_);
     return times;
   }
@@ -176,19 +165,11 @@ class Coster {
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
     SetGraphExchanges(c_, m_, layer_, groups_, layer, times);
-    const double hidden = tokens_ * h_ * e_;
     if (m_.balance_loss && c_.experts > 0 && m_.tensor * m_.context > 1) {
       times.balance.bytes = Bytes(4 * c_.experts);
       times.balance.time = SimTime::FromSeconds(groups_.SequenceAllReduce(4.0 * Num(c_.experts)));
       times.balance.forward = 1;
       times.balance.backward = m_.recompute == Recompute::kFull ? 1 : 0;
-    }
-    times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
-    times.blocking_transfers = p_.blocking_transfers;
-    times.blocking_chunks = p_.blocking_chunks;
-    if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
-    if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
-      times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());
     }
     SetDivided(times);
     SetRoots(times);
@@ -255,117 +236,44 @@ class Coster {
     }
   }
 
-  // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
-  // all-reduces without division; where gradients are divided already only the weights, where
-  // weights are divided too nothing.
-  double Reduction(double elements, int32_t ranks, int32_t span) const {
-    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
-    const SpacedGroup group{ranks, span};
-    const double gradients = elements * gradient_;
-    if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
-    const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
-    if (m_.zero == 2) return weights;
-    if (p_.whole_reductions && m_.pipeline > 1 && c_.dtype == DType::kBFloat16) {
-      return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
-    }
-    return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
-  }
-
-  // The embedding's gradient is complete last, and its new weights are needed first, so that no
-  // pass hides either exchange (Megatron Core, distributed/param_and_grad_buffer.py: buckets in the
-  // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
-  double LastReduction(double part) const {
-    if (!m_.trains_ends()) return 0;
-    const double table = Num(c_.vocabulary) / t_ * h_;
-    return std::max(Reduction(table, m_.replicas(), m_.tensor) - part, 0.0);
-  }
-
-  // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
-  // runtime/pipe/engine.py, _exec_reduce_tied_grads.
-  void SetTied(PassTimes& times) const {
-    if (m_.pipeline == 1 || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
-    const double bytes = Num(c_.vocabulary) / t_ * h_ * gradient_;
-    const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
-    times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
-    times.tied_reduction =
-        SimTime::FromSeconds(groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes));
-  }
-
-  void SetIteration(PassTimes& times) const {
-    int64_t most = 0;
-    for (int32_t s = 0; s < m_.pipeline; ++s) {
-      const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
-      most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
-    }
-    const double layers = Num(most);
-    const auto [first, last] = layer_.RootWeights();
-    const double tables = std::max(first, last);
-    const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
-    const double expert = layers * layer_.trained_expert();
-    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
-    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
-    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
-    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
-    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
-    SetTied(times);
-    const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
-    const double kept = m_.zero >= 2 ? own : dense + expert;
-    const OptimizerCosts optimizer(c_, m_, p_, host_);
-    times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
-    if (!ReducesByLayer(m_)) return;
-    // What the reductions behind the last backward pass take from it.
-    const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
-                                   layers * times.layer_backward.seconds());
-    times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
-    times.optimizer += SimTime::FromSeconds(
-        LastReduction(times.gradient_reduction.seconds() / std::max(layers, 1.0)));
-  }
-
   const TransformerConfig& c_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
-  MappedLayer layer_;
+  const MappedLayer& layer_;
   KernelCoster kernels_;
   absl::Status status_;  // of the first exchange that cannot be timed
   GroupCosts groups_;
   double e_, gradient_;
   HostCosts host_;
-  double h_, t_, tokens_;
+  double tokens_;
 };
 
 }  // namespace
 
-absl::StatusOr<PassTimes> TimePasses(const TransformerConfig& model, const ParallelMapping& mapping,
-                                     const ClusterParameters& cluster, const SharedGraph& graph) {
-  FORETRACE_RETURN_IF_ERROR(CheckMapping(model, mapping, 0));
-  if (model.decoder_layers > 0) {
-    return InvalidInput(
-        "iteration model: models with an encoder and a decoder are not covered; the "
-        "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
+ParallelMapping PassView(const ParallelMapping& m) {
+  ParallelMapping view = m;
+  view.pipeline = std::min(m.pipeline, 2);
+  view.chunks = view.k = 1;
+  if (m.schedule != ScheduleKind::kZeroBubbleH1) view.schedule = ScheduleKind::k1F1B;
+  view.counted_ends = false;
+  view.layers.clear();
+  view.last_layers = std::min(m.last_layers, 1);
+  if (m.zero < 2) {
+    // Replicas exchange nothing before the last backward pass.
+    view.data = 1;
+    view.zero = view.hybrid = 0;
+    view.overlap_gradients = view.offload = view.offload_weights = false;
   }
-  if ((mapping.mxfp8 || mapping.nvfp4) && cluster.four_bit_share == 0) {
-    return Infeasible(
-        "mapping {}: the device's file states no rate of 4 bits (fp4), which those have that scale "
-        "operands by blocks; fp8 would do",
-        ToString(mapping));
-  }
-  if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
-    return Infeasible(
-        "mapping {}: the platform does not state the rate of its hosts' memory, which offloading "
-        "needs; give it as node.host_memory_GBps, and the device's level of kind host",
-        ToString(mapping));
-  }
-  ClusterParameters own = cluster;
-  own.slowest_device = SlowestDevice(cluster, mapping.devices());
-  if (DenseLayers(model) == 0) return Coster(model, mapping, own, graph).Run();
-  const TransformerConfig plain = WithLayersOf(model, true), mixture = WithLayersOf(model, false);
-  ParallelMapping whole = mapping;
-  whole.expert = 1;
-  whole.expert_tensor = 0;
-  FORETRACE_ASSIGN_OR_RETURN(const PassTimes of_plain, Coster(plain, whole, own).Run());
-  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, Coster(mixture, mapping, own).Run());
-  AddDenseLayers(model, mapping, std::make_shared<const PassTimes>(of_plain), times);
-  return times;
+  // Gradients are added to what is there already where there is more than one micro-batch.
+  view.global_batch = view.data * view.micro_batch * std::min(m.microbatches(), 2);
+  return view;
+}
+
+absl::StatusOr<PassTimes> PassesOfLayers(const TransformerConfig& model,
+                                         const ParallelMapping& mapping,
+                                         const ClusterParameters& cluster,
+                                         const MappedLayer& layer) {
+  return Coster(model, mapping, cluster, layer).Run();
 }
 
 }  // namespace foretrace

@@ -9,11 +9,12 @@ namespace foretrace {
 EvaluateBatch OnThreads(const Evaluator& evaluator, int jobs) {
   return [&evaluator, jobs](std::span<const ParallelMapping> mappings)
              -> absl::StatusOr<std::vector<std::optional<Evaluation>>> {
-    std::vector<absl::StatusOr<Evaluation>> results(mappings.size());
+    std::vector<absl::StatusOr<Evaluation>> results(mappings.size(),
+                                                    absl::FailedPreconditionError(""));
     std::atomic<size_t> next = 0;
     const auto work = [&] {
       for (size_t i = next++; i < mappings.size(); i = next++) {
-        results[i] = evaluator.Evaluate(mappings[i]);
+        if (evaluator.Fits(mappings[i])) results[i] = evaluator.Evaluate(mappings[i]);
       }
     };
     std::vector<std::thread> threads;

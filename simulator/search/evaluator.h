@@ -30,6 +30,9 @@ class Evaluator {
   virtual SimTime LowerBound(const ParallelMapping&) const { return SimTime(); }
   // Of the fullest device; cheap.
   virtual Bytes Memory(const ParallelMapping&) const { return Bytes(); }
+  // False where Evaluate would only say that the mapping needs more memory than there is, and why;
+  // cheap.
+  virtual bool Fits(const ParallelMapping&) const { return true; }
   // Infeasible where the mapping does not fit, saying why.
   virtual absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const = 0;
 };

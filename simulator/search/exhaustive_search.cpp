@@ -30,7 +30,7 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
       m.zero = zero;
       for (const bool sequence : {false, true}) {
         m.sequence_parallel = sequence;
-        if (sequence && !space.sequence_parallel) continue;
+        if (sequence && (!space.sequence_parallel || m.tensor == 1)) continue;
         for (const bool overlap : {false, true}) {
           m.overlap_gradients = overlap;
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
@@ -64,7 +64,7 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
           const int32_t chunks = m.schedule == ScheduleKind::k1F1B ? space.max_chunks : 1;
           for (m.chunks = 1; m.chunks <= chunks; ++m.chunks) {
             DivideLayers(model, m);
-            AppendChoices(model, space, m, all);
+            if (CheckStages(model, m).ok()) AppendChoices(model, space, m, all);
           }
         }
       }

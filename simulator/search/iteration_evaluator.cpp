@@ -5,12 +5,13 @@
 namespace foretrace {
 
 SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
-  const auto passes = TimePasses(model_, m, cluster_, graph_);
+  const auto passes = model_.Passes(m);
   if (!passes.ok()) return SimTime();
-  const int64_t layers = StageLayers(model_, m, m.pipeline - 1);
+  const TransformerConfig& model = model_.model();
+  const int64_t layers = StageLayers(model, m, m.pipeline - 1);
   const PassTimes& mixture = *passes;
   const PassTimes& plain = passes->dense != nullptr ? *passes->dense : *passes;
-  const int64_t dense = passes->dense != nullptr ? StageDenseLayers(model_, m, m.pipeline - 1) : 0;
+  const int64_t dense = passes->dense != nullptr ? StageDenseLayers(model, m, m.pipeline - 1) : 0;
   const auto both = [](const PassTimes& p) { return p.layer_forward + p.layer_backward; };
   const SimTime stage =
       SimTime::FromPs(both(mixture).ps() * (layers - dense) + both(plain).ps() * dense) +
@@ -24,7 +25,7 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const SimTime way_layer = std::min(alone(mixture), alone(plain));
   int64_t least = layers;
   for (int32_t s = 0; s + 1 < m.pipeline && !m.layers.empty(); ++s) {
-    for (int32_t c = 0; c < m.chunks; ++c) least = std::min(least, LayersOf(model_, m, s, c));
+    for (int32_t c = 0; c < m.chunks; ++c) least = std::min(least, LayersOf(model, m, s, c));
   }
   const SimTime way =
       SimTime::FromPs((way_layer.ps() * (m.layers.empty() ? layers / m.chunks : least) +
@@ -36,15 +37,14 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
 }
 
 Bytes IterationEvaluator::Memory(const ParallelMapping& mapping) const {
-  return MemoryOf(model_, mapping, graph_).total();
+  return MemoryOf(model_.layers(), mapping).total();
 }
 
 absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& mapping) const {
-  FORETRACE_RETURN_IF_ERROR(CheckMapping(model_, mapping, 0));
-  const Bytes memory = MemoryOf(model_, mapping, graph_).total();
-  if (memory > capacity_) return CheckMemory(model_, mapping, capacity_);
-  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
-                             EstimateIteration(model_, mapping, cluster_, graph_));
+  FORETRACE_RETURN_IF_ERROR(CheckMapping(model_.model(), mapping, 0));
+  const Bytes memory = Memory(mapping);
+  if (memory > capacity_) return CheckMemory(model_.model(), mapping, capacity_);
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate, model_.Estimate(mapping));
   return Evaluation{estimate.time, memory, estimate.bubble, estimate.exposed_communication,
                     estimate.model_flop_utilisation};
 }

@@ -85,7 +85,7 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     if (rng() % 2 == 0) candidate = moves.Draw(candidate);
     if (candidate == now.mapping || candidate.tensor > space.max_tensor ||
         candidate.context > space.max_context ||
-        !CheckMapping(model, candidate, space.devices).ok()) {
+        !CheckMapping(model, candidate, space.devices).ok() || !evaluator.Fits(candidate)) {
       return std::nullopt;
     }
     const auto evaluation = evaluator.Evaluate(candidate);

@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/iteration_model.h"
-#include "simulator/mapping/mapped_layer.h"
 #include "simulator/search/evaluator.h"
 
 namespace foretrace {
@@ -18,21 +17,17 @@ namespace foretrace {
 // duration, replicas into one.
 class IterationEvaluator : public Evaluator {
  public:
-  IterationEvaluator(TransformerConfig model, ClusterParameters cluster, Bytes capacity)
-      : model_(std::move(model)),
-        cluster_(std::move(cluster)),
-        capacity_(capacity),
-        graph_(GraphOf(model_)) {}
+  IterationEvaluator(const TransformerConfig& model, ClusterParameters cluster, Bytes capacity)
+      : model_(model, std::move(cluster)), capacity_(capacity) {}
   // The last stage's own work and the way there and back.
   SimTime LowerBound(const ParallelMapping& mapping) const override;
   Bytes Memory(const ParallelMapping& mapping) const override;
+  bool Fits(const ParallelMapping& mapping) const override { return Memory(mapping) <= capacity_; }
   absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const override;
 
  private:
-  TransformerConfig model_;
-  ClusterParameters cluster_;
+  IterationModel model_;
   Bytes capacity_;
-  SharedGraph graph_;
 };
 
 struct MappingSpace {

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <mutex>
-#include <shared_mutex>
 #include <tuple>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
+#include "simulator/base/memo.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
@@ -19,27 +17,6 @@ namespace foretrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A search asks for the same few shapes again and again.
-template <typename Key>
-class Memo {
- public:
-  template <typename Compute>
-  std::optional<Estimate> Get(const Key& key, const Compute& compute) const {
-    {
-      const std::shared_lock lock(mutex_);
-      const auto it = known_.find(key);
-      if (it != known_.end()) return it->second;
-    }
-    const std::optional<Estimate> value = compute();
-    const std::unique_lock lock(mutex_);
-    return known_.emplace(key, value).first->second;
-  }
-
- private:
-  mutable std::shared_mutex mutex_;
-  mutable absl::flat_hash_map<Key, std::optional<Estimate>> known_;
-};
 
 class CalibratedDevice : public DeviceMeasurements {
  public:
@@ -74,7 +51,7 @@ class CalibratedDevice : public DeviceMeasurements {
 
  private:
   CalibrationSet set_;
-  Memo<std::tuple<CollectiveOp, int32_t, int64_t>> collectives_;
+  Memo<std::tuple<CollectiveOp, int32_t, int64_t>, std::optional<Estimate>> collectives_;
 };
 
 bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node) {

@@ -11,5 +11,21 @@ TEST(ModelFlopUtilisation, IsModelFlopOverWhatTheDevicesCouldDo) {
       ModelFlopUtilisation(Flop(2e14), SimTime::FromSeconds(2), FlopRate::Teraflops(100), 4), 0.25);
 }
 
+// Nothing waits for anything: not by what rounding leaves either.
+TEST(BubbleTest, OfOneStageIsNone) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 7;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  ParallelMapping m;
+  for (m.global_batch = 1; m.global_batch < 60; ++m.global_batch) {
+    const auto estimate = EstimateIteration(model, m, ClusterParameters());
+    ASSERT_TRUE(estimate.ok()) << estimate.status();
+    EXPECT_EQ(estimate->bubble, 0) << m.global_batch;
+  }
+}
+
 }  // namespace
 }  // namespace foretrace

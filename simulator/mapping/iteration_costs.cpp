@@ -1,0 +1,130 @@
+#include <algorithm>
+
+#include "simulator/base/dtype.h"
+#include "simulator/mapping/group_costs.h"
+#include "simulator/mapping/host_costs.h"
+#include "simulator/mapping/optimizer_costs.h"
+#include "simulator/mapping/pass_costs.h"
+
+namespace foretrace {
+namespace {
+
+double Num(int64_t n) { return static_cast<double>(n); }
+
+class IterationCoster {
+ public:
+  IterationCoster(const TransformerConfig& model, const ParallelMapping& mapping,
+                  const ClusterParameters& cluster, const MappedLayer& layer)
+      : c_(model),
+        m_(mapping),
+        p_(cluster),
+        layer_(layer),
+        groups_(mapping, cluster, status_),
+        e_(Num(ElementSize(model.dtype))),
+        gradient_(Num(GradientBytes(model, mapping))),
+        host_(mapping, cluster, e_, gradient_) {}
+
+  absl::Status Add(PassTimes& times) const {
+    SetTransfers(times);
+    SetIteration(times);
+    return status_;
+  }
+
+ private:
+  void SetTransfers(PassTimes& times) const {
+    const double tokens = Num(c_.sequence) * m_.micro_batch / m_.context;
+    const double hidden = tokens * Num(c_.hidden) * e_;
+    times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
+    times.blocking_transfers = p_.blocking_transfers;
+    times.blocking_chunks = p_.blocking_chunks;
+    if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
+    if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
+      times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());
+    }
+  }
+
+  // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
+  // all-reduces without division; where gradients are divided already only the weights, where
+  // weights are divided too nothing.
+  double Reduction(double elements, int32_t ranks, int32_t span) const {
+    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
+    const SpacedGroup group{ranks, span};
+    const double gradients = elements * gradient_;
+    if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
+    const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
+    if (m_.zero == 2) return weights;
+    if (p_.whole_reductions && m_.pipeline > 1 && c_.dtype == DType::kBFloat16) {
+      return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
+    }
+    return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
+  }
+
+  // The embedding's gradient is complete last, and its new weights are needed first, so that no
+  // pass hides either exchange (Megatron Core, distributed/param_and_grad_buffer.py: buckets in the
+  // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
+  double LastReduction(double part) const {
+    if (!m_.trains_ends()) return 0;
+    const double table = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden);
+    return std::max(Reduction(table, m_.replicas(), m_.tensor) - part, 0.0);
+  }
+
+  // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
+  // runtime/pipe/engine.py, _exec_reduce_tied_grads.
+  void SetTied(PassTimes& times) const {
+    if (m_.pipeline == 1 || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
+    const double bytes = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden) * gradient_;
+    const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
+    times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
+    times.tied_reduction =
+        SimTime::FromSeconds(groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes));
+  }
+
+  void SetIteration(PassTimes& times) const {
+    int64_t most = 0;
+    for (int32_t s = 0; s < m_.pipeline; ++s) {
+      const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
+      most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
+    }
+    const double layers = Num(most);
+    const auto [first, last] = layer_.RootWeights();
+    const double tables = std::max(first, last);
+    const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
+    const double expert = layers * layer_.trained_expert();
+    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
+    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
+    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
+    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
+    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
+    SetTied(times);
+    const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
+    const double kept = m_.zero >= 2 ? own : dense + expert;
+    const OptimizerCosts optimizer(c_, m_, p_, host_);
+    times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
+    if (!ReducesByLayer(m_)) return;
+    // What the reductions behind the last backward pass take from it.
+    const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
+                                   layers * times.layer_backward.seconds());
+    times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
+    times.optimizer += SimTime::FromSeconds(
+        LastReduction(times.gradient_reduction.seconds() / std::max(layers, 1.0)));
+  }
+
+  const TransformerConfig& c_;
+  const ParallelMapping& m_;
+  const ClusterParameters& p_;
+  const MappedLayer& layer_;
+  absl::Status status_;  // of the first exchange that cannot be timed
+  GroupCosts groups_;
+  double e_, gradient_;
+  HostCosts host_;
+};
+
+}  // namespace
+
+absl::Status AddIterationCosts(const TransformerConfig& model, const ParallelMapping& mapping,
+                               const ClusterParameters& cluster, const MappedLayer& layer,
+                               PassTimes& times) {
+  return IterationCoster(model, mapping, cluster, layer).Add(times);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,215 @@
+#include "simulator/mapping/mapped_line.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/base/status_macros.h"
+#include "simulator/mapping/mixed_layers.h"
+
+namespace foretrace {
+
+bool SplitsBackward(const ParallelMapping& m) {
+  return m.chunks == 1 && m.schedule == ScheduleKind::kZeroBubbleH1;
+}
+
+int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                     int32_t chunk) {
+  return FirstLayer(model, m, stage, chunk) + LayersOf(model, m, stage, chunk) -
+         TrainedLayersOf(model, m, stage, chunk);
+}
+
+SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime reduce) {
+  if (layers == 0) return SimTime();
+  if (layers == 1) return gather + layer + reduce;
+  // At a layer's start the link reduces what the layer before left, then gathers for the next.
+  return gather + std::max(layer, gather) +
+         SimTime::FromPs(std::max(layer, gather + reduce).ps() * (layers - 2)) +
+         std::max(layer, reduce) + reduce;
+}
+
+SimTime PassDuration(absl::Span<const LayerPass> layers) {
+  if (layers.empty()) return SimTime();
+  SimTime start = layers.front().gather, link, behind;
+  const bool gathers = std::any_of(layers.begin(), layers.end(),
+                                   [](const LayerPass& l) { return l.gather > SimTime(); });
+  for (size_t i = 0; i < layers.size(); ++i) {
+    start += layers[i].layer;
+    if (gathers) {
+      // What the link does meanwhile, which the next layer waits for.
+      const SimTime next = i + 1 < layers.size() ? layers[i + 1].gather : SimTime();
+      start = std::max(start, start - layers[i].layer + behind + next);
+      behind = layers[i].reduce;
+    } else {
+      link = std::max(link, start) + layers[i].reduce;
+    }
+  }
+  return gathers ? start + behind : std::max(start, link);
+}
+
+bool ReducesByLayer(const ParallelMapping& m) { return m.overlap_gradients && m.zero < 2; }
+
+SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index) {
+  const int64_t part = reduction.ps() / layers;
+  return SimTime::FromPs(index + 1 < layers ? part : reduction.ps() - part * (layers - 1));
+}
+
+namespace {
+
+// Passes of chunks without what is split off of backward ones.
+class ChunkDurations {
+ public:
+  ChunkDurations(const TransformerConfig& model, const ParallelMapping& mapping,
+                 const PassTimes& passes)
+      : c_(model), m_(mapping), passes_(passes) {}
+
+  SimTime Of(int32_t stage, int32_t chunk, bool forward) {
+    const int64_t layers =
+        forward ? LayersOf(c_, m_, stage, chunk) : TrainedLayersOf(c_, m_, stage, chunk);
+    if (passes_.dense != nullptr) return OfTwoKinds(stage, chunk, forward, layers);
+    // Of layers that are alike, as many take as long.
+    Known& known = known_[forward ? 0 : 1];
+    if (known.layers != layers) known = {layers, Alike(forward, layers)};
+    return known.duration;
+  }
+
+ private:
+  struct Known {
+    int64_t layers = -1;
+    SimTime duration;
+  };
+
+  SimTime Alike(bool forward, int64_t layers) const {
+    if (forward) return PassDuration(passes_.layer_forward, layers, passes_.Gather());
+    const SimTime weight = SplitsBackward(m_) ? passes_.layer_weight : SimTime();
+    return PassDuration(passes_.layer_backward - weight, layers, passes_.Gather(),
+                        passes_.reduce_behind);
+  }
+
+  SimTime OfTwoKinds(int32_t stage, int32_t chunk, bool forward, int64_t layers) const {
+    const int64_t first =
+        forward ? FirstLayer(c_, m_, stage, chunk) : FirstTrained(c_, m_, stage, chunk);
+    std::vector<LayerPass> each = LayersOfPass(c_, first, layers, forward, passes_);
+    for (int64_t i = 0; !forward && SplitsBackward(m_) && i < layers; ++i) {
+      each[static_cast<size_t>(i)].layer -=
+          TimesOf(c_, first + layers - 1 - i, passes_).layer_weight;
+    }
+    return PassDuration(each);
+  }
+
+  const TransformerConfig& c_;
+  const ParallelMapping& m_;
+  const PassTimes& passes_;
+  Known known_[2];
+};
+
+// A stage is held until its neighbour has what it sent.
+bool Holds(const ParallelMapping& m, const PassTimes& passes) {
+  return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
+}
+
+SimTime SplitOff(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                 const PassTimes& passes) {
+  SimTime weight;
+  const int64_t first = FirstTrained(model, m, stage, 0);
+  for (int64_t i = 0; i < TrainedLayersOf(model, m, stage, 0); ++i) {
+    weight += TimesOf(model, first + i, passes).layer_weight;
+  }
+  return weight;
+}
+
+}  // namespace
+
+SimTime MappedLine::OfStage(int32_t stage) const {
+  SimTime sum;
+  for (const auto* durations : {&line.forward, &line.backward, &weight}) {
+    for (auto i = static_cast<size_t>(stage); i < durations->size();
+         i += static_cast<size_t>(line.stages)) {
+      sum += (*durations)[i];
+    }
+  }
+  return sum;
+}
+
+MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
+                  const PassTimes& passes) {
+  MappedLine out;
+  LinePipeline& line = out.line;
+  line.stages = m.pipeline;
+  line.chunks = m.chunks;
+  line.microbatches = m.microbatches();
+  line.k = m.k;
+  const bool holds = Holds(m, passes) && m.pipeline > 1;
+  if (!holds) line.transfer = passes.transfer;
+  ChunkDurations durations(model, m, passes);
+  for (int32_t c = 0; c < m.chunks; ++c) {
+    for (int32_t s = 0; s < m.pipeline; ++s) {
+      const bool ends = s + 1 == m.pipeline && c + 1 == m.chunks, begins = s == 0 && c == 0;
+      line.forward.push_back(durations.Of(s, c, true) + passes.scale_reduction);
+      line.backward.push_back(durations.Of(s, c, false) + passes.scale_reduction);
+      if (holds && !ends) line.forward.back() += passes.transfer;
+      if (holds && !begins) line.backward.back() += passes.transfer;
+    }
+  }
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    if (m.chunks == 1) line.in_flight.push_back(ChunksInFlight(m, s));
+    if (SplitsBackward(m)) out.weight.push_back(SplitOff(model, m, s, passes));
+  }
+  const auto add = [&](size_t chunk, const RootExchange& root) {
+    line.forward[chunk] += root.gather;
+    line.backward[chunk] += root.reduce;
+  };
+  line.forward.front() += passes.embedding_forward;
+  line.backward.front() += passes.embedding_backward;
+  add(0, passes.first_root);
+  line.forward.back() += passes.head_forward;
+  line.backward.back() += passes.head_backward;
+  add(line.forward.size() - 1, passes.last_root);
+  return out;
+}
+
+absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const ParallelMapping& m,
+                                         const PassTimes& passes) {
+  const MappedLine own = LineOf(model, m, passes);
+  const LinePipeline& line = own.line;
+  TimedPipeline pipeline;
+  pipeline.mini_batch = m.microbatches();  // in micro-batches
+  std::vector<PassList> zero_bubble;
+  if (SplitsBackward(m)) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    TimedStage stage;
+    if (SplitsBackward(m)) {
+      stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
+      stage.backward_weight = {own.weight[static_cast<size_t>(s)]};
+    } else {
+      FORETRACE_ASSIGN_OR_RETURN(stage.passes, StagePasses(m, s));
+    }
+    for (int32_t c = 0; c < m.chunks; ++c) {
+      const auto chunk = static_cast<size_t>(c * m.pipeline + s);
+      stage.forward.push_back(line.forward[chunk]);
+      stage.backward.push_back(line.backward[chunk]);
+      if (s > 0) pipeline.edges.push_back({s - 1, c, s, c, line.transfer, line.transfer});
+      if (s == 0 && c > 0) {
+        pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, line.transfer, line.transfer});
+      }
+    }
+    pipeline.stages.push_back(std::move(stage));
+  }
+  return pipeline;
+}
+
+absl::StatusOr<LineTiming> TimeOf(const TransformerConfig& model, const ParallelMapping& m,
+                                  const PassTimes& passes, const MappedLine& line) {
+  if (!SplitsBackward(m)) return TimeLine(line.line);
+  FORETRACE_ASSIGN_OR_RETURN(const TimedPipeline pipeline, PipelineOf(model, m, passes));
+  FORETRACE_ASSIGN_OR_RETURN(PipelineTiming timing, TimePipeline(pipeline));
+  LineTiming out{timing.end, std::move(timing.stage_end), {}};
+  for (size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const PassList& list = pipeline.stages[s].passes;
+    const Pass last{PassKind::kBackwardWeight, m.microbatches() - 1, 0};
+    const auto at = std::find(list.rbegin(), list.rend(), last);
+    out.last_backward.push_back(timing.pass_start[s][static_cast<size_t>(list.rend() - at) - 1]);
+  }
+  return out;
+}
+
+}  // namespace foretrace

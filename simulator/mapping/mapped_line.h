@@ -1,0 +1,32 @@
+#pragma once
+// The stages of a mapping as a line of chunks with durations.
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/plan/line_timing.h"
+
+namespace foretrace {
+
+struct MappedLine {
+  LinePipeline line;
+  // Of backward passes whose weights' gradient is split off, what that takes; else nothing.
+  std::vector<SimTime> weight;
+
+  // All passes of a stage with one micro-batch.
+  SimTime OfStage(int32_t stage) const;
+};
+MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                  const PassTimes& passes);
+
+// When its passes run. Where weights' gradients are split off `last_backward` is of these. Errors:
+// as TimePipeline.
+absl::StatusOr<LineTiming> TimeOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                                  const PassTimes& passes, const MappedLine& line);
+
+// Whether the weights' gradients are passes of their own.
+bool SplitsBackward(const ParallelMapping& mapping);
+
+// Which of the model's layers the backward pass of a chunk ends with.
+int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+                     int32_t chunk);
+
+}  // namespace foretrace

@@ -1,0 +1,138 @@
+// What mappings share: each result by exactly what it depends on.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/pass_costs.h"
+#include "tests/support/random_mapping.h"
+#include "tests/support/round_links.h"
+
+namespace foretrace {
+namespace {
+
+TransformerConfig Model() {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 8;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  return model;
+}
+
+ClusterParameters Cluster() {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  cluster.host_link = Bandwidth::GBps(12);
+  cluster.host_memory = Bandwidth::GBps(200);
+  cluster.reduces_scales = true;
+  cluster.per_parameter_sharding = true;
+  cluster.sustained = FlopRate::Teraflops(250);
+  return cluster;
+}
+
+// All times of a micro-batch and of what ends an iteration.
+std::vector<int64_t> TimesIn(const PassTimes& t) {
+  std::vector<int64_t> all;
+  for (const SimTime time : {t.layer_forward,
+                             t.layer_backward,
+                             t.layer_weight,
+                             t.embedding_forward,
+                             t.embedding_backward,
+                             t.head_forward,
+                             t.head_backward,
+                             t.balance.time,
+                             t.gradient.time,
+                             t.expert_gradient.time,
+                             t.reduce_behind,
+                             t.weight_gather,
+                             t.expert_weight_gather,
+                             t.waited_gathers,
+                             t.waited_backward,
+                             t.scale_reduction,
+                             t.first_root.gather,
+                             t.first_root.reduce,
+                             t.last_root.gather,
+                             t.last_root.reduce,
+                             t.transfer,
+                             t.gradient_reduction,
+                             t.expert_reduction,
+                             t.tied_reduction,
+                             t.optimizer}) {
+    all.push_back(time.ps());
+  }
+  for (const PassExchanges* exchanges :
+       {&t.layer_exchanges, &t.embedding_exchanges, &t.head_exchanges}) {
+    for (const bool forward : {true, false}) {
+      for (const PassExchange& e : exchanges->of(forward)) {
+        all.insert(all.end(), {static_cast<int64_t>(e.op), e.time.ps(), e.bytes.count(), e.count,
+                               e.beside, e.goes_on, e.cover.ps()});
+      }
+    }
+  }
+  if (t.dense != nullptr) {
+    const std::vector<int64_t> dense = TimesIn(*t.dense);
+    all.insert(all.end(), dense.begin(), dense.end());
+  }
+  return all;
+}
+
+// Views leave out only what changes nothing.
+TEST(SharedPassesTest, ViewsOfMappingsTakeTheSame) {
+  std::mt19937 rng(21);
+  TransformerConfig model = Model();
+  const ClusterParameters cluster = Cluster();
+  int compared = 0;
+  for (int round = 0; round < 1500; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    if (rng() % 6 == 0) m.lora = 4;
+    if (DenseLayers(model) > 0 || !CheckMapping(model, m, 0).ok()) continue;
+    ++compared;
+    const MappedLayer whole(model, m), seen(model, LayerView(m));
+    EXPECT_EQ(std::tuple(whole.dense(), whole.expert(), whole.embedding(), whole.head(),
+                         whole.trained(), whole.trained_expert(), whole.RootWeights(),
+                         whole.stash().whole, whole.stash().input, whole.gradient_bytes()),
+              std::tuple(seen.dense(), seen.expert(), seen.embedding(), seen.head(), seen.trained(),
+                         seen.trained_expert(), seen.RootWeights(), seen.stash().whole,
+                         seen.stash().input, seen.gradient_bytes()))
+        << ToString(m);
+    const auto all = PassesOfLayers(model, m, cluster, whole);
+    const auto view = PassesOfLayers(model, PassView(m), cluster, seen);
+    ASSERT_TRUE(all.ok() && view.ok());
+    EXPECT_EQ(TimesIn(*all), TimesIn(*view)) << ToString(m);
+    EXPECT_EQ(all->sources.seconds, view->sources.seconds) << ToString(m);
+  }
+  EXPECT_GT(compared, 150);
+}
+
+// A model that saw other mappings before says what one says that did not.
+TEST(SharedPassesTest, OrderOfMappingsDoesNotMatter) {
+  std::mt19937 rng(22);
+  for (int of_model = 0; of_model < 6; ++of_model) {
+    TransformerConfig model = Model();
+    DrawMapping(rng, model);
+    const IterationModel shared(model, Cluster());
+    int compared = 0;
+    for (int round = 0; round < 300; ++round) {
+      TransformerConfig other = model;
+      const ParallelMapping m = DrawMapping(rng, other);
+      const auto alone = EstimateIteration(model, m, Cluster());
+      const auto again = shared.Estimate(m);
+      ASSERT_EQ(alone.ok(), again.ok()) << ToString(m);
+      if (!alone.ok()) continue;
+      ++compared;
+      EXPECT_EQ(alone->time, again->time) << ToString(m);
+      EXPECT_EQ(alone->exposed_communication, again->exposed_communication) << ToString(m);
+      EXPECT_EQ(TimesIn(alone->passes), TimesIn(again->passes)) << ToString(m);
+      EXPECT_EQ(MemoryOf(model, m).total(), MemoryOf(shared.layers(), m).total()) << ToString(m);
+    }
+    EXPECT_GT(compared, 15);
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
