@@ -61,6 +61,9 @@ class TaskReader {
                                       task_.gpus));
     }
     ReadPlacements();
+    if (task_.slice_elements > 0 && !task_.allows(PlacementKind::kColumn)) {
+      root_.Fail("slice_elements", "slices tables by columns, and placements lacks column_wise");
+    }
     ReadDense();
     ReadOptimizer();
     ReadCpu();
@@ -165,7 +168,9 @@ class TaskReader {
     in.ExpectKeys(kKeys);
     EmbeddingTable table;
     table.name = in.String("name");
-    table.rows = static_cast<int64_t>(in.Number("rows", 1, static_cast<double>(kMaxRows)));
+    const double rows = in.Number("rows", 1, static_cast<double>(kMaxRows));
+    if (rows != std::floor(rows)) in.Fail("rows", fmt::format("{} is not a whole number", rows));
+    table.rows = static_cast<int64_t>(rows);
     table.dim = in.Integer("dim", 1, 1 << 16);
     if (in.Has("inputs")) {
       ReadInputs(in, table);

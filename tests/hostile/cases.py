@@ -314,6 +314,8 @@ def slips():
             ("slices", ("slice_elements", "stack"), "s/^name:/slice_elements: 5\\nname:/"),
             ("inputs_and_pooling", ("inputs", "pooling"), "s/pooling: 8,/pooling: 8, inputs: [1],/"),
             ("no_inputs", ("inputs", "no input"), "s/pooling: 8,/inputs: [],/"),
+            ("parts_of_rows", ("rows", "whole number"), "s/rows: 168,/rows: 168.5,/"),
+            ("slices_not_allowed", ("slice_elements", "column_wise"), "s/^calibration: .*/stack: distributed-embeddings-0.1\\nslice_elements: 1000/; s/^placements: .*/placements: [table_wise]/"),
             ("average", ("average", "concat"), "s/interaction: dot/interaction: dot, average: 2/")):
         yield Case(f"task/{name}", "shard t.yaml --sharders naive", (2,), ("t.yaml", *words),
                    f"sed '{change}' $SEEDS/task.yaml > t.yaml")

@@ -160,7 +160,8 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ShardingPlan> given,
                              ReadPlans(options.plans, task, evaluator->ranks_per_node()));
-  if (loaded.models.stack != nullptr && loaded.models.stack->deals_by_size) {
+  if (loaded.models.stack != nullptr && loaded.models.stack->deals_by_size &&
+      task.allows(PlacementKind::kTable)) {
     ShardingPlan dealt = DealtBySize(task);
     FORETRACE_RETURN_IF_ERROR(CheckPlan(task, dealt, evaluator->ranks_per_node()));
     given.push_back(std::move(dealt));
