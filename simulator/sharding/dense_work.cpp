@@ -9,11 +9,12 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 
-DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelModels& kernels) {
+DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelModels& kernels,
+               Precision products = Precision::kFloat32) {
   DenseOp op;
   op.name = name;
   for (const KernelWork& work : Kernels(call)) {
-    const Estimate estimate = kernels.Predict(work, Precision::kFloat32);
+    const Estimate estimate = kernels.Predict(work, products);
     const auto launches = static_cast<double>(work.launches);
     for (int64_t launch = 0; launch < work.launches; ++launch) {
       op.kernels.push_back({name, estimate.time.ScaledBy(1 / launches), estimate.source});
@@ -24,8 +25,8 @@ DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelMo
 
 class DenseBuilder {
  public:
-  DenseBuilder(const ShardingTask& task, const KernelModels& kernels)
-      : task_(task), kernels_(kernels), batch_(task.local_batch()) {}
+  DenseBuilder(const ShardingTask& task, const KernelModels& kernels, Precision products)
+      : task_(task), kernels_(kernels), products_(products), batch_(task.local_batch()) {}
 
   DenseWork Build() {
     const std::vector<int64_t>& bottom = task_.dense.bottom;
@@ -55,7 +56,7 @@ class DenseBuilder {
  private:
   void Op(std::vector<DenseOp>& ops, const std::string& name, OperatorCall::Shape shape,
           Direction pass) {
-    ops.push_back(MakeOp(name, {std::move(shape), DType::kFloat32, pass}, kernels_));
+    ops.push_back(MakeOp(name, {std::move(shape), DType::kFloat32, pass}, kernels_, products_));
   }
 
   // A linear layer and its ReLU.
@@ -77,15 +78,18 @@ class DenseBuilder {
   int64_t Interaction() {
     const int64_t dense_width = task_.dense.bottom.back();
     int64_t width = dense_width;
-    for (const EmbeddingTable& t : task_.tables) width += t.dim;
-    const auto vectors = static_cast<int64_t>(task_.tables.size()) + 1;
+    int64_t vectors = 1;
+    for (const EmbeddingTable& t : task_.tables) {
+      width += t.dim * t.vectors();
+      vectors += t.vectors();
+    }
     auto& forward = work_.interaction_forward;
     auto& backward = work_.interaction_backward;
     const ConcatOp concat{batch_ * width, vectors};
     Op(forward, "interaction.cat", concat, Direction::kForward);
     Op(backward, "interaction.cat.backward", concat, Direction::kBackward);
     work_.activations += Bytes(batch_ * width * kFloatBytes);
-    if (!task_.dense.dot_interaction) return width;
+    if (!task_.dense.dot_interaction) return Averaged(width, dense_width);
     // DLRM: pairwise dot products of all vectors, those below the diagonal go on.
     const BatchedMatmulOp products{batch_, vectors, vectors, dense_width};
     const int64_t pairs = vectors * (vectors - 1) / 2;
@@ -101,8 +105,27 @@ class DenseBuilder {
     return dense_width + pairs;
   }
 
+  // The table vectors, of the `width` values of which `features` are none of theirs, averaged over
+  // neighbours; the features join what is left.
+  int64_t Averaged(int64_t width, int64_t features) {
+    const int64_t stride = task_.dense.average;
+    if (stride == 1) return width;
+    const int64_t left = (width - features + stride - 1) / stride;
+    Op(work_.interaction_forward, "interaction.average",
+       ElementwiseOp{batch_ * left, batch_ * (width - features)}, Direction::kForward);
+    Op(work_.interaction_backward, "interaction.average.backward",
+       ElementwiseOp{batch_ * (width - features), batch_ * left}, Direction::kForward);
+    const ConcatOp with_features{batch_ * (left + features), 2};
+    Op(work_.interaction_forward, "interaction.cat2", with_features, Direction::kForward);
+    Op(work_.interaction_backward, "interaction.cat2.backward", with_features,
+       Direction::kBackward);
+    work_.activations += Bytes(batch_ * (left + features) * kFloatBytes);
+    return left + features;
+  }
+
   const ShardingTask& task_;
   const KernelModels& kernels_;
+  Precision products_;
   int64_t batch_;
   DenseWork work_;
 };
@@ -126,8 +149,9 @@ DenseOp OptimizerStep(const ShardingTask& task, const KernelModels& kernels, int
   return MakeOp("optimizer", {step, DType::kFloat32, Direction::kForward}, kernels);
 }
 
-DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels) {
-  return DenseBuilder(task, kernels).Build();
+DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels,
+                         Precision products) {
+  return DenseBuilder(task, kernels, products).Build();
 }
 
 }  // namespace foretrace

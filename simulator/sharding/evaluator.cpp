@@ -146,8 +146,11 @@ SimulatedEvaluator::SimulatedEvaluator(const ShardingTask& task, ShardingModels 
     : task_(task),
       models_(std::move(models)),
       collectives_(std::move(collectives)),
-      lookups_(task, models_.kernels->device(), models_.embedding),
-      dense_(BuildDenseWork(task, *models_.kernels)),
+      lookups_(task, models_.kernels->device(), models_.embedding, models_.stack),
+      dense_(BuildDenseWork(task, *models_.kernels,
+                            models_.stack != nullptr && models_.stack->tensor_float32
+                                ? Precision::kTensorFloat32
+                                : Precision::kFloat32)),
       all_ranks_(AllRanks(static_cast<size_t>(task.gpus))) {}
 
 absl::StatusOr<std::unique_ptr<SimulatedEvaluator>> SimulatedEvaluator::Create(
@@ -188,7 +191,7 @@ absl::StatusOr<ShardedJob*> SimulatedEvaluator::Prepare(const PlanWork& work,
   if (!job) {
     FORETRACE_ASSIGN_OR_RETURN(
         job, ShardedJob::Build(task_, dense_, work.shape, models_.semantics, *collectives_,
-                               static_cast<int32_t>(ranks.size())));
+                               static_cast<int32_t>(ranks.size()), models_.stack.get()));
   }
   job->SetWork(work, TableStep(work.copied_parameters), ranks);
   return &*job;

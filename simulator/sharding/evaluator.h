@@ -56,6 +56,7 @@ struct PlanEvaluation {
 struct ShardingModels {
   std::shared_ptr<const KernelModels> kernels;
   EmbeddingModels embedding;
+  std::shared_ptr<const LookupStack> stack;  // null: lookups and collectives of torchrec
   std::shared_ptr<const CollectiveCalibration> collectives;  // may be null
   PlatformSpec platform;
   std::shared_ptr<const TraceStore> capture;  // a template for all plans; null: simulated alone

@@ -17,6 +17,7 @@ namespace {
 // PyTorch's DistributedDataParallel: the first bucket is smaller, so that communication starts
 // early (kDefaultFirstBucketBytes).
 constexpr int64_t kFirstBucketBytes = 1 << 20;
+constexpr int64_t kLossBytes = 4;
 
 using Ref = ShardedRankScript::Ref;
 
@@ -24,13 +25,18 @@ using Ref = ShardedRankScript::Ref;
 class IterationWriter {
  public:
   IterationWriter(const ShardingTask& task, const DenseWork& dense, PlanShape shape,
-                  ShardedRankScript& script)
-      : task_(task), dense_(dense), shape_(shape), script_(script) {}
+                  const LookupStack* stack, ShardedRankScript& script)
+      : task_(task), dense_(dense), shape_(shape), script_(script) {
+    if (stack == nullptr || task.gpus == 1) return;
+    negotiated_ = stack->cycle > SimTime();
+    negotiation_ = stack->cycle.ScaledBy(0.5);
+    reduces_loss_ = stack->reduces_loss;
+  }
 
   void Write() {
     Forward();
     Backward();
-    script_.Await(last_bucket_);
+    Finish(last_bucket_);
     Ops(dense_.optimizer, WorkPart::kOptimizer);
     if (shape_.data_parallel) {
       script_.Await(table_gradient);
@@ -38,6 +44,7 @@ class IterationWriter {
       copy_step = script_.Kernel("table_optimizer", WorkPart::kOptimizer, SimTime(),
                                  EstimateSource::kAnalytic);
     }
+    if (reduces_loss_) ReduceLoss();
   }
 
   Ref lookup_forward, lookup_backward, copy_forward, copy_backward, copy_step, table_gradient;
@@ -51,7 +58,21 @@ class IterationWriter {
     const WorkPart part = OpOf(step) == CollectiveOp::kAllToAll    ? WorkPart::kAllToAll
                           : OpOf(step) == CollectiveOp::kAllReduce ? WorkPart::kAllReduce
                                                                    : WorkPart::kRowCollectives;
-    return script_.Communicate(step, part);
+    return script_.Communicate(step, part, negotiation_);
+  }
+
+  // What is issued from now on starts after `comm`; where the CPU learns of its end, it waits too.
+  void Finish(Ref comm) {
+    script_.Await(comm);
+    if (negotiated_) script_.Block("collective done", comm);
+  }
+
+  // The step's function returns when the lookups' update knows how many rows it has, near its end.
+  void ReduceLoss() {
+    script_.Block("step function", lookup_backward);
+    const Ref loss = Communicate(CommStep::kDenseGradient);
+    buckets.push_back(Bytes(kLossBytes));
+    Finish(loss);
   }
 
   void Ops(const std::vector<DenseOp>& ops, WorkPart part) {
@@ -66,7 +87,7 @@ class IterationWriter {
     if (shape_.indices) {
       const Ref lengths = Communicate(CommStep::kLengths);
       script_.Block("cudaEventSynchronize", lengths);  // the sizes of the next all-to-all
-      script_.Await(Communicate(CommStep::kIndices));
+      Finish(Communicate(CommStep::kIndices));
     }
     if (shape_.pooled || shape_.row || shape_.table_row) {
       script_.Op();
@@ -84,7 +105,7 @@ class IterationWriter {
                                     EstimateSource::kAnalytic);
     }
     Ops(dense_.bottom_forward, WorkPart::kDense);
-    for (const Ref& comm : pooled) script_.Await(comm);
+    for (const Ref& comm : pooled) Finish(comm);
     Ops(dense_.interaction_forward, WorkPart::kDense);
     Ops(dense_.top_forward, WorkPart::kDense);
   }
@@ -107,7 +128,7 @@ class IterationWriter {
       table_gradient = Communicate(CommStep::kTableGradient);
     }
     if (lookup_forward.valid()) {
-      for (const Ref& comm : gradients) script_.Await(comm);
+      for (const Ref& comm : gradients) Finish(comm);
       script_.Op();
       lookup_backward = script_.Kernel("embedding_backward", WorkPart::kLookupBackward, SimTime(),
                                        EstimateSource::kAnalytic);
@@ -133,6 +154,9 @@ class IterationWriter {
   const DenseWork& dense_;
   PlanShape shape_;
   ShardedRankScript& script_;
+  bool negotiated_ = false;
+  SimTime negotiation_;
+  bool reduces_loss_ = false;
   Bytes bucket_;
   Ref last_bucket_;
 };
@@ -268,10 +292,11 @@ class JobBuilder {
 
 absl::StatusOr<ShardedJob> ShardedJob::Build(const ShardingTask& task, const DenseWork& dense,
                                              PlanShape shape, JobSemantics semantics,
-                                             CollectiveTimes& collectives, int32_t ranks) {
+                                             CollectiveTimes& collectives, int32_t ranks,
+                                             const LookupStack* stack) {
   FORETRACE_CHECK(ranks == task.gpus || !shape.table_row);
   ShardedRankScript script(task.cpu, semantics);
-  IterationWriter writer(task, dense, shape, script);
+  IterationWriter writer(task, dense, shape, stack, script);
   writer.Write();
   JobBuilder builder(task, script, collectives, ranks);
   FORETRACE_ASSIGN_OR_RETURN(ShardedJob job, builder.Build());

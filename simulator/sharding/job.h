@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/cost/embedding/lookup_stack.h"
 #include "simulator/engine/program.h"
 #include "simulator/sharding/dense_work.h"
 #include "simulator/sharding/plan_work.h"
@@ -39,9 +40,11 @@ std::string_view Name(WorkPart part);
 class ShardedJob {
  public:
   // `ranks` of the task's; fewer than all only for shapes whose collectives are all of the world.
+  // `stack`: how collectives are started and ended; null: as PyTorch does.
   static absl::StatusOr<ShardedJob> Build(const ShardingTask& task, const DenseWork& dense,
                                           PlanShape shape, JobSemantics semantics,
-                                          CollectiveTimes& collectives, int32_t ranks);
+                                          CollectiveTimes& collectives, int32_t ranks,
+                                          const LookupStack* stack = nullptr);
 
   // Every duration that depends on the plan. Requires work.shape to be the job's, and `table_step`
   // the optimizer's time for data-parallel tables. Rank i of the job does the work of ranks[i].

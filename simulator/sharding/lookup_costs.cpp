@@ -18,9 +18,11 @@ TableLookup LookupCosts::LookupOf(const Shard& shard) {
     access = ThinAccess(access, 1.0 / task_.gpus);
     lookup.batch = static_cast<double>(task_.local_batch());
   }
+  const auto inputs = static_cast<double>(table.vectors());
+  lookup.batch *= inputs;
   lookup.rows = static_cast<double>(shard.rows);
   lookup.dim = static_cast<double>(shard.columns);
-  lookup.pooling = table.pooling;
+  lookup.pooling = table.pooling / inputs;
   lookup.reuse = access.reuse;
   lookup.unique_rows = static_cast<double>(access.unique_rows);
   if (shard.rows == table.rows) return lookup;
@@ -59,7 +61,25 @@ LookupTimes LookupCosts::Times(std::span<const Shard> shards, bool data_parallel
   return times;
 }
 
+LookupTimes LookupCosts::StackTimes(std::span<const uint32_t> ids) const {
+  LookupTimes times;
+  for (const uint32_t id : ids) {
+    const EmbeddingTable& table = task_.tables[static_cast<size_t>(shards_[id].table)];
+    StackTable of;
+    of.lookup = lookups_[id];
+    of.poolings = table.inputs.empty() ? std::span<const double>(&table.pooling, 1) : table.inputs;
+    of.element_bytes = static_cast<double>(ElementSize(table.dtype));
+    const auto time = [&](LookupPass pass) {
+      return StackTime(*stack_, device_, of, pass, task_.gpus > 1);
+    };
+    times.forward += time(LookupPass::kForward);
+    times.backward += time(LookupPass::kBackward);
+  }
+  return times;
+}
+
 LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parallel) const {
+  if (stack_ != nullptr) return StackTimes(ids);
   // Tables of different types run in kernels of their own.
   LookupTimes times;
   for (int type = 1; type < static_cast<int>(DType::kCount); ++type) {

@@ -42,8 +42,9 @@ RankMemory MemoryOf(const ShardingTask& task, const Shard& shard) {
   const double share = static_cast<double>(shard.rows) / static_cast<double>(table.rows);
   const double indices = static_cast<double>(samples) * table.pooling * share;
   // Pooled vectors and, later, their gradients; indices and the offsets of the samples.
-  memory.activations = Bytes(2 * samples * shard.columns * kPooledBytes +
-                             (std::llround(indices) + samples) * kIndexBytes);
+  const int64_t bags = samples * table.vectors();
+  memory.activations =
+      Bytes(2 * bags * shard.columns * kPooledBytes + (std::llround(indices) + bags) * kIndexBytes);
   if (copy) {
     // A dense gradient, and an optimizer that knows no rows.
     memory.gradients = weights;
@@ -59,7 +60,7 @@ MemoryVerdict MemoryOf(const ShardingTask& task, const DenseWork& dense, const S
   // Every rank receives the pooled vectors of its samples from all tables, and sends back gradients
   // of the same size.
   int64_t columns = 0;
-  for (const EmbeddingTable& t : task.tables) columns += t.dim;
+  for (const EmbeddingTable& t : task.tables) columns += t.dim * t.vectors();
   for (size_t r = 0; r < by_rank.size(); ++r) {
     RankMemory& memory = verdict.ranks[r];
     for (const Shard& s : by_rank[r]) Add(MemoryOf(task, s), memory);

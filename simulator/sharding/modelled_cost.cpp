@@ -8,7 +8,7 @@ ModelledCost::ModelledCost(const ShardingTask& task, SimulatedEvaluator& evaluat
     : task_(task), lookups_(evaluator.lookups()), base_us_(evaluator.lookups().base_us()) {
   // The slope of the all-to-all where the tables are spread evenly.
   double columns = 0;
-  for (const EmbeddingTable& t : task.tables) columns += static_cast<double>(t.dim);
+  for (const EmbeddingTable& t : task.tables) columns += static_cast<double>(t.dim * t.vectors());
   const double bytes = static_cast<double>(task.local_batch()) * columns * 4;
   const auto time = [&](double b) {
     return evaluator.collectives()
@@ -28,7 +28,10 @@ double ModelledCost::LookupUs(const Shard& shard) {
 
 double ModelledCost::TransferUs(const Shard& shard) const {
   const bool sent = shard.kind == PlacementKind::kTable || shard.kind == PlacementKind::kColumn;
-  return sent ? us_per_column_ * static_cast<double>(shard.columns) : 0;
+  return sent ? us_per_column_ *
+                    static_cast<double>(shard.columns *
+                                        task_.tables[static_cast<size_t>(shard.table)].vectors())
+              : 0;
 }
 
 std::vector<double> ModelledCost::RankUs(const ShardingPlan& plan) {

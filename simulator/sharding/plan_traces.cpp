@@ -13,6 +13,8 @@
 namespace foretrace {
 namespace {
 
+constexpr int64_t kLoopThread = 100;  // the first of them
+
 // An item's nodes. Device work that a call issues depends on its first part.
 struct ItemNodes {
   NodeIndex first, last;
@@ -49,6 +51,7 @@ class RankWriter {
         }
         previous = nodes_[i].last;
       }
+      if (lane.cpu) AddAgreements();
     }
     // Waits may be for items of later lanes.
     for (uint32_t i = 0; i < program_.items.size(); ++i) {
@@ -131,15 +134,30 @@ class RankWriter {
       previous = host;
     }
     const SimTime lag = issue_lag_[index];
-    FORETRACE_CHECK(lag <= item.duration);
+    const bool within = lag > SimTime() && lag <= item.duration;
     const NodeIndex call = Add(NodeKind::kRuntimeCall, DetailOf(index), NameOf(index), lane,
-                               lag > SimTime() ? lag : item.duration);
+                               within ? lag : item.duration);
     Depend(call, previous, DependencyKind::kControl);
     nodes_[index] = {call, call};
-    if (lag > SimTime()) {
+    if (within) {
       nodes_[index].last =
           Add(NodeKind::kCpuOp, 0, "host: call returns", lane, item.duration - lag);
       Depend(nodes_[index].last, call, DependencyKind::kControl);
+    }
+  }
+
+  // What all ranks agree on after the call that asks for it, by a loop of its own. Each on a thread
+  // of its own here: the loop serves several at a time.
+  void AddAgreements() {
+    int64_t thread = kLoopThread;
+    agreed_.resize(program_.items.size());
+    for (uint32_t i = 0; i < program_.items.size(); ++i) {
+      const SimTime after = issue_lag_[i] - program_.items[i].duration;
+      if (issue_lag_[i] == SimTime() || after <= SimTime()) continue;
+      const LaneIndex loop = builder_.AddLane(Lane::Kind::kCpuThread, thread++);
+      builder_.SetLaneLabel(loop, "collectives");
+      agreed_[i] = Add(NodeKind::kCpuOp, 0, "all ranks ask", loop, after);
+      Depend(agreed_[i], nodes_[i].first, DependencyKind::kControl);
     }
   }
 
@@ -157,7 +175,8 @@ class RankWriter {
     Depend(node, previous, DependencyKind::kControl);
     if (item.issuer != kNoItem) {
       builder_.SetLauncher(node, nodes_[item.issuer].first);
-      Depend(node, nodes_[item.issuer].first, DependencyKind::kControl);
+      const NodeIndex agreed = agreed_[item.issuer];
+      Depend(node, agreed.valid() ? agreed : nodes_[item.issuer].first, DependencyKind::kControl);
     }
     if (comm) SetComm(node, job_.step(index), job_.bucket(index));
   }
@@ -198,6 +217,7 @@ class RankWriter {
   RankTraceBuilder& builder_;
   std::vector<SimTime> issue_lag_;
   std::vector<ItemNodes> nodes_;
+  std::vector<NodeIndex> agreed_;  // by the call; where the loop does not come into it: invalid
 };
 
 }  // namespace

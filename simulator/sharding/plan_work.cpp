@@ -37,7 +37,8 @@ Traffic TrafficOf(const ShardingTask& task, const std::vector<std::vector<Shard>
   for (size_t r = 0; r < by_rank.size(); ++r) {
     for (const Shard& s : by_rank[r]) {
       const EmbeddingTable& table = task.tables[static_cast<size_t>(s.table)];
-      const auto columns = static_cast<double>(s.columns);
+      // Of all pooled vectors: one for each input.
+      const auto columns = static_cast<double>(s.columns * table.vectors());
       if (s.kind == PlacementKind::kDataParallel) {
         work.ranks[r].lookup_count += batch * table.pooling / static_cast<double>(task.gpus);
         if (r == 0) {

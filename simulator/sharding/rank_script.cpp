@@ -40,12 +40,13 @@ ShardedRankScript::Ref ShardedRankScript::Kernel(std::string name, WorkPart part
   return Last(kCompute);
 }
 
-ShardedRankScript::Ref ShardedRankScript::Communicate(CommStep step, WorkPart part) {
+ShardedRankScript::Ref ShardedRankScript::Communicate(CommStep step, WorkPart part,
+                                                      SimTime negotiation) {
   Entry comm;
   comm.issuer = Launch("cudaLaunchKernelExC");
   comm.item.kind = ItemKind::kComm;
   comm.item.lead = kStreamGap;
-  comm.item.issue_lag = cpu_.t4.ScaledBy(0.5);
+  comm.item.issue_lag = cpu_.t4.ScaledBy(0.5) + negotiation;
   if (const Ref computed = Last(kCompute); computed.valid()) comm.waits.push_back(computed);
   comm.name = std::string(Name(step));
   comm.node_kind = NodeKind::kCollective;

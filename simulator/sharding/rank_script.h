@@ -41,8 +41,9 @@ class ShardedRankScript {
     op_launches_ = 0;
   }
   Ref Kernel(std::string name, WorkPart part, SimTime duration, EstimateSource source);
-  // Starts when all computation issued so far is done, as NCCL's stream waits for the current one.
-  Ref Communicate(CommStep step, WorkPart part);
+  // Starts when all computation issued so far is done, as NCCL's stream waits for the current one,
+  // and no earlier than `negotiation` after the call.
+  Ref Communicate(CommStep step, WorkPart part, SimTime negotiation = SimTime());
   // Computation issued from now on starts after `work`.
   void Await(Ref work);
   // A call that returns when `work` is done.

@@ -2,6 +2,7 @@
 // What is to be sharded: the embedding tables of a recommendation model, the rest of the model, and
 // the machine. Sizes are of one training iteration.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,10 +20,15 @@ struct EmbeddingTable {
   std::string name;
   int64_t rows = 0;    // E
   int64_t dim = 0;     // D
-  double pooling = 0;  // L: mean lookups of a sample
+  double pooling = 0;  // L: mean lookups of a sample, of all inputs together
+  // Of a table that several inputs share, each one's mean lookups; each has a pooled vector of its
+  // own. Empty: one input.
+  std::vector<double> inputs;
   TableAccess access;  // what a whole batch does to it; lookups = batch x pooling
   DType dtype = DType::kFloat32;
 
+  // Pooled vectors of a sample.
+  int64_t vectors() const { return std::max<int64_t>(1, static_cast<int64_t>(inputs.size())); }
   Bytes weight_bytes() const { return Bytes(rows * dim * ElementSize(dtype)); }
 };
 
@@ -33,6 +39,8 @@ struct DenseModel {
   std::vector<int64_t> top;     // widths after the interaction, the last is the output
   bool dot_interaction = true;  // pairwise dot products; else the vectors are concatenated
   Bytes bucket;                 // of gradients that are all-reduced together (DDP)
+  // Concatenated vectors are averaged over so many neighbours each before the top MLP; 1: not.
+  int32_t average = 1;
 };
 
 // CPU overheads of the multi-GPU paper (Algorithm 1), the same for every op.
@@ -60,7 +68,10 @@ struct ShardingTask {
   Bytes memory;  // of one GPU, for everything that a plan places on it
   std::string platform;
   std::string calibration;  // name or folder; empty: none
-  std::string capture;      // traces of a captured job to use as template; empty: none
+  std::string stack;        // name or file of the software's lookups; empty: FBGEMM's
+  // Tables of more elements are dealt in blocks of columns by a stack that deals tables; 0: none.
+  double slice_elements = 0;
+  std::string capture;  // traces of a captured job to use as template; empty: none
   DenseModel dense;
   OptimizerKind optimizer = OptimizerKind::kAdagrad;  // of the tables; the dense part's likewise
   bool rowwise = true;           // one optimizer state value for each row of a table

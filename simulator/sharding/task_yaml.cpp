@@ -32,10 +32,11 @@ class TaskReader {
   TaskReader(const YamlReader& root, std::string file) : root_(root), file_(std::move(file)) {}
 
   absl::StatusOr<ShardingTask> Read() {
-    static constexpr std::array<std::string_view, 15> kKeys = {
-        "name",        "batch",      "gpus",     "memory_GB",        "platform",
-        "calibration", "placements", "template", "exchange_indices", "dense",
-        "optimizer",   "cpu",        "uvm",      "tables",           "comment"};
+    static constexpr std::array<std::string_view, 17> kKeys = {
+        "name",        "batch",         "gpus",     "memory_GB",        "platform",
+        "calibration", "placements",    "template", "exchange_indices", "dense",
+        "optimizer",   "cpu",           "uvm",      "tables",           "comment",
+        "stack",       "slice_elements"};
     root_.ExpectKeys(kKeys);
     task_.file = file_;
     task_.name = root_.String("name");
@@ -44,6 +45,11 @@ class TaskReader {
     task_.memory = Bytes(std::llround(root_.Number("memory_GB", 1e-3, 1e6) * kGiga));
     task_.platform = root_.String("platform");
     task_.calibration = root_.String("calibration", "");
+    task_.stack = root_.String("stack", "");
+    task_.slice_elements = root_.Number("slice_elements", 1, 1e18, 0);
+    if (task_.slice_elements > 0 && task_.stack.empty()) {
+      root_.Fail("slice_elements", "is of a stack that deals tables by itself; name one by stack");
+    }
     if (root_.Has("template")) {  // beside the task's file
       task_.capture =
           (std::filesystem::path(file_).parent_path() / root_.String("template")).string();
@@ -55,6 +61,9 @@ class TaskReader {
                                       task_.gpus));
     }
     ReadPlacements();
+    if (task_.slice_elements > 0 && !task_.allows(PlacementKind::kColumn)) {
+      root_.Fail("slice_elements", "slices tables by columns, and placements lacks column_wise");
+    }
     ReadDense();
     ReadOptimizer();
     ReadCpu();
@@ -89,8 +98,8 @@ class TaskReader {
 
   void ReadDense() {
     const YamlReader dense = root_.Child("dense");
-    static constexpr std::array<std::string_view, 5> kKeys = {"bottom", "top", "interaction",
-                                                              "bucket_MB", "features"};
+    static constexpr std::array<std::string_view, 6> kKeys = {
+        "bottom", "top", "interaction", "bucket_MB", "features", "average"};
     dense.ExpectKeys(kKeys);
     task_.dense.bottom = {dense.Integer("features", 1, 1 << 20)};
     // Without a layer the features join the vectors as they are.
@@ -98,6 +107,10 @@ class TaskReader {
     for (const int32_t w : dense.Integers("top", 1, 1 << 20)) task_.dense.top.push_back(w);
     if (dense.ok() && task_.dense.top.empty()) dense.Fail("top", "needs at least one width");
     task_.dense.dot_interaction = dense.Choice("interaction", kInteractions) == 0;
+    task_.dense.average = dense.Integer("average", 1, 1 << 20, 1);
+    if (task_.dense.dot_interaction && task_.dense.average > 1) {
+      dense.Fail("average", "is of concatenated vectors; use it with interaction: concat");
+    }
     // PyTorch's DistributedDataParallel: bucket_cap_mb of 25 (in MiB).
     task_.dense.bucket = Bytes(std::llround(dense.Number("bucket_MB", 0.1, 1e5, 26.2144) * kMega));
   }
@@ -150,18 +163,36 @@ class TaskReader {
   }
 
   void ReadTable(const YamlReader& in) {
-    static constexpr std::array<std::string_view, 6> kKeys = {"name",    "rows",  "dim",
-                                                              "pooling", "dtype", "reuse"};
+    static constexpr std::array<std::string_view, 7> kKeys = {"name",  "rows",  "dim",   "pooling",
+                                                              "dtype", "reuse", "inputs"};
     in.ExpectKeys(kKeys);
     EmbeddingTable table;
     table.name = in.String("name");
-    table.rows = static_cast<int64_t>(in.Number("rows", 1, static_cast<double>(kMaxRows)));
+    const double rows = in.Number("rows", 1, static_cast<double>(kMaxRows));
+    if (rows != std::floor(rows)) in.Fail("rows", fmt::format("{} is not a whole number", rows));
+    table.rows = static_cast<int64_t>(rows);
     table.dim = in.Integer("dim", 1, 1 << 16);
-    table.pooling = ReadPooling(in);
+    if (in.Has("inputs")) {
+      ReadInputs(in, table);
+    } else {
+      table.pooling = ReadPooling(in);
+    }
     table.dtype = ParseDType(in.String("dtype", "float32"));
     if (ElementSize(table.dtype) <= 0) in.Fail("dtype", "is not a data type");
     if (in.ok()) ReadReuse(in, table);
     task_.tables.push_back(std::move(table));
+  }
+
+  // Mean lookups of a sample for each of several inputs.
+  static void ReadInputs(const YamlReader& in, EmbeddingTable& table) {
+    if (in.Has("pooling")) {
+      return in.Fail("inputs", "has the lookups of each input; give it or pooling");
+    }
+    for (const YamlReader& item : in.Child("inputs").Items()) {
+      table.inputs.push_back(item.AsNumber(0, 1e6));
+      table.pooling += table.inputs.back();
+    }
+    if (in.ok() && table.inputs.empty()) in.Fail("inputs", "names no input");
   }
 
   // A mean, or the share of samples by number of lookups.
@@ -288,6 +319,8 @@ std::string ShardingTaskYaml(const ShardingTask& task) {
                                 task.name, task.batch, task.gpus,
                                 static_cast<double>(task.memory.count()) / kGiga, task.platform);
   if (!task.calibration.empty()) out += fmt::format("calibration: {}\n", task.calibration);
+  if (!task.stack.empty()) out += fmt::format("stack: {}\n", task.stack);
+  if (task.slice_elements > 0) out += fmt::format("slice_elements: {}\n", task.slice_elements);
   std::vector<std::string_view> kinds;
   for (int k = 0; k < static_cast<int>(PlacementKind::kCount); ++k) {
     if (task.allows(static_cast<PlacementKind>(k)))
@@ -297,10 +330,11 @@ std::string ShardingTaskYaml(const ShardingTask& task) {
                      task.exchange_indices);
   const std::vector<int64_t> bottom(task.dense.bottom.begin() + 1, task.dense.bottom.end());
   out += fmt::format(
-      "dense: {{features: {}, bottom: [{}], top: [{}], interaction: {}, bucket_MB: {}}}\n",
+      "dense: {{features: {}, bottom: [{}], top: [{}], interaction: {}, bucket_MB: {}{}}}\n",
       task.dense.bottom.front(), fmt::join(bottom, ", "), fmt::join(task.dense.top, ", "),
       kInteractions[task.dense.dot_interaction ? 0 : 1],
-      static_cast<double>(task.dense.bucket.count()) / kMega);
+      static_cast<double>(task.dense.bucket.count()) / kMega,
+      task.dense.average > 1 ? fmt::format(", average: {}", task.dense.average) : "");
   out += fmt::format("optimizer: {{kind: {}, rowwise: {}}}\n",
                      kOptimizers[static_cast<size_t>(task.optimizer)], task.rowwise);
   out += fmt::format(
@@ -315,10 +349,12 @@ std::string ShardingTaskYaml(const ShardingTask& task) {
   out += "tables:\n";
   for (const EmbeddingTable& t : task.tables) {
     out += fmt::format(
-        "  - {{name: {}, rows: {}, dim: {}, pooling: {}, dtype: {}, reuse: {{unique_rows: {}, "
+        "  - {{name: {}, rows: {}, dim: {}, {}, dtype: {}, reuse: {{unique_rows: {}, "
         "factors: [{}]}}}}\n",
-        t.name, t.rows, t.dim, t.pooling, Name(t.dtype), t.access.unique_rows,
-        fmt::join(t.access.reuse.fractions, ", "));
+        t.name, t.rows, t.dim,
+        t.inputs.empty() ? fmt::format("pooling: {}", t.pooling)
+                         : fmt::format("inputs: [{}]", fmt::join(t.inputs, ", ")),
+        Name(t.dtype), t.access.unique_rows, fmt::join(t.access.reuse.fractions, ", "));
   }
   return out;
 }

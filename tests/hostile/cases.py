@@ -309,6 +309,16 @@ def slips():
                ("v100-sxm2", "a100-sxm4-40gb"))
     yield Case("device/shard", "shard task.yaml --sharders naive", (2,), ("v100-sxm2", "a100-sxm4-40gb"),
                "sed 's/calibration: .*/calibration: v100-sxm2-nvlink/' $SEEDS/task.yaml > task.yaml")
+    for name, words, change in (
+            ("stack", ("lookup stack", "distributed-embeddings-0.1"), "s/^name:/stack: none\\nname:/"),
+            ("slices", ("slice_elements", "stack"), "s/^name:/slice_elements: 5\\nname:/"),
+            ("inputs_and_pooling", ("inputs", "pooling"), "s/pooling: 8,/pooling: 8, inputs: [1],/"),
+            ("no_inputs", ("inputs", "no input"), "s/pooling: 8,/inputs: [],/"),
+            ("parts_of_rows", ("rows", "whole number"), "s/rows: 168,/rows: 168.5,/"),
+            ("slices_not_allowed", ("slice_elements", "column_wise"), "s/^calibration: .*/stack: distributed-embeddings-0.1\\nslice_elements: 1000/; s/^placements: .*/placements: [table_wise]/"),
+            ("average", ("average", "concat"), "s/interaction: dot/interaction: dot, average: 2/")):
+        yield Case(f"task/{name}", "shard t.yaml --sharders naive", (2,), ("t.yaml", *words),
+                   f"sed '{change}' $SEEDS/task.yaml > t.yaml")
     yield Case("device/on_unnamed", f"predict {S} --on dgx-h100", (3,), ("--on",))
     yield Case("device/on_and_platform", f"predict {S} --on dgx-h100 --platform dgx-a100", (2,), ("leave out",))
     yield Case("device/cpu_scale", f"predict {S} --cpu-scale 0", (2,), ("--cpu-scale",))

@@ -135,6 +135,12 @@ class Torchrec(unittest.TestCase):
         self.assertNotEqual(plan.shards[0].rank, plan.shards[1].rank)
         with self.assertRaisesRegex(ValueError, "b: 3.000 GB do not fit: the emptiest rank has 1.000 GB left, 2.000 GB too little"):
             balance.rebalance([table("a", 9, 3), table("b", 1, 3)], ranks=1, hbm_GB=4)
+        for room in (0, -3, float("nan")):
+            with self.assertRaisesRegex(ValueError, "hbm_GB must be more than 0"):
+                balance.rebalance([table("a", 9, 3)], hbm_GB=room)
+        rows = [table("a", 9, 3), table("r", 6, 9, ranks=(0, 1), sharding="RW"), table("s", 6, 1, ranks=(1,), sharding="RW")]
+        with self.assertRaisesRegex(ValueError, "by row alone take 5.500 GB of rank 1, 1.500 GB too much; the largest is r"):
+            balance.rebalance(rows, hbm_GB=4)
         # Shards of a table lie on ranks of their own, and are no narrower than asked for.
         wide = [table("a", 8, 1, 256), table("b", 1, 1)]
         self.assertEqual(max(balance.rebalance(wide, ranks=2).perf_ms), 5)

@@ -20,6 +20,7 @@
 #include "simulator/planning/sharding/shard_output.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/sharding/plan_json.h"
+#include "simulator/sharding/stack_placement.h"
 
 namespace foretrace {
 namespace {
@@ -159,6 +160,12 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   }
   FORETRACE_ASSIGN_OR_RETURN(std::vector<ShardingPlan> given,
                              ReadPlans(options.plans, task, evaluator->ranks_per_node()));
+  if (loaded.models.stack != nullptr && loaded.models.stack->deals_by_size &&
+      task.allows(PlacementKind::kTable)) {
+    ShardingPlan dealt = DealtBySize(task);
+    FORETRACE_RETURN_IF_ERROR(CheckPlan(task, dealt, evaluator->ranks_per_node()));
+    given.push_back(std::move(dealt));
+  }
   FORETRACE_ASSIGN_OR_RETURN(const Ranking ranking, Rank(options, task, loaded.models, *evaluator,
                                                          std::move(given), context));
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));

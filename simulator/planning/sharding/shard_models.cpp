@@ -30,7 +30,9 @@ std::vector<std::string> RestsOn(const ShardingTask& task, const ShardingModels&
                                  bool kernels_calibrated) {
   std::vector<std::string> rests_on;
   rests_on.push_back(
-      lookups_calibrated
+      models.stack != nullptr
+          ? fmt::format("lookups: kernels of stack {} on {} (analytic)", models.stack->name, peaks)
+      : lookups_calibrated
           ? fmt::format(
                 "lookups: calibration {}, fitted to few kernels (its embedding.yaml says which)",
                 task.calibration)
@@ -99,6 +101,12 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
       models.embedding = std::move(embedding.models);
       lookups_calibrated = true;
     }
+  }
+  if (!task.stack.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string file, Shipped(kLookupStacks, task.stack, task));
+    FORETRACE_ASSIGN_OR_RETURN(LookupStack stack, LoadLookupStack(file));
+    FORETRACE_RETURN_IF_ERROR(CheckStackDevice(*peaks));
+    models.stack = std::make_shared<const LookupStack>(std::move(stack));
   }
   for (std::string& note :
        RestsOn(task, models, peaks->name, lookups_calibrated, kernels_calibrated)) {

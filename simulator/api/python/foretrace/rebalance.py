@@ -173,6 +173,15 @@ def _shards(tables, ranks, min_width):
     return shards
 
 
+def _check_fixed(plan):
+    """Tables by row stay where they are: what they take must fit."""
+    worst = max(range(len(plan.memory_GB)), key=lambda r: plan.memory_GB[r])
+    if plan.memory_GB[worst] > plan.hbm_GB:
+        largest = max((t for t in plan.tables if t.sharding == "RW" and worst in t.ranks), key=lambda t: t.hbm_GB / len(t.ranks))
+        raise ValueError(f"tables by row alone take {plan.memory_GB[worst]:.3f} GB of rank {worst}, "
+                         f"{plan.memory_GB[worst] - plan.hbm_GB:.3f} GB too much; the largest is {largest.name}; give more hbm_GB")
+
+
 def _place(plan, shard):
     ranks = range(len(plan.perf_ms))
     free = [r for r in ranks if plan.allows(shard, r)]
@@ -217,11 +226,18 @@ def _improve(plan):
 def rebalance(tables, ranks=None, hbm_GB=float("inf"), min_width=MIN_WIDTH, moves=5000):
     """Places `tables` (read_statistics) on `ranks` (default: those of the statistics), each with hbm_GB for tables. Errors: ValueError with
     the table that does not fit, and by how much."""
+    if not hbm_GB > 0:
+        raise ValueError(f"hbm_GB must be more than 0, not {hbm_GB}")
     named = 1 + max(r for t in tables for r in t.ranks)
-    ranks = ranks or named
+    ranks = named if ranks is None else ranks
+    if ranks < 1:
+        raise ValueError(f"ranks must be at least 1, not {ranks}")
+    if min_width < 1:
+        raise ValueError(f"min_width must be at least 1, not {min_width}")
     if ranks < named and any(t.sharding == "RW" and max(t.ranks) >= ranks for t in tables):
         raise ValueError(f"tables by row lie on {named} ranks; {ranks} are too few")
     plan = Rebalanced(tables, _shards(tables, ranks, min_width), ranks, hbm_GB)
+    _check_fixed(plan)
     total_ms = sum(s.perf_ms for s in plan.shards) or 1.0
     total_GB = sum(s.hbm_GB for s in plan.shards) or 1.0
     for shard in sorted(plan.shards, key=lambda s: -max(s.perf_ms / total_ms, s.hbm_GB / total_GB)):
