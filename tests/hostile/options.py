@@ -199,7 +199,8 @@ OPTIONS = {
         "--seed": (SERVE + " --rate 4 --count 20 --input lognormal:500:1", "7"), "--concurrency": (SERVE + " --count 20", "2"),
         "--ttft": "1", "--tpot": "1", "--e2e": "1",
         "--search": (SERVE + " --rate 4 --count 20 --gpus 2", ""), "--gpus": (SERVE + " --search --count 20", "2"),
-        "--top": (SERVE + " --search --gpus 2 --count 20", "1"), "--json": "", "--timeline": "t.json"}),
+        "--top": (SERVE + " --search --gpus 2 --count 20", "1"), "--json": "", "--timeline": "t.json",
+        "--energy": Equal("", "reports have the energy wherever it is known; it refuses where not")}),
     "serve-study": ("decode", {
         "--platform": "dgx-h100", "--model": "llama3.1-8b", "--devices": "2", "--spread": "0.5",
         "--table-us": "50", "--host-us": "500", "--draft-us": ("drafts", "81.1"), "--target-us": ("drafts", "20000"),

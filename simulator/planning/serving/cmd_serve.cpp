@@ -20,7 +20,7 @@ struct ServeOptions {
   std::string timeline;
   bool search = false;
   int32_t gpus = 0, top = 10;
-  bool json = false;
+  bool json = false, energy = false;
   // Of these options, the first that was given.
   std::function<std::string(std::initializer_list<const char*>)> first_given;
 };
@@ -125,6 +125,9 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
   if (options.search) return Search(options, context);
   FORETRACE_ASSIGN_OR_RETURN(const int32_t devices, DevicesOf(options.serving));
   FORETRACE_ASSIGN_OR_RETURN(ServingBase base, LoadServingBase(options.serving, devices));
+  if (options.energy && base.platform.node.accelerator.physical.power_w <= 0) {
+    return Infeasible("--energy: the device of {} states no power", options.serving.platform);
+  }
   FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(base, options.serving));
   FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   job.deployment.keep_steps = options.json || !options.timeline.empty();
@@ -244,6 +247,10 @@ void AddAnswerOptions(CLI::App& command, ServeOptions& o) {
       ->needs("--search")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  command
+      .add_flag("--energy", o.energy,
+                "refuse a device that states no power; of others every report has the energy")
+      ->excludes("--search");
   command.add_option("--timeline", o.timeline, "write steps and requests for ui.perfetto.dev")
       ->group(kOutputGroup)
       ->type_name("FILE.json[.gz]");
