@@ -106,8 +106,9 @@ Result Reduction(const Call& call) {
   if (!call.out.empty()) {
     const int64_t results = std::max<int64_t>(Elements(call.out[0]), 1);
     const auto &from = call.in[0].dims, &to = call.out[0].dims;
-    // Down the columns where the last dimension is all that remains.
-    const bool across_rows = from.size() >= 2 && to.back() == from.back() && results == from.back();
+    // Down the columns where the last dimension remains.
+    const bool across_rows =
+        from.size() >= 2 && from.back() > 1 && to.back() == from.back() && results < total;
     return Traced(ReductionOp{results, total / results, across_rows}, call);
   }
   // Without the result's shape: a matrix is summed down its columns (bias gradients), anything else
@@ -196,7 +197,9 @@ constexpr Rule kRules[] = {
     {"mkldnn_convolution", ConvolutionForward},
     {"_convolution", ConvolutionForward},
     {"convolution", ConvolutionForward},
+    {"conv1d", ConvolutionForward},
     {"conv2d", ConvolutionForward},
+    {"conv3d", ConvolutionForward},
     {"convolution_backward", [](const Call& c) { return ConvolutionBackward(c, false); }},
     {"cudnn_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
     {"miopen_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
