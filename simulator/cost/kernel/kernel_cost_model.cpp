@@ -26,11 +26,14 @@ KernelWork HelperWork(const KernelWork& main) {
   return work;
 }
 
-// cuBLAS's reduction of a split product by blocks of 32 x 16 threads: each reads its parts, waits
-// for the block's other rows, and reads what the sum is added to. 0: another kernel.
+// cuBLAS's reduction of a split product by blocks of 32 x 16 threads, or of a dot product's parts
+// by one block: each reads its parts, waits for the block's other rows, and reads what the sum is
+// added to. 0: another kernel.
 int64_t SplitReduceTrips(std::string_view name) {
   constexpr int64_t kTrips = 3;
-  return name.find("splitKreduce_kernel<32, 16") != name.npos ? kTrips : 0;
+  const bool waits = name.find("splitKreduce_kernel<32, 16") != name.npos ||
+                     name.find("reduce_1Block_kernel") != name.npos;
+  return waits ? kTrips : 0;
 }
 
 // What kernels beside an operator's main ones take.
@@ -234,16 +237,16 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
 void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
                              const TracedOperator& traced, const CallKernels& op,
                              std::vector<Entry>& entries) const {
-  const ObservedKernels observed = Observe(store, rank, traced, op.kernels);
+  const ObservedKernels observed = Observe(models_->device(), store, rank, traced, op.kernels);
   const OperatorCall& call = observed.call;
   const KernelList& list = observed.list;
   const std::vector<NodeIndex>& mains = observed.mains;
   if (list.empty()) return;
-  const KernelWork& first = list[0];
   bool launched = false;  // by the blocks of the main kernel
-  const bool single = list.size() == 1 && mains.size() == 1 &&
-                      rank.kind(mains[0]) == NodeKind::kKernel &&
-                      chosen_for_chip_.at(rank.info().device_name);
+  const bool chosen = chosen_for_chip_.at(rank.info().device_name);
+  const bool single =
+      list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel && chosen;
+  const KernelWork& first = list[0];
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
     if (single) {

@@ -77,6 +77,7 @@ Precision PrecisionOfName(std::string_view name) {
 }
 
 KernelKind KindOfProduct(std::string_view name) {
+  if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
   return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
              ? KernelKind::kConvolution
              : KernelKind::kGemm;
@@ -194,7 +195,8 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   }
   const KernelRole role = TraitsOfKernel(name).role;
   const bool vectors = role == KernelRole::kElementwise || role == KernelRole::kConverted;
-  const bool strided = role == KernelRole::kStrided || role == KernelRole::kGather;
+  const bool strided = role == KernelRole::kStrided || role == KernelRole::kStridedConverted ||
+                       role == KernelRole::kGather;
   int64_t tensors = TensorsOf(name);
   if (!vectors && !strided) return std::nullopt;
   if (tensors == 0 && vectors) return std::nullopt;
