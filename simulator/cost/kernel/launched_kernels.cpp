@@ -215,6 +215,21 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   return work;
 }
 
+void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& work) {
+  if (work.kind != KernelKind::kIndex) return;
+  const auto launched = WorkOfLaunch(launch, device);
+  if (!launched || launched->written <= Bytes()) return;
+  const auto elements =
+      launched->written.count() / std::max<int64_t>(ElementSize(launched->dtype), 1);
+  const Bytes most(SaturatingProduct({elements, ElementSize(work.dtype)}));
+  if (most >= work.written) return;
+  const double share =
+      static_cast<double>(most.count()) / static_cast<double>(work.written.count());
+  work.read = Bytes(static_cast<int64_t>(static_cast<double>(work.read.count()) * share));
+  work.written = most;
+  work.instructions *= share;
+}
+
 MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
     : position_(rank.size()) {
   std::vector<NodeIndex> order;
