@@ -61,6 +61,16 @@ int64_t TripsOf(const GpuPeaks& device, KernelKind kind, const KernelTraits& tra
   }
 }
 
+// PyTorch's sums of gradients over the rows of a layer norm (aten/src/ATen/native/cuda/
+// layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel): 32 threads share the rows of a column, each
+// eight at a step, before which one of them takes the rows' means and deviations to shared memory,
+// one after the other: trips to L2, eight of which take about as long as three to DRAM.
+void AddStepsOfWeights(std::string_view name, KernelWork& work) {
+  constexpr int64_t kRowsOfStep = 32 * 8, kTripsOfStep = 3;
+  if (name.find("GammaBetaBackwardCUDAKernel<") == name.npos) return;
+  work.trips = 1 + kTripsOfStep * ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
+}
+
 // Shapes do not say whether a copy is contiguous, nor whether attention is masked; the kernel that
 // was chosen does.
 void Specify(const KernelTraits& traits, OperatorCall& call) {
@@ -100,6 +110,11 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
                        : half ? Precision::kHalf
                               : PrecisionOf(observed.call.dtype, tf32);
   observed.list = Kernels(observed.call);
+  const bool gradients = traced.op.pass == Direction::kBackward &&
+                         std::holds_alternative<LayerNormOp>(observed.call.shape);
+  if (gradients && observed.list.size() == 2 && observed.mains.size() == 2) {
+    AddStepsOfWeights(store.name(rank, observed.mains[1]), observed.list[1]);
+  }
   if (observed.list.size() != 1) return observed;
   KernelWork& work = observed.list[0];
   work.load_elements = load_elements;

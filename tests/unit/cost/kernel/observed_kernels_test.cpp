@@ -60,5 +60,32 @@ TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
   EXPECT_EQ(Trips(kLookedUp, {16, 48}), 4);
 }
 
+// Of the kernel that sums the gradients of a layer norm's weights over its rows.
+int64_t TripsOfWeights(int64_t rows) {
+  constexpr std::string_view kInput =
+      "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>";
+  constexpr std::string_view kWeights =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::native_layer_norm_backward", {0, 90});
+  rank.Kernel(kInput, {10, 12}, 7, {20, 24});
+  rank.Kernel(kWeights, {14, 16}, 7, {26, 30});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> matrix = {rows, 512}, column = {rows, 1}, row = {512};
+  std::vector<TensorShape> shapes;
+  for (const auto* dims : {&matrix, &matrix, &column, &column, &row, &row}) {
+    shapes.push_back({*dims, DType::kFloat32});
+  }
+  const auto traced = OperatorFromTrace("aten::native_layer_norm_backward", shapes, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kInput), rank.Of(kWeights)};
+  return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[1].trips;
+}
+
+TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
+  EXPECT_EQ(TripsOfWeights(256), 1 + 3);
+  EXPECT_EQ(TripsOfWeights(1024), 1 + 4 * 3);
+}
+
 }  // namespace
 }  // namespace foretrace
