@@ -32,6 +32,14 @@ Result LayerNormBackward(const Call& call) {  // dy, x, mean, rstd, gamma, beta
   return Backward(LayerNormOp{rows, Elements(call.in[1]) / rows}, call);
 }
 
+// Of channels in groups (aten/src/ATen/native/cuda/group_norm_kernel.cu): one kernel reads all for
+// the statistics, one of the few channels makes them factors, and one reads all again and writes.
+Result GroupNorm(const Call& call) {
+  if (!call.in_ok(1)) return std::nullopt;
+  const int64_t bytes = SaturatingProduct({Elements(call.in[0]), ElementSize(call.dtype)});
+  return Traced(OpaqueOp{SaturatingProduct({2, bytes}), bytes}, call);
+}
+
 Result BatchNorm(const TensorShape& x, const Call& call, Direction pass) {
   if (x.dims.size() < 2) return std::nullopt;
   BatchNormOp op{x.dims[0], x.dims[1]};
@@ -226,6 +234,8 @@ constexpr Rule kRules[] = {
     {"layer_norm", LayerNormForward},
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
+    {"_fused_rms_norm", LayerNormForward},
+    {"native_group_norm", GroupNorm},
     {"native_batch_norm",
      [](const Call& c) {
        return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();

@@ -128,6 +128,12 @@ TEST(TraceOperator, ConvolutionsOverOneAndThreeDimensionsHaveTheirProducts) {
   EXPECT_DOUBLE_EQ(sound.flop(), 2.0 * 1500 * 512 * 80 * 3 + 1500 * 512);
 }
 
+TEST(TraceOperator, GroupNormReadsItsInputTwice) {
+  const Lookup call("aten::native_group_norm", {{1, 320, 64, 64}, {320}, {320}});
+  ASSERT_TRUE(call.found());
+  EXPECT_EQ(call.bytes(), 3 * 4 * 320 * 64 * 64);
+}
+
 TEST(TraceOperator, AReductionThatKeepsTheLastDimensionRunsDownColumns) {
   const Lookup channels("aten::linalg_vector_norm", {{1, 384, 32, 32}}, {{1, 1, 32, 32}});
   EXPECT_EQ(channels.as<ReductionOp>().rows, 32 * 32);
