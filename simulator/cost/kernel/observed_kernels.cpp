@@ -125,6 +125,8 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   if (kernels.size() == 1) work.instructions = ElementInstructions(last.role, traced.access);
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
     work.trips = TripsOf(device, work.kind, last, traced.access);
+  } else if (rank.kind(kernels.front()) == NodeKind::kMemcpy) {
+    work.trips = 1;  // within the device a kernel copies too
   }
   return observed;
 }

@@ -60,6 +60,20 @@ TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
   EXPECT_EQ(Trips(kLookedUp, {16, 48}), 4);
 }
 
+TEST(ObservedKernels, ACopyWithinTheDeviceLoadsOnce) {
+  constexpr std::string_view kCopy = "Memcpy DtoD (Device -> Device)";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::copy_", {0, 90});
+  rank.SyncCopy(kCopy, MemcpyKind::kDeviceToDevice, {10, 30}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> sizes = {64};
+  const TensorShape shape{sizes, DType::kFloat32};
+  const auto traced = OperatorFromTrace("aten::copy_", std::vector{shape, shape}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kCopy)};
+  EXPECT_EQ(Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].trips, 1);
+}
+
 // Of the kernel that sums the gradients of a layer norm's weights over its rows.
 int64_t TripsOfWeights(int64_t rows) {
   constexpr std::string_view kInput =
