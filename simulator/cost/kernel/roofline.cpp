@@ -196,10 +196,7 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
   const double blocks = std::ceil(rows / g.rows_per_block);
   const double per_sm = std::min(std::floor(device.threads_per_sm / g.threads), 16.0);
   g.waves = blocks / (per_sm * device.sms);
-  // What a later pass reads again: of gradients two rows, the input and what is given back to it.
-  const bool gradient = work.kind == KernelKind::kLayerNorm && work.pass == Direction::kBackward;
-  const double row_bytes =
-      static_cast<double>((gradient ? work.read : work.written).count()) / rows;
+  const double row_bytes = static_cast<double>(work.written.count()) / rows;
   g.resident_bytes = std::min(blocks, per_sm * device.sms) * g.rows_per_block * row_bytes;
   return g;
 }

@@ -158,21 +158,5 @@ TEST(Roofline, NarrowAccessesKeepTensorCoresWaiting) {
   EXPECT_EQ(GemmRoofline(p, A100(), Precision::kFloat32, work).compute_us, single);
 }
 
-TEST(Roofline, LaterPassesOfANormsGradientsReadBothTensorsAgain) {
-  GpuPeaks device;
-  device.sms = 100;
-  device.threads_per_sm = 2048;
-  device.l2_mbytes = 1;
-  KernelWork work;
-  work.kind = KernelKind::kLayerNorm;
-  work.rows = 10;
-  work.cols = 1000;
-  work.read = Bytes(80'000);
-  work.written = Bytes(40'000);
-  EXPECT_DOUBLE_EQ(GeometryOf(device, work).resident_bytes, 40'000);
-  work.pass = Direction::kBackward;
-  EXPECT_DOUBLE_EQ(GeometryOf(device, work).resident_bytes, 80'000);
-}
-
 }  // namespace
 }  // namespace foretrace
