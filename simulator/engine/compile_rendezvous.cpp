@@ -23,7 +23,10 @@ class RendezvousCompiler {
         item_of_(item_of),
         job_(job),
         finder_(store, job.communicators, clock_offset) {
-    if (options.absent == AbsentRanks::kNeverLast || options.model_communication) FindShortest();
+    const bool fences = std::ranges::any_of(links, [](Bandwidth b) { return b > Bandwidth(); });
+    if (options.absent == AbsentRanks::kNeverLast || options.model_communication || fences) {
+      FindShortest();
+    }
   }
 
   absl::Status Add(const MatchedRendezvous& rendezvous) {
@@ -50,7 +53,7 @@ class RendezvousCompiler {
     }
     SetItems(rendezvous, program);
     program.sends = Sends(rendezvous);
-    if (rendezvous.missing_members > 0 && program.fixed) program.moving = LeastMoving(rendezvous);
+    if (rendezvous.missing_members > 0 && program.fixed) program.moving = Moving(rendezvous);
     job_.program.rendezvous.push_back(std::move(program));
     return absl::OkStatus();
   }
@@ -75,8 +78,17 @@ class RendezvousCompiler {
     }
   }
 
-  // Of a duration in which members may have waited for absent ones: what its bytes take at the rate
-  // of the device's links.
+  // Of a duration in which members may have waited for absent ones: the shortest of several of its
+  // kind, which waited least, at least what its bytes take over the links.
+  SimTime Moving(const MatchedRendezvous& rendezvous) const {
+    constexpr int kSeveral = 3;
+    const SimTime least = LeastMoving(rendezvous);
+    const auto kind = least > SimTime() ? shortest_.find(KindOf(rendezvous)) : shortest_.end();
+    const bool known = kind != shortest_.end() && kind->second.count >= kSeveral;
+    return known ? std::max(least, kind->second.time) : least;
+  }
+
+  // What its bytes take at the rate of the device's links.
   SimTime LeastMoving(const MatchedRendezvous& rendezvous) const {
     const MatchedRendezvous::Member& one = rendezvous.members.front();
     const CommAttr* attr = Rank(one).comm(one.node);
@@ -151,7 +163,7 @@ class RendezvousCompiler {
     if (!IsTimed(rendezvous)) return RecordedDurations(rendezvous);
     std::vector<SimTime> parts = finder_.OwnParts(rendezvous, awaited);
     if (rendezvous.missing_members > 0 && options_.absent == AbsentRanks::kNeverLast) {
-      for (SimTime& part : parts) part = std::min(part, shortest_[KindOf(rendezvous)]);
+      for (SimTime& part : parts) part = std::min(part, shortest_[KindOf(rendezvous)].time);
     }
     return parts;
   }
@@ -192,8 +204,9 @@ class RendezvousCompiler {
       if (!IsTimed(rendezvous)) continue;
       const std::vector<SimTime> parts = finder_.OwnParts(rendezvous, finder_.Find(rendezvous));
       const SimTime longest = *std::ranges::max_element(parts);
-      const auto [it, first] = shortest_.emplace(KindOf(rendezvous), longest);
-      if (!first) it->second = std::min(it->second, longest);
+      const auto it = shortest_.emplace(KindOf(rendezvous), Shortest{longest, 0}).first;
+      it->second.time = std::min(it->second.time, longest);
+      ++it->second.count;
     }
   }
 
@@ -201,7 +214,7 @@ class RendezvousCompiler {
   SimTime WaitingForAbsent(const MatchedRendezvous& rendezvous) const {
     if (!IsTimed(rendezvous) || options_.absent == AbsentRanks::kNeverLast) return SimTime();
     const std::vector<SimTime> parts = finder_.OwnParts(rendezvous, finder_.Find(rendezvous));
-    return *std::ranges::max_element(parts) - shortest_.at(KindOf(rendezvous));
+    return *std::ranges::max_element(parts) - shortest_.at(KindOf(rendezvous)).time;
   }
 
   std::vector<SimTime> RecordedDurations(const MatchedRendezvous& rendezvous) const {
@@ -221,7 +234,11 @@ class RendezvousCompiler {
   CompiledJob& job_;
   AwaitedArrivalsFinder finder_;
   std::vector<uint32_t> shape_of_;  // by communicator
-  std::map<Kind, SimTime> shortest_;
+  struct Shortest {
+    SimTime time;
+    int count = 0;  // of that kind
+  };
+  std::map<Kind, Shortest> shortest_;
 };
 
 // Communication that takes part in no rendezvous: its partners lie outside of what was recorded.

@@ -22,6 +22,11 @@ constexpr int64_t kUnrolled = 16 << 10, kSeveralLoops = 8 << 10, kOneLoop = 2 <<
 
 bool FetchesCodeOnDemand(const GpuPeaks& device) { return device.accelerator.chip == "GV100"; }
 
+bool LaunchesFetchCode(const GpuPeaks& device) {
+  const std::string_view chip = device.accelerator.chip;
+  return chip.starts_with("GH") || chip.starts_with("GB");
+}
+
 int64_t CodeBytes(std::string_view kernel) {
   switch (TraitsOfKernel(kernel).role) {
     case KernelRole::kMatmul:

@@ -17,6 +17,11 @@ namespace foretrace {
 // names code to fetch ahead.
 bool FetchesCodeOnDemand(const GpuPeaks& device);
 
+// Whether a launch fetches its kernel's code ahead, so that a branch that no warp took before waits
+// for nothing: Hopper and later. Of conversions of few elements (a branch by type) those of OWLv2
+// (H100) take no longer for it, those of DLRM-8 (V100) and control (A100) two trips to memory.
+bool LaunchesFetchCode(const GpuPeaks& device);
+
 // Of instructions, 16 bytes each; typical of cuBLAS's, cuDNN's and PyTorch's kernels of Volta. The
 // loops of products are unrolled over a block's results.
 int64_t CodeBytes(std::string_view kernel);

@@ -12,6 +12,9 @@ double ElementInstructions(KernelRole role, const ElementAccess& access) {
   switch (role) {
     case KernelRole::kStrided:
       return StridedInstructions(elements, static_cast<double>(access.dimensions), tensors);
+    case KernelRole::kStridedConverted:
+      return StridedInstructions(elements, static_cast<double>(access.dimensions), tensors) +
+             ConvertedInstructions(elements, tensors) - ConvertedInstructions(elements, 0);
     case KernelRole::kConverted:
       return ConvertedInstructions(elements, tensors);
     case KernelRole::kConcat:

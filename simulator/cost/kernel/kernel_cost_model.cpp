@@ -7,6 +7,7 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/grouped_products.h"
+#include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
@@ -26,11 +27,14 @@ KernelWork HelperWork(const KernelWork& main) {
   return work;
 }
 
-// cuBLAS's reduction of a split product by blocks of 32 x 16 threads: each reads its parts, waits
-// for the block's other rows, and reads what the sum is added to. 0: another kernel.
+// cuBLAS's reduction of a split product by blocks of 32 x 16 threads, or of a dot product's parts
+// by one block: each reads its parts, waits for the block's other rows, and reads what the sum is
+// added to. 0: another kernel.
 int64_t SplitReduceTrips(std::string_view name) {
   constexpr int64_t kTrips = 3;
-  return name.find("splitKreduce_kernel<32, 16") != name.npos ? kTrips : 0;
+  const bool waits = name.find("splitKreduce_kernel<32, 16") != name.npos ||
+                     name.find("reduce_1Block_kernel") != name.npos;
+  return waits ? kTrips : 0;
 }
 
 // What kernels beside an operator's main ones take.
@@ -234,16 +238,20 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
 void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
                              const TracedOperator& traced, const CallKernels& op,
                              std::vector<Entry>& entries) const {
-  const ObservedKernels observed = Observe(store, rank, traced, op.kernels);
+  ObservedKernels observed = Observe(models_->device(), store, rank, traced, op.kernels);
   const OperatorCall& call = observed.call;
   const KernelList& list = observed.list;
   const std::vector<NodeIndex>& mains = observed.mains;
   if (list.empty()) return;
-  const KernelWork& first = list[0];
   bool launched = false;  // by the blocks of the main kernel
-  const bool single = list.size() == 1 && mains.size() == 1 &&
-                      rank.kind(mains[0]) == NodeKind::kKernel &&
-                      chosen_for_chip_.at(rank.info().device_name);
+  const bool chosen = chosen_for_chip_.at(rank.info().device_name);
+  const bool single =
+      list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel && chosen;
+  if (single && traced.assumed) {
+    BoundByLaunch({store.name(rank, mains[0]), rank.waves_milli(mains[0])}, models_->device(),
+                  observed.list[0]);
+  }
+  const KernelWork& first = list[0];
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
     if (single) {
@@ -290,6 +298,16 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     } else {
       entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
+  }
+  const auto* indexed = std::get_if<IndexOp>(&call.shape);
+  if (!chosen || indexed == nullptr || mains.size() < 2) return;
+  for (const NodeIndex node : mains) {
+    const Launch launch{store.name(rank, node), rank.waves_milli(node)};
+    const auto us = IndexedWriteUs(models_->device(), StreamEfficiency(*models_), launch,
+                                   IndexedWriteOf(*indexed, call.dtype));
+    if (!us) continue;
+    entries[node.value].estimate = {Floor() + SimTime::FromUs(*us), EstimateSource::kAnalytic,
+                                    true};
   }
 }
 

@@ -18,22 +18,32 @@ struct RoleRule {
   std::initializer_list<std::string_view> parts;
 };
 
+// Kernels that PyTorch's compiler generates say what they do, then which operators are fused in
+// them, of which products are none (torch/_inductor/codegen/triton.py): their epilogues are.
+KernelRole RoleOfGenerated(std::string_view name) {
+  if (HasAny(name, {"triton_tem_", "triton_mm", "triton_bmm"})) return KernelRole::kMatmul;
+  if (HasAny(name, {"triton_red_", "triton_per_"})) return KernelRole::kReduction;
+  return KernelRole::kUnknown;
+}
+
 // The first match wins. NVIDIA's and PyTorch's naming; AMD's rocBLAS names begin with Cijk.
 KernelRole RoleOf(std::string_view name) {
+  if (name.starts_with("triton_")) return RoleOfGenerated(name);
   static const RoleRule kRules[] = {
-      {KernelRole::kSplitReduce, {"splitKreduce", "splitk_reduce", "SplitKReduce"}},
+      {KernelRole::kSplitReduce,
+       {"splitKreduce", "splitk_reduce", "SplitKReduce", "reduce_1Block_kernel"}},
       {KernelRole::kEmbedding, {"split_embedding", "dense_embedding", "embedding_codegen"}},
       {KernelRole::kSort,
        {"RadixSort", "DeviceScan", "DeviceReduceByKey", "linearize_index", "DeviceCompactInit",
-        "MergeSort"}},
+        "MergeSort", "SortKVInPlace"}},
       {KernelRole::kTransform,
        {"winogradForwardData", "winogradForwardFilter", "winogradForwardOutput",
         "winogradWgradData", "winogradWgradDelta", "winogradWgradOutput", "winograd_nonfused",
         "nchwToNhwc", "nhwcToNchw", "nchwToFoldedNhwc", "scalePackedTensor", "computeOffsets",
-        "im2col", "col2im"}},
+        "im2col", "col2im", "tensorTransform", "nhwcAddPadding", "batched_transpose"}},
       {KernelRole::kMatmul,
        {"gemm", "gemv", "scudnn", "wgrad", "dgrad", "implicit_convolve", "xmma", "cutlass", "conv",
-        "Cijk_", "winograd"}},
+        "Cijk_", "winograd", "nvjet_", "AsmConv", "dot_kernel<"}},
       {KernelRole::kReduction,
        {"reduce_kernel", "GammaBetaBackward", "cuComputePartGradGammaBeta"}},
       {KernelRole::kConverted, {"LoadWithCast"}},
@@ -50,6 +60,20 @@ KernelRole RoleOf(std::string_view name) {
     if (HasAny(name, rule.parts)) return rule.role;
   }
   return KernelRole::kUnknown;
+}
+
+// Element-wise kernels over strided memory name how many elements a thread has
+// (aten/src/ATen/native/cuda/CUDALoops.cuh): four where types are looked up, else two, or four of
+// those under 4 bytes. gpu_kernel_impl has also run those that look nothing up, but for results of
+// 4 bytes by two. Of two elements the second is not seen to wait (DLRM-8).
+void ReadTurns(std::string_view name, KernelTraits& traits) {
+  constexpr int64_t kElements = 4;
+  if (traits.role == KernelRole::kConverted) traits.elements_in_turn = kElements;
+  if (traits.role != KernelRole::kStrided || !HasAny(name, {"elementwise_kernel<128, 4, "})) return;
+  traits.elements_in_turn = kElements;
+  const bool looks_up = HasAny(name, {"at::native::gpu_kernel_impl<"}) &&
+                        !HasAny(name, {"BFloat16", "Half", "bool", "char"});
+  if (looks_up) traits.role = KernelRole::kStridedConverted;
 }
 
 // The number after the last `key` in the name; 0: there is none, or it is no width of a load.
@@ -122,10 +146,22 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   KernelTraits traits;
   traits.role = RoleOf(name);
   ReadFlashAttention(name, traits);
+  ReadTurns(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
   traits.tile = ConvolutionTileOf(name);
   traits.by_warps = traits.tile.known() && !HasAny(name, {"sm90", "sm100"});
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
+  // cuBLAS's kernels for Hopper and later name the types of operands and results by a letter each:
+  // h fp16, t bf16, q and o fp8, s fp32, which they take through TF32.
+  constexpr std::string_view kJet = "nvjet_";
+  if (const size_t at = name.find(kJet); at != name.npos && at + kJet.size() < name.size()) {
+    const char type = name[at + kJet.size()];
+    traits.precision_known = true;
+    traits.precision = type == 'h' || type == 't'   ? Precision::kHalf
+                       : type == 'q' || type == 'o' ? Precision::kFloat8
+                                                    : Precision::kTensorFloat32;
+    return traits;
+  }
   // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.
   if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
     traits.precision = Precision::kTensorFloat32;

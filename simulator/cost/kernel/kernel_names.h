@@ -16,11 +16,12 @@ enum class KernelRole : uint8_t {
   kTransform,    // data layout and transforms around a main kernel (winograd, NCHW to NHWC)
   kSplitReduce,  // adds the parts of a split reduction
   kReduction,
-  kElementwise,  // contiguous, several elements at a load
-  kStrided,      // element-wise over strided memory
-  kConverted,    // element-wise over types that are looked up at run time
-  kConcat,       // concatenation, element by element
-  kGather,       // element-wise through indices
+  kElementwise,       // contiguous, several elements at a load
+  kStrided,           // element-wise over strided memory
+  kStridedConverted,  // the same over types that are looked up at run time
+  kConverted,         // element-wise over types that are looked up at run time
+  kConcat,            // concatenation, element by element
+  kGather,            // element-wise through indices
   kEmbedding,
   kSort,  // sorting and scanning of indices
 };
@@ -32,6 +33,9 @@ struct KernelTraits {
   bool precision_known = false;
   // Elements that a matrix kernel loads at once ("align4", "ldg8"); 0: the name does not say.
   int64_t load_elements = 0;
+  // Elements that a thread takes one after the other, of a kernel that strides or looks types up;
+  // 0: side by side.
+  int64_t elements_in_turn = 0;
   // Of a convolution on tensor cores: the tile of its implicit GEMM, and whether warps issue its
   // instructions, as on Ampere.
   KernelWork::Tile tile;

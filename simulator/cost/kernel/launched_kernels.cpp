@@ -77,6 +77,7 @@ Precision PrecisionOfName(std::string_view name) {
 }
 
 KernelKind KindOfProduct(std::string_view name) {
+  if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
   return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
              ? KernelKind::kConvolution
              : KernelKind::kGemm;
@@ -194,7 +195,8 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   }
   const KernelRole role = TraitsOfKernel(name).role;
   const bool vectors = role == KernelRole::kElementwise || role == KernelRole::kConverted;
-  const bool strided = role == KernelRole::kStrided || role == KernelRole::kGather;
+  const bool strided = role == KernelRole::kStrided || role == KernelRole::kStridedConverted ||
+                       role == KernelRole::kGather;
   int64_t tensors = TensorsOf(name);
   if (!vectors && !strided) return std::nullopt;
   if (tensors == 0 && vectors) return std::nullopt;
@@ -211,6 +213,21 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
         ElementInstructions(role, {static_cast<int64_t>(elements), tensors, kDimensions, 1});
   }
   return work;
+}
+
+void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& work) {
+  if (work.kind != KernelKind::kIndex) return;
+  const auto launched = WorkOfLaunch(launch, device);
+  if (!launched || launched->written <= Bytes()) return;
+  const auto elements =
+      launched->written.count() / std::max<int64_t>(ElementSize(launched->dtype), 1);
+  const Bytes most(SaturatingProduct({elements, ElementSize(work.dtype)}));
+  if (most >= work.written) return;
+  const double share =
+      static_cast<double>(most.count()) / static_cast<double>(work.written.count());
+  work.read = Bytes(static_cast<int64_t>(static_cast<double>(work.read.count()) * share));
+  work.written = most;
+  work.instructions *= share;
 }
 
 MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)

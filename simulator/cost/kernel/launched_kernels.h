@@ -37,6 +37,10 @@ bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const K
 // they read and write. nullopt: another kernel, or its grid is not known.
 std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& device);
 
+// A list of indices has no dimensions in a profile, so that all of its source would count as
+// gathered: work that rests on that is cut down to what the launch has threads for.
+void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& work);
+
 // How many elements the element-wise kernels beside a kernel in its stream work on: what it is
 // given, or gives on.
 class MovedElements {

@@ -2,63 +2,96 @@
 
 #include <algorithm>
 
+#include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/element_instructions.h"
 
 namespace foretrace {
 namespace {
 
-// Sorts are helpers of the lookups whose indices they sort.
+// Sorts are helpers of the lookups whose indices they sort; what moves elements in the call of a
+// product spreads its addend over the result first.
 bool IsHelper(KernelRole role, const OperatorCall& call) {
   if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
+  const bool product = std::holds_alternative<LinearOp>(call.shape) ||
+                       std::holds_alternative<BatchedMatmulOp>(call.shape);
+  const bool moves = role == KernelRole::kElementwise || role == KernelRole::kConverted ||
+                     role == KernelRole::kStrided || role == KernelRole::kStridedConverted;
+  if (product && moves) return true;
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 
+// Trips of a thread beyond its first element. Its elements are taken in turn: what it stores may be
+// where it loads next, as far as the compiler knows, or each branches by its type. A block of 128
+// threads takes 128 elements first.
+int64_t TurnsOf(const KernelTraits& traits, const ElementAccess& access) {
+  constexpr int64_t kThreads = 128;
+  const int64_t filled = (std::max<int64_t>(access.elements, 1) - 1) / kThreads + 1;
+  return std::max<int64_t>(std::min(traits.elements_in_turn, filled) - 1, 0);
+}
+
 // Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
-int64_t TripsOf(KernelKind kind, KernelRole role, const ElementAccess& access) {
-  // A thread that looks types up at run time takes the code of its case, then of the conversion.
-  constexpr int64_t kConversion = 3;
+int64_t TripsOf(const GpuPeaks& device, KernelKind kind, const KernelTraits& traits,
+                const ElementAccess& access) {
+  // A thread that looks types up takes the code of its case, then of the conversion.
+  constexpr int64_t kConversion = 2;
   // One that walks dimensions divides its index by each but the last, where the one before has left
   // it; divisors and strides are arguments (c10's OffsetCalculator).
   constexpr int64_t kMostDimensions = 4;
+  const bool strides =
+      traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
+  const bool converts =
+      traits.role == KernelRole::kConverted || traits.role == KernelRole::kStridedConverted;
+  const int64_t code = converts && !LaunchesFetchCode(device) ? kConversion : 0;
   switch (kind) {
     case KernelKind::kElementwise:
     case KernelKind::kCopy:
     case KernelKind::kTranspose:
     case KernelKind::kOptimizer:
     case KernelKind::kOther:
-      if (role == KernelRole::kConverted) return kConversion;
-      if (role != KernelRole::kStrided) return 1;
-      return std::clamp<int64_t>(access.dimensions - 1, 1, kMostDimensions);
+      return (strides ? std::clamp<int64_t>(access.dimensions - 1, 1, kMostDimensions) : 1) + code +
+             TurnsOf(traits, access);
     case KernelKind::kIndex: {
       // A thread has four elements, and takes them in turn: each index, then what it points to.
       constexpr int64_t kElements = 4;
       const auto chain = std::max<int64_t>(access.indices, 1) + 1;
-      return role == KernelRole::kGather ? kElements * chain : chain;
+      return traits.role == KernelRole::kGather ? kElements * chain : chain;
     }
     default:
       return 0;
   }
 }
 
+// PyTorch's sums of gradients over the rows of a layer norm (aten/src/ATen/native/cuda/
+// layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel): 32 threads share the rows of a column, each
+// eight at a step, before which one of them takes the rows' means and deviations to shared memory,
+// one after the other: trips to L2, eight of which take about as long as three to DRAM.
+void AddStepsOfWeights(std::string_view name, KernelWork& work) {
+  constexpr int64_t kRowsOfStep = 32 * 8, kTripsOfStep = 3;
+  if (name.find("GammaBetaBackwardCUDAKernel<") == name.npos) return;
+  work.trips = 1 + kTripsOfStep * ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
+}
+
 // Shapes do not say whether a copy is contiguous, nor whether attention is masked; the kernel that
 // was chosen does.
 void Specify(const KernelTraits& traits, OperatorCall& call) {
   auto* copy = std::get_if<CopyOp>(&call.shape);
-  if (copy != nullptr && traits.role == KernelRole::kStrided) copy->strided = true;
+  const bool strided =
+      traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
+  if (copy != nullptr && strided) copy->strided = true;
   auto* attention = std::get_if<AttentionOp>(&call.shape);
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }
 
 }  // namespace
 
-ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
+ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
                         const TracedOperator& traced, std::span<const NodeIndex> kernels) {
   ObservedKernels observed;
   observed.call = traced.op;
   bool tf32 = false, half = false, float8 = false, by_warps = false;
   int64_t load_elements = 0;
   KernelWork::Tile tile;
-  KernelRole role = KernelRole::kUnknown;
+  KernelTraits last;  // of the last kernel
   for (const NodeIndex node : kernels) {
     const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
     tf32 |= traits.precision == Precision::kTensorFloat32;
@@ -67,7 +100,7 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
     by_warps |= traits.flash_attention_2 || traits.by_warps;
     if (traits.tile.known()) tile = traits.tile;
     load_elements = std::max(load_elements, traits.load_elements);
-    if (rank.kind(node) == NodeKind::kKernel) role = traits.role;
+    if (rank.kind(node) == NodeKind::kKernel) last = traits;
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
       observed.mains.push_back(node);
     }
@@ -77,6 +110,11 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
                        : half ? Precision::kHalf
                               : PrecisionOf(observed.call.dtype, tf32);
   observed.list = Kernels(observed.call);
+  const bool gradients = traced.op.pass == Direction::kBackward &&
+                         std::holds_alternative<LayerNormOp>(observed.call.shape);
+  if (gradients && observed.list.size() == 2 && observed.mains.size() == 2) {
+    AddStepsOfWeights(store.name(rank, observed.mains[1]), observed.list[1]);
+  }
   if (observed.list.size() != 1) return observed;
   KernelWork& work = observed.list[0];
   work.load_elements = load_elements;
@@ -84,9 +122,11 @@ ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
   // A gradient of the filters has its results where the forward pass has its filters.
   const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
   if (tiled && observed.precision != Precision::kFloat32) work.tile = tile;
-  if (kernels.size() == 1) work.instructions = ElementInstructions(role, traced.access);
+  if (kernels.size() == 1) work.instructions = ElementInstructions(last.role, traced.access);
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
-    work.trips = TripsOf(work.kind, role, traced.access);
+    work.trips = TripsOf(device, work.kind, last, traced.access);
+  } else if (rank.kind(kernels.front()) == NodeKind::kMemcpy) {
+    work.trips = 1;  // within the device a kernel copies too
   }
   return observed;
 }

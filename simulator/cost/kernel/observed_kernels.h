@@ -19,7 +19,8 @@ struct ObservedKernels {
   std::vector<NodeIndex> mains;  // in order of issue; the others are helpers
   Precision precision = Precision::kFloat32;
 };
-ObservedKernels Observe(const TraceStore& store, const RankTrace& rank,
+// On `device`.
+ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
                         const TracedOperator& traced, std::span<const NodeIndex> kernels);
 
 }  // namespace foretrace

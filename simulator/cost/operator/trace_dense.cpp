@@ -7,17 +7,36 @@
 namespace foretrace::trace_call {
 namespace {
 
+// The last dimensions of an image or a filter as rows and columns: of one, a single row; of three,
+// the first two in one, which keeps FLOP, bytes and the implicit product.
+struct Plane {
+  int64_t rows = 1, columns = 1;
+};
+Plane PlaneOf(const TensorShape& t) {
+  const auto dims = t.dims.subspan(2);
+  Plane plane{1, dims.back()};
+  for (const int64_t d : dims.first(dims.size() - 1)) {
+    plane.rows = SaturatingProduct({plane.rows, d});
+  }
+  return plane;
+}
+
+// Over one to three dimensions.
 Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
                    const Call& call, Direction pass) {
-  if (x.dims.size() != 4 || w.dims.size() != 4 || w.dims[1] <= 0) return std::nullopt;
-  Conv2dOp op{x.dims[0], x.dims[1], x.dims[2], x.dims[3], w.dims[0], w.dims[2], w.dims[3]};
+  const size_t rank = x.dims.size();
+  if (rank < 3 || rank > 5 || w.dims.size() != rank || w.dims[1] <= 0) return std::nullopt;
+  const Plane image = PlaneOf(x), filter = PlaneOf(w);
+  Conv2dOp op{x.dims[0], x.dims[1],   image.rows,    image.columns,
+              w.dims[0], filter.rows, filter.columns};
   op.groups = std::max<int64_t>(1, op.c / w.dims[1]);
   op.bias = bias;
   TracedOperator traced = Traced(op, call, pass);
   auto& shape = std::get<Conv2dOp>(traced.op.shape);
-  if (y != nullptr && y->dims.size() == 4) {
-    shape.oh = y->dims[2];
-    shape.ow = y->dims[3];
+  if (y != nullptr && y->dims.size() == rank) {
+    const Plane result = PlaneOf(*y);
+    shape.oh = result.rows;
+    shape.ow = result.columns;
   } else {
     // Stride 1 with "same" padding, the commonest case.
     shape.oh = op.h;
@@ -73,7 +92,7 @@ Result ConvolutionBackward(const Call& call, bool input_first) {
   const TensorShape &x = call.in[input_first ? 0 : 1], &dy = call.in[input_first ? 1 : 0];
   Result traced = Convolution(x, call.in[2], &dy, false, call, Direction::kBackward);
   // An output mask that leaves out the input's gradient shows as a missing first result.
-  if (traced && !call.out.empty() && call.out[0].dims.size() == 4) {
+  if (traced && !call.out.empty() && call.out[0].dims.size() == x.dims.size()) {
     const bool first_is_input = std::ranges::equal(call.out[0].dims, x.dims);
     std::get<Conv2dOp>(traced->op.shape).needs_input_gradient = first_is_input;
   }

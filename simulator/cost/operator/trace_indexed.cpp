@@ -47,7 +47,9 @@ Result EmbeddingRows(const Call& call) {
 Result IndexPut(const Call& call) {
   if (!call.in_ok(2)) return std::nullopt;
   const int64_t values = Elements(call.in.back());
-  return Traced(IndexOp{values, values, Elements(call.in[0])}, call);
+  // A profile leaves out the dimensions of a list of indices: each value then has one.
+  const int64_t indices = call.in_ok(3) ? Elements(call.in[1]) : values;
+  return Traced(IndexOp{values, indices, Elements(call.in[0])}, call);
 }
 
 }  // namespace foretrace::trace_call

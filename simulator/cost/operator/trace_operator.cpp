@@ -32,6 +32,14 @@ Result LayerNormBackward(const Call& call) {  // dy, x, mean, rstd, gamma, beta
   return Backward(LayerNormOp{rows, Elements(call.in[1]) / rows}, call);
 }
 
+// Of channels in groups (aten/src/ATen/native/cuda/group_norm_kernel.cu): one kernel reads all for
+// the statistics, one of the few channels makes them factors, and one reads all again and writes.
+Result GroupNorm(const Call& call) {
+  if (!call.in_ok(1)) return std::nullopt;
+  const int64_t bytes = SaturatingProduct({Elements(call.in[0]), ElementSize(call.dtype)});
+  return Traced(OpaqueOp{SaturatingProduct({2, bytes}), bytes}, call);
+}
+
 Result BatchNorm(const TensorShape& x, const Call& call, Direction pass) {
   if (x.dims.size() < 2) return std::nullopt;
   BatchNormOp op{x.dims[0], x.dims[1]};
@@ -106,8 +114,9 @@ Result Reduction(const Call& call) {
   if (!call.out.empty()) {
     const int64_t results = std::max<int64_t>(Elements(call.out[0]), 1);
     const auto &from = call.in[0].dims, &to = call.out[0].dims;
-    // Down the columns where the last dimension is all that remains.
-    const bool across_rows = from.size() >= 2 && to.back() == from.back() && results == from.back();
+    // Down the columns where the last dimension remains.
+    const bool across_rows =
+        from.size() >= 2 && from.back() > 1 && to.back() == from.back() && results < total;
     return Traced(ReductionOp{results, total / results, across_rows}, call);
   }
   // Without the result's shape: a matrix is summed down its columns (bias gradients), anything else
@@ -196,7 +205,9 @@ constexpr Rule kRules[] = {
     {"mkldnn_convolution", ConvolutionForward},
     {"_convolution", ConvolutionForward},
     {"convolution", ConvolutionForward},
+    {"conv1d", ConvolutionForward},
     {"conv2d", ConvolutionForward},
+    {"conv3d", ConvolutionForward},
     {"convolution_backward", [](const Call& c) { return ConvolutionBackward(c, false); }},
     {"cudnn_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
     {"miopen_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
@@ -223,6 +234,8 @@ constexpr Rule kRules[] = {
     {"layer_norm", LayerNormForward},
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
+    {"_fused_rms_norm", LayerNormForward},
+    {"native_group_norm", GroupNorm},
     {"native_batch_norm",
      [](const Call& c) {
        return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();

@@ -11,18 +11,50 @@
 namespace foretrace::kineto {
 namespace {
 
-// Where a convolution's arguments stand.
-struct Schema {
+constexpr size_t kNone = SIZE_MAX;
+
+// Where a convolution's or a pool's arguments stand. `window`: of a pool; a convolution's are the
+// dimensions of its second tensor.
+struct Windows {
   std::string_view name;
-  size_t stride, padding, dilation;
+  size_t stride, padding, dilation, window = kNone, ceil = kNone;
 };
-constexpr std::array<Schema, 6> kSchemas = {{{"aten::conv2d", 3, 4, 5},
-                                             {"aten::convolution", 3, 4, 5},
-                                             {"aten::_convolution", 3, 4, 5},
-                                             {"aten::cudnn_convolution", 3, 2, 4},
-                                             {"aten::miopen_convolution", 4, 3, 5},
-                                             {"aten::mkldnn_convolution", 4, 3, 5}}};
+constexpr Windows kWindows[] = {{"aten::conv1d", 3, 4, 5},
+                                {"aten::conv2d", 3, 4, 5},
+                                {"aten::conv3d", 3, 4, 5},
+                                {"aten::convolution", 3, 4, 5},
+                                {"aten::_convolution", 3, 4, 5},
+                                {"aten::cudnn_convolution", 3, 2, 4},
+                                {"aten::miopen_convolution", 4, 3, 5},
+                                {"aten::mkldnn_convolution", 4, 3, 5},
+                                {"aten::max_pool2d_with_indices", 2, 3, 4, 1, 5},
+                                {"aten::max_pool3d_with_indices", 2, 3, 4, 1, 5},
+                                {"aten::max_pool2d", 2, 3, 4, 1, 5},
+                                {"aten::max_pool3d", 2, 3, 4, 1, 5},
+                                {"aten::avg_pool2d", 2, 3, kNone, 1, 4},
+                                {"aten::avg_pool3d", 2, 3, kNone, 1, 4}};
+
+// Where a reduction's dimensions stand, and whether it keeps them.
+struct Reduced {
+  std::string_view name;
+  size_t dimensions, keep;
+};
+constexpr Reduced kReduced[] = {{"aten::sum", 1, 2},  {"aten::mean", 1, 2},
+                                {"aten::amax", 1, 2}, {"aten::amin", 1, 2},
+                                {"aten::max", 1, 2},  {"aten::min", 1, 2},
+                                {"aten::prod", 1, 2}, {"aten::logsumexp", 1, 2},
+                                {"aten::norm", 2, 3}, {"aten::linalg_vector_norm", 2, 3},
+                                {"aten::std", 1, 3},  {"aten::var", 1, 3}};
+
+// Whose second argument is the size of the result, batch and channels left out.
+constexpr std::string_view kResized[] = {
+    "aten::upsample_nearest",   "aten::_upsample_nearest_exact", "aten::upsample_linear",
+    "aten::upsample_bilinear",  "aten::_upsample_bilinear",      "aten::upsample_bicubic",
+    "aten::_upsample_bicubic",  "aten::upsample_trilinear",      "aten::adaptive_avg_pool",
+    "aten::_adaptive_avg_pool", "aten::adaptive_max_pool"};
+
 constexpr size_t kTransposedArgument = 6, kOutputMaskArgument = 10;
+constexpr size_t kLeading = 2;                   // batch and channels
 constexpr int64_t kMostSize = int64_t{1} << 32;  // of an image, a stride, a padding
 
 std::span<const int64_t> DimsOf(const Event& event, size_t tensor) {
@@ -33,37 +65,68 @@ std::span<const int64_t> DimsOf(const Event& event, size_t tensor) {
 // Index into Event::dims of an argument that is one tensor.
 std::optional<size_t> TensorOf(const Event& event, size_t argument) {
   for (size_t i = 0; i < event.dims.size(); ++i) {
-    if (event.dims[i].argument == argument && !event.dims[i].in_list) return i;
+    const InputDims& dims = event.dims[i];
+    if (dims.argument == argument && !dims.in_list && dims.count > 0) return i;
   }
   return std::nullopt;
 }
 
-// Two numbers, or one for both.
-std::optional<std::array<int64_t, 2>> PairOf(const Event& event, size_t argument) {
+// `count` numbers, of which one may stand for all.
+std::optional<std::vector<int64_t>> NumbersOf(const Event& event, size_t argument, size_t count) {
   if (argument >= event.concrete.size()) return std::nullopt;
-  const auto list = json::ParseIntegerList(event.concrete[argument]);
-  if (!list || list->empty() || list->size() > 2) return std::nullopt;
+  auto list = json::ParseIntegerList(event.concrete[argument]);
+  if (!list || (list->size() != count && list->size() != 1)) return std::nullopt;
   if (std::ranges::any_of(*list, [](int64_t x) { return x < 0 || x > kMostSize; })) {
     return std::nullopt;
   }
-  return std::array<int64_t, 2>{list->front(), list->back()};
+  list->resize(count, list->front());
+  return list;
 }
 
-std::vector<ImpliedOutput> ResultOf(const Event& event, const Schema& schema) {
+bool IsTrue(const Event& event, size_t argument) {
+  return argument < event.concrete.size() && event.concrete[argument] == "True";
+}
+
+// Places of a window along a dimension; nullopt: none, or the arguments make no sense.
+std::optional<int64_t> PlacesOf(int64_t size, int64_t window, int64_t step, int64_t padding,
+                                int64_t dilation, bool ceil) {
+  if (std::max(size, window) > kMostSize || std::min({size, window, step}) < 1) return {};
+  if (dilation > 0 && window > kMostSize / dilation) return {};
+  const int64_t room = size + 2 * padding - dilation * (window - 1) - 1;
+  if (room < 0) return {};
+  int64_t places = room / step + 1;
+  // A last window that begins within the image or the padding before it counts, where asked for.
+  if (ceil && room % step != 0 && places * step < size + padding) ++places;
+  return places;
+}
+
+std::vector<ImpliedOutput> ResultOf(const Event& event, const Windows& schema) {
+  const bool pool = schema.window != kNone;
   const auto x = TensorOf(event, 0), w = TensorOf(event, 1);
-  if (!x || !w) return {};
-  const auto image = DimsOf(event, *x), filter = DimsOf(event, *w);
-  const auto stride = PairOf(event, schema.stride), padding = PairOf(event, schema.padding),
-             dilation = PairOf(event, schema.dilation);
-  if (image.size() != 4 || filter.size() != 4 || !stride || !padding || !dilation) return {};
-  ImpliedOutput result{*x, {image[0], filter[0]}};
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t size = image[2 + i], window = filter[2 + i], step = (*stride)[i];
-    if (std::max(size, window) > kMostSize || std::min({size, window, step}) < 1) return {};
-    if ((*dilation)[i] > 0 && window > kMostSize / (*dilation)[i]) return {};
-    const int64_t room = size + 2 * (*padding)[i] - (*dilation)[i] * (window - 1) - 1;
-    if (room < 0) return {};
-    result.dims.push_back(room / step + 1);
+  if (!x || (!pool && !w)) return {};
+  const auto image = DimsOf(event, *x);
+  constexpr size_t kMostDimensions = 3;
+  if (image.size() <= kLeading || image.size() > kLeading + kMostDimensions) return {};
+  const size_t count = image.size() - kLeading;
+  std::optional<std::vector<int64_t>> window;
+  if (pool) {
+    window = NumbersOf(event, schema.window, count);
+  } else if (const auto filter = DimsOf(event, *w); filter.size() == image.size()) {
+    window.emplace(filter.begin() + kLeading, filter.end());
+  }
+  const bool own_step = pool && schema.stride < event.concrete.size() &&
+                        event.concrete[schema.stride] == "[]";  // a window's size
+  const auto stride = own_step ? window : NumbersOf(event, schema.stride, count);
+  const auto padding = NumbersOf(event, schema.padding, count);
+  const auto dilation = schema.dilation == kNone ? std::vector<int64_t>(count, 1)
+                                                 : NumbersOf(event, schema.dilation, count);
+  if (!window || !stride || !padding || !dilation) return {};
+  ImpliedOutput result{*x, {image[0], pool ? image[1] : DimsOf(event, *w)[0]}};
+  for (size_t i = 0; i < count; ++i) {
+    const auto places = PlacesOf(image[kLeading + i], (*window)[i], (*stride)[i], (*padding)[i],
+                                 (*dilation)[i], IsTrue(event, schema.ceil));
+    if (!places) return {};
+    result.dims.push_back(*places);
   }
   return {result};
 }
@@ -87,18 +150,83 @@ std::vector<ImpliedOutput> GradientsOf(const Event& event) {
   return gradients;
 }
 
+// `dimension` of `rank`, of which negative ones count from the end.
+std::optional<size_t> Dimension(int64_t dimension, size_t rank) {
+  const auto count = static_cast<int64_t>(rank);
+  if (dimension < -count || dimension >= count) return std::nullopt;
+  return static_cast<size_t>(dimension < 0 ? dimension + count : dimension);
+}
+
+std::vector<ImpliedOutput> ReducedOf(const Event& event, const Reduced& schema) {
+  const auto x = TensorOf(event, 0);
+  if (!x || schema.dimensions >= event.concrete.size() || event.types.empty()) return {};
+  constexpr std::string_view kTypes[] = {"float", "double", "c10::Half", "c10::BFloat16"};
+  if (std::ranges::find(kTypes, event.types.front()) == std::end(kTypes)) return {};
+  const auto dimensions = json::ParseIntegerList(event.concrete[schema.dimensions]);
+  if (!dimensions || dimensions->empty()) return {};
+  const auto dims = DimsOf(event, *x);
+  std::vector<bool> gone(dims.size());
+  for (const int64_t d : *dimensions) {
+    const auto at = Dimension(d, dims.size());
+    if (!at) return {};
+    gone[*at] = true;
+  }
+  ImpliedOutput result{*x, {}};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!gone[i]) {
+      result.dims.push_back(dims[i]);
+    } else if (IsTrue(event, schema.keep)) {
+      result.dims.push_back(1);
+    }
+  }
+  if (result.dims.empty()) return {};  // a single value has no dimensions
+  return {result};
+}
+
+std::vector<ImpliedOutput> ResizedOf(const Event& event) {
+  const auto x = TensorOf(event, 0);
+  if (!x) return {};
+  const auto image = DimsOf(event, *x);
+  if (image.size() <= kLeading) return {};
+  const auto size = NumbersOf(event, 1, image.size() - kLeading);
+  if (!size) return {};
+  ImpliedOutput result{*x, {image[0], image[1]}};
+  result.dims.insert(result.dims.end(), size->begin(), size->end());
+  return {result};
+}
+
+std::vector<ImpliedOutput> SelectedOf(const Event& event) {
+  const auto x = TensorOf(event, 0), index = TensorOf(event, 2);
+  if (!x || !index || event.concrete.size() < 2) return {};
+  const auto dims = DimsOf(event, *x), chosen = DimsOf(event, *index);
+  const auto number = json::ParseInteger(event.concrete[1]);
+  const auto at = number ? Dimension(*number, dims.size()) : std::nullopt;
+  if (!at || chosen.size() != 1) return {};
+  ImpliedOutput result{*x, {dims.begin(), dims.end()}};
+  result.dims[*at] = chosen[0];
+  return {result};
+}
+
 }  // namespace
 
 std::vector<ImpliedOutput> ImpliedOutputs(const Event& event) {
   const std::string_view name = event.Text(Field::kName);
-  if (name.find("convolution") == std::string_view::npos && name != "aten::conv2d") return {};
-  if (kTransposedArgument < event.concrete.size() &&
-      event.concrete[kTransposedArgument] == "True" && !name.starts_with("aten::cudnn")) {
+  if (event.concrete.empty() || !name.starts_with("aten::")) return {};
+  if (name == "aten::index_select") return SelectedOf(event);
+  if (const auto* reduced = std::ranges::find(kReduced, name, &Reduced::name);
+      reduced != std::end(kReduced)) {
+    return ReducedOf(event, *reduced);
+  }
+  if (std::ranges::any_of(kResized, [&](std::string_view r) { return name.starts_with(r); })) {
+    return name.ends_with("backward") ? std::vector<ImpliedOutput>() : ResizedOf(event);
+  }
+  const bool convolution = name.find("convolution") != std::string_view::npos;
+  if (convolution && IsTrue(event, kTransposedArgument) && !name.starts_with("aten::cudnn")) {
     return {};
   }
   if (name == "aten::convolution_backward") return GradientsOf(event);
-  const auto schema = std::ranges::find(kSchemas, name, &Schema::name);
-  return schema == kSchemas.end() ? std::vector<ImpliedOutput>() : ResultOf(event, *schema);
+  const auto* schema = std::ranges::find(kWindows, name, &Windows::name);
+  return schema == std::end(kWindows) ? std::vector<ImpliedOutput>() : ResultOf(event, *schema);
 }
 
 }  // namespace foretrace::kineto

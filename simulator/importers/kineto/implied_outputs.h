@@ -13,10 +13,14 @@ struct ImpliedOutput {
   std::vector<int64_t> dims;
 };
 
-// Of convolutions (ATen's schemas, native_functions.yaml): the result, by padding, stride and
-// dilation among "Concrete Inputs"; of their backward passes the gradients that the output mask
-// asks for. Empty for other operators, transposed convolutions, and where an argument is missing or
-// does not fit.
+// By the arguments among "Concrete Inputs" (ATen's schemas, native_functions.yaml), of
+// - convolutions over one to three dimensions, by padding, stride and dilation; of their backward
+//   passes the gradients that the output mask asks for;
+// - pools, by their windows; resizing, by the size asked for;
+// - reductions of floating-point tensors over named dimensions, of which results have the type;
+// - rows that one index selects.
+// Empty for other operators, transposed convolutions, and where an argument is missing or does not
+// fit.
 std::vector<ImpliedOutput> ImpliedOutputs(const Event& event);
 
 }  // namespace foretrace::kineto

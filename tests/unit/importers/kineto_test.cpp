@@ -101,6 +101,48 @@ TEST(Kineto, DerivesResultsOfConvolutionsFromTheirArguments) {
       ElementsAre(ElementsAre(768, 3, 16, 16)));  // not of the images
 }
 
+TEST(Kineto, DerivesResultsOfVolumesPoolsReductionsAndResizedImages) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  const auto outputs = [](const std::string& name, const std::string& dims,
+                          const std::string& concrete) {
+    return OutputsOf(ConvolutionEvent(name, dims, concrete), name);
+  };
+  // 6 - 3 + 1 = 4 frames, 66 - 3 + 1 = 64 rows and columns.
+  EXPECT_THAT(outputs("aten::cudnn_convolution", "[1,384,6,66,66],[96,384,3,3,3],[],[],[],[]",
+                      R"("","","[0, 0, 0]","[1, 1, 1]","[1, 1, 1]","1")"),
+              ElementsAre(ElementsAre(1, 96, 4, 64, 64)));
+  // (3000 + 2 - 3) / 2 + 1 = 1500.
+  EXPECT_THAT(outputs("aten::conv1d", "[1,80,3000],[512,80,3],[512],[],[],[],[]",
+                      R"("","","","[2]","[1]","[1]","1")"),
+              ElementsAre(ElementsAre(1, 512, 1500)));
+  // (112 + 2 - 3) / 2 = 55.5, down or up, and one more.
+  EXPECT_THAT(outputs("aten::max_pool2d_with_indices", "[4,64,112,112],[],[],[],[],[]",
+                      R"("","[3, 3]","[2, 2]","[1, 1]","[1, 1]","False")"),
+              ElementsAre(ElementsAre(4, 64, 56, 56)));
+  EXPECT_THAT(outputs("aten::avg_pool2d", "[4,64,113,113],[],[],[],[],[],[]",
+                      R"("","[2, 2]","[]","[0, 0]","True","True","")"),
+              ElementsAre(ElementsAre(4, 64, 57, 57)));
+  EXPECT_THAT(outputs("aten::adaptive_avg_pool2d", "[4,64,14,14],[]", R"("","[1, 1]")"),
+              ElementsAre(ElementsAre(4, 64, 1, 1)));
+  EXPECT_THAT(
+      outputs("aten::upsample_nearest2d", "[1,64,16,16],[],[],[]", R"("","[32, 32]","2.","2.")"),
+      ElementsAre(ElementsAre(1, 64, 32, 32)));
+  EXPECT_THAT(outputs("aten::mean", "[16,559,1024],[],[],[]", R"("","[-1]","True","")"),
+              ElementsAre(ElementsAre(16, 559, 1)));
+  EXPECT_THAT(outputs("aten::sum", "[16,559,1024],[],[],[]", R"("","[0, 1]","False","")"),
+              ElementsAre(ElementsAre(1024)));
+  EXPECT_THAT(outputs("aten::linalg_vector_norm", "[1,384,32,32],[],[],[],[]",
+                      R"("","2.","[1]","True","")"),
+              ElementsAre(ElementsAre(1, 1, 32, 32)));
+  EXPECT_THAT(outputs("aten::sum", "[16,8],[],[],[]", R"("","[2]","False","")"),
+              IsEmpty());  // no such dimension
+  EXPECT_THAT(outputs("aten::sum", "[16,8],[]", R"("","")"), IsEmpty());
+  EXPECT_THAT(outputs("aten::max", "[16,8],[16,8]", R"("","")"), IsEmpty());  // of two tensors
+  EXPECT_THAT(outputs("aten::index_select", "[512,64],[],[141]", R"("","0","")"),
+              ElementsAre(ElementsAre(141, 64)));
+}
+
 TEST(Kineto, ReadsTheFirstProfilersNames) {
   // PyTorch 1.8: other categories, threads as text, "external id", step marks as operators.
   const auto store = ImportEvents(

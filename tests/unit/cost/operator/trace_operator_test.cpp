@@ -111,6 +111,38 @@ TEST(TraceOperator, ConvolutionTakesTheOutputSizeWhereItIsRecorded) {
   EXPECT_TRUE(bare.assumed());
 }
 
+TEST(TraceOperator, ConvolutionsOverOneAndThreeDimensionsHaveTheirProducts) {
+  const Lookup volume("aten::cudnn_convolution", {{1, 192, 6, 130, 130}, {192, 192, 3, 3, 3}},
+                      {{1, 192, 4, 128, 128}});
+  ASSERT_TRUE(volume.found());
+  EXPECT_FALSE(volume.assumed());
+  // 4 x 128 x 128 results of 192 channels, each of 192 x 27 products.
+  EXPECT_DOUBLE_EQ(volume.flop(), 2.0 * 4 * 128 * 128 * 192 * 192 * 27);
+  EXPECT_EQ(volume.bytes(), 4 * (192 * 6 * 130 * 130 + 192 * 192 * 27 + 192 * 4 * 128 * 128));
+  const KernelWork work = Kernels(volume.op())[0];
+  EXPECT_EQ(work.m, 4 * 128 * 128);
+  EXPECT_EQ(work.n, 192);
+  EXPECT_EQ(work.k, 192 * 27);
+  const Lookup sound("aten::conv1d", {{1, 80, 3000}, {512, 80, 3}, {512}}, {{1, 512, 1500}});
+  ASSERT_TRUE(sound.found());
+  EXPECT_DOUBLE_EQ(sound.flop(), 2.0 * 1500 * 512 * 80 * 3 + 1500 * 512);
+}
+
+TEST(TraceOperator, GroupNormReadsItsInputTwice) {
+  const Lookup call("aten::native_group_norm", {{1, 320, 64, 64}, {320}, {320}});
+  ASSERT_TRUE(call.found());
+  EXPECT_EQ(call.bytes(), 3 * 4 * 320 * 64 * 64);
+}
+
+TEST(TraceOperator, AReductionThatKeepsTheLastDimensionRunsDownColumns) {
+  const Lookup channels("aten::linalg_vector_norm", {{1, 384, 32, 32}}, {{1, 1, 32, 32}});
+  EXPECT_EQ(channels.as<ReductionOp>().rows, 32 * 32);
+  EXPECT_EQ(channels.as<ReductionOp>().cols, 384);
+  EXPECT_TRUE(channels.as<ReductionOp>().across_rows);
+  const Lookup rows("aten::mean", {{16, 559, 1024}}, {{16, 559, 1}});
+  EXPECT_FALSE(rows.as<ReductionOp>().across_rows);
+}
+
 TEST(TraceOperator, ConvolutionBackwardKnowsItsOutputFromTheGradient) {
   const Lookup call("aten::convolution_backward",
                     {{2, 64, 112, 112}, {2, 3, 224, 224}, {64, 3, 7, 7}, {}}, {{64, 3, 7, 7}});

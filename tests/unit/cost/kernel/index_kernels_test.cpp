@@ -1,0 +1,51 @@
+#include "simulator/cost/kernel/index_kernels.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+// A device of 1,000 cycles a microsecond and 1 TB/s.
+GpuPeaks Device() {
+  GpuPeaks device;
+  device.sms = 100;
+  device.dram_gbps = 1000;
+  device.fp32_tflops = 100 * 64 * 2 * 1e3 * 1e-6;  // 64 lanes, two FLOP each
+  return device;
+}
+
+TEST(IndexKernels, AnIndexedWriteHasItsRowsAndPlaces) {
+  // 351 indices of rows of 16 into 27 x 27 rows.
+  const IndexedWrite write = IndexedWriteOf({351 * 16, 351, 27 * 27 * 16}, DType::kFloat32);
+  EXPECT_EQ(write.indices, 351);
+  EXPECT_EQ(write.places, 27 * 27);
+  EXPECT_EQ(write.bytes, 4 * 351 * 16);
+}
+
+TEST(IndexKernels, ASortOfOneTileTakesAPassForSixBits) {
+  const auto sort = [](int64_t places) {
+    return *IndexedWriteUs(Device(), 1, {"void cub::DeviceRadixSortSingleTileKernel<Policy800>"},
+                           {100, places, 400});
+  };
+  // 360 + 272 + 300 + 400 cycles a pass; 729 places have ten bits, 63 six.
+  EXPECT_NEAR(sort(63), 1.332, 1e-9);
+  EXPECT_NEAR(sort(729), 2 * 1.332, 1e-9);
+}
+
+TEST(IndexKernels, PlacesAreAddedToByWavesOrBytes) {
+  constexpr std::string_view kName = "indexing_backward_kernel<float, 4>(long*, long*)";
+  // Four trips of 700 cycles a wave, of which one load is every kernel's.
+  EXPECT_NEAR(*IndexedWriteUs(Device(), 1, {kName, 500}, {351, 729, 22464}), 3 * 0.7, 1e-9);
+  EXPECT_NEAR(*IndexedWriteUs(Device(), 1, {kName, 1500}, {351, 729, 22464}), 7 * 0.7, 1e-9);
+  // 100 MB are read twice and written once, at half of the peak: 600 us.
+  EXPECT_NEAR(*IndexedWriteUs(Device(), 0.5, {kName, 1500}, {351, 729, 100'000'000}), 600 - 0.7,
+              1e-6);
+}
+
+TEST(IndexKernels, OthersAreNotAnswered) {
+  EXPECT_FALSE(IndexedWriteUs(Device(), 1, {"volta_sgemm_128x64_nn"}, {351, 729, 100}));
+  EXPECT_FALSE(IndexedWriteUs(Device(), 1, {"DeviceRadixSortOnesweepKernel"}, {0, 729, 100}));
+}
+
+}  // namespace
+}  // namespace foretrace
