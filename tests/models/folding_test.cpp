@@ -38,7 +38,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   model.vocabulary = 1000;
   model.sequence = 128;
   std::mt19937 rng(5);
-  int compared = 0, two_kinds = 0;
+  int compared = 0, two_kinds = 0, rings = 0;
   for (int round = 0; round < 800 && compared < 80; ++round) {
     ParallelMapping m;
     m.tensor = 1 << rng() % 3;
@@ -53,8 +53,10 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
                                       ScheduleKind::kKFKB, ScheduleKind::kZeroBubbleH1};
     m.schedule = schedules[rng() % 4];
     if (m.schedule == ScheduleKind::kKFKB) m.k = 1 << rng() % 3;
-    m.context = 1 << rng() % 2;
+    m.context = 1 << rng() % 3;
     if (m.context > 1) (rng() % 2 == 0 ? m.ring : m.ulysses) = rng() % 2 == 0;
+    model.fused_attention = rng() % 2 == 0;
+    rings += m.ring ? 1 : 0;
     m.zero = static_cast<int32_t>(rng() % 4);
     m.overlap_gradients = rng() % 2 == 0;
     model.experts = rng() % 2 == 0 ? 8 : 0;
@@ -82,7 +84,12 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     m.offload = rng() % 4 == 0;
     m.offload_weights = m.offload && m.zero == 3 && m.replicas() > 1;
     ClusterParameters cluster;
-    cluster.exchanges = Exchanges();
+    // Slow links hide no ring wholly.
+    RoundLinks links;
+    if (rng() % 2 == 0) links.gather_gbps = links.nic_gbps = 0.1;
+    cluster.exchanges = Exchanges(links);
+    cluster.forms.wide_merges = rng() % 2 == 0;
+    cluster.forms.compiled = rng() % 2 == 0;
     cluster.host_link = Bandwidth::GBps(12);
     cluster.host_memory = Bandwidth::GBps(200);
     cluster.reduces_scales = true;
@@ -96,6 +103,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   }
   EXPECT_EQ(compared, 80);
   EXPECT_GT(two_kinds, 10);
+  EXPECT_GT(rings, 10);
 }
 
 // Micro-batches that were counted instead of simulated.

@@ -68,6 +68,23 @@ TEST(ExchangeCostsTest, RingHidesWhatItsStepsCover) {
   p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
   const SimTime slow = Times(c, m, p).layer_forward;
   EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
+  // What is not hidden is communication: forward one message of 2 MiB; backward twice that behind
+  // each of two steps, whose gradients take 2.5 times as long.
+  const PassTimes times = Times(c, m, p);
+  const PassExchanges::List& forward = times.layer_exchanges.forward;
+  const PassExchanges::List& backward = times.layer_exchanges.backward;
+  ASSERT_EQ(forward.size(), 1u);
+  EXPECT_EQ(forward[0].op, CollectiveOp::kSendRecv);
+  EXPECT_EQ(forward[0].bytes, Bytes(2 * 512 * 1024 * 2));
+  EXPECT_TRUE(forward[0].beside);
+  EXPECT_NEAR(times.Exchanges(true).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
+  ASSERT_EQ(backward.size(), 2u);
+  EXPECT_EQ(backward[1].bytes, Bytes(4 * 512 * 1024 * 2));
+  EXPECT_NEAR(times.Exchanges(false).seconds(), 2 * (4194.3e-6 - 2.5 * 5.37e-6), 1e-6);
+  // A layer that runs again exchanges again.
+  m.recompute = Recompute::kFull;
+  EXPECT_NEAR(Times(c, m, p).Exchanges(false).seconds(),
+              (times.Exchanges(true) + times.Exchanges(false)).seconds(), 1e-9);
 }
 
 // Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
