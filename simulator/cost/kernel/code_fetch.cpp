@@ -20,7 +20,9 @@ constexpr int64_t kUnrolled = 16 << 10, kSeveralLoops = 8 << 10, kOneLoop = 2 <<
 
 }  // namespace
 
-bool FetchesCodeOnDemand(const GpuPeaks& device) { return device.accelerator.chip == "GV100"; }
+bool FetchesCodeOnDemand(const GpuPeaks& device) {
+  return device.accelerator.instructions.fetched_on_demand;
+}
 
 int64_t CodeBytes(std::string_view kernel) {
   switch (TraitsOfKernel(kernel).role) {
