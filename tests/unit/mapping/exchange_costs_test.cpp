@@ -87,6 +87,19 @@ TEST(ExchangeCostsTest, RingHidesWhatItsStepsCover) {
               (times.Exchanges(true) + times.Exchanges(false)).seconds(), 1e-9);
 }
 
+// Scores that are a matrix of their own have no steps: the other part's keys and values of 2 MiB at
+// 1 GB/s are waited for, backward with their gradients twice.
+TEST(ExchangeCostsTest, RingsWithoutStepsAreWaitedFor) {
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  m.ring = true;
+  ClusterParameters p = ProductsAlone();
+  p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
+  const PassTimes times = Times(Model(), m, p);
+  EXPECT_NEAR(times.Exchanges(true).us(), 2097.15, 0.01);
+  EXPECT_NEAR(times.Exchanges(false).us(), 2 * 2 * 2097.15, 0.01);
+}
+
 // Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
 // Queries, keys and values are 3 x 512 x 1,024 x 2 bytes, results a third of that, and of each half
 // leaves the device.
