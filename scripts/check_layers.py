@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a room includes a header of a room it may not know (table in simulator/README.md)."""
+"""Fails when a room includes a header of a room it may not know (table in simulator/README.md), or
+when a rule of a room behind the importers reads what a framework calls its calls and kernels."""
 import pathlib
 import re
 import sys
@@ -42,6 +43,16 @@ ALLOWED = {
     "cli": ["base", "console"],
     "api": ["base", "console", "replay", "planning", "cli"],
 }
+# Rooms whose rules see roles (trace/name_roles.h), not names. They may show names, hash them, and
+# look them up in tables; no string that they compare with anything may be a framework's.
+ROLES_ALONE = ["reconstruct", "engine"]
+FRAMEWORK = re.compile(
+    r"nccl|rccl|gloo|c10d|aten::|at::|torch::|autograd|fbgemm|cudnn|cublas|cutlass|miopen|triton|"
+    r"profilerstep|record_param_comms|megatron|deepspeed|ncclDevKernel|cuda[A-Z]\w+|hip[A-Z]\w+",
+    re.IGNORECASE)
+COMPARED = re.compile(r"([=!]=\s*|(find|starts_with|ends_with|[cC]ontains|StartsWith|EndsWith)"
+                      r"\((.*,\s*)?)$")
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 
 
@@ -61,6 +72,19 @@ def allowed(room, header):
     return False
 
 
+def names_read(path):
+    """(line, text) of strings that are, or may be compared with, a framework's names."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code = line.split("//")[0]
+        if INCLUDE.match(line):
+            continue
+        for match in STRING.finditer(code):
+            compared = COMPARED.search(code[:match.start()]) or re.match(r"\s*[=!]=",
+                                                                        code[match.end():])
+            if FRAMEWORK.search(match[1]) or (compared and len(match[1]) > 1):
+                yield number, match[1]
+
+
 def written_table():
     """{room: [allowed]} as simulator/README.md shows it to people."""
     table = {}
@@ -76,8 +100,19 @@ def written_table():
     return table
 
 
+def lost_pointers():
+    """Files that simulator/README.md names and that are not there. A name without a folder is of
+    one that the row names before."""
+    pages = ROOT / "simulator" / "README.md"
+    names = {path.name for path in (ROOT / "simulator").rglob("*.*")}
+    for name in re.findall(r"`([\w./-]+\.(?:cpp|h|py|yaml|cmake|js))`", pages.read_text()):
+        there = any((base / name).exists() for base in (ROOT, ROOT / "simulator"))
+        if not there and ("/" in name or name not in names):
+            yield name
+
+
 def main():
-    errors = []
+    errors = [f"simulator/README.md names {name}, which is not there" for name in lost_pointers()]
     written = written_table()
     for room in sorted(ALLOWED.keys() | written.keys()):
         if room not in written or ALLOWED.get(room, []) != written[room]:
@@ -87,6 +122,10 @@ def main():
         if path.suffix not in (".h", ".cpp"):
             continue
         room = path.relative_to(ROOT / "simulator").parts[0]
+        if room in ROLES_ALONE:
+            for number, text in names_read(path):
+                errors.append(f'{path.relative_to(ROOT)}:{number}: "{text}" is, or is compared with, '
+                              "a name; rules of this room read roles (trace/name_roles.h)")
         if room not in ALLOWED:
             errors.append(f"{path.relative_to(ROOT)}: room '{room}' is not in the layer table")
             continue

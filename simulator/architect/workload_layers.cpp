@@ -294,8 +294,7 @@ Flop ProductFlopOf(const Workload& w, int32_t micro_batch) {
   for (const Operator& op : w.operators) {
     for (const OperatorCall& call : op.calls) {
       for (const Gemm& g : ProductsOf(call)) {
-        flop += Flop(2.0 * static_cast<double>(g.batch) * static_cast<double>(g.m) *
-                     static_cast<double>(g.n) * static_cast<double>(g.k));
+        flop += ProductFlopOf(OperatorCall{BatchedMatmulOp{g.batch, g.m, g.n, g.k}});
       }
     }
   }

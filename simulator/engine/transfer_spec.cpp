@@ -8,6 +8,29 @@
 #include "simulator/engine/compile_rank.h"
 
 namespace foretrace {
+namespace {
+
+// What several ranks send to each other at once: from each to the next, or what each sends to whom.
+void SetExchange(const TraceStore& store, const MatchedRendezvous& rendezvous, TransferSpec& spec) {
+  const size_t n = spec.members.size();
+  if (!spec.point_to_point || n < 3) return;
+  const auto place = [&](uint32_t member) {
+    const int32_t rank = store.ranks()[rendezvous.members[member].rank].info().rank;
+    return static_cast<size_t>(std::ranges::find(spec.members, rank) - spec.members.begin());
+  };
+  spec.point_to_point = false;
+  std::vector<int64_t> sent(n * n, 0);
+  bool around = rendezvous.transfers.size() == n;
+  for (const MatchedRendezvous::Transfer& t : rendezvous.transfers) {
+    const size_t from = place(t.from), to = place(t.to);
+    around = around && to == (from + 1) % n;
+    sent[from * n + to] += t.bytes > 0 ? t.bytes / rendezvous.pieces : spec.bytes.count();
+  }
+  spec.op = around ? CollectiveOp::kSendRecv : CollectiveOp::kAllToAll;
+  if (!around) spec.split_bytes = std::move(sent);
+}
+
+}  // namespace
 
 absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
                                         const MatchedCommunicator& communicator,
@@ -39,7 +62,9 @@ absl::StatusOr<TransferSpec> TransferOf(const TraceStore& store,
         rank.info().source, DescribeNode(store, rank, first.node));
   }
   spec.bytes = Bytes(bytes.count() / rendezvous.pieces);
-  if (spec.op == CollectiveOp::kAllToAll && rendezvous.members.size() == spec.members.size()) {
+  SetExchange(store, rendezvous, spec);
+  if (spec.op == CollectiveOp::kAllToAll && !rendezvous.point_to_point &&
+      rendezvous.members.size() == spec.members.size()) {
     const size_t n = spec.members.size();
     std::vector<int64_t> splits(n * n, 0);
     bool complete = true;

@@ -81,9 +81,9 @@ enum class GraphOpKind : uint8_t {
 };
 std::string_view Name(GraphOpKind kind);
 
-// Devices that divide axes among them: layers' widths and heads, sequences, experts.
-enum class ShardGroup : uint8_t { kTensor, kContext, kExpert, kCount };
-inline constexpr size_t kShardGroups = static_cast<size_t>(ShardGroup::kCount);
+// Devices that divide axes among them: layers' widths and heads, sequences, experts. Those of the
+// first two together (kTokens) have all tokens of a sequence.
+enum class ShardGroup : uint8_t { kTensor, kContext, kExpert, kTokens, kCount };
 
 // Of kExchange: what happens to its input forward, and to its output's gradient backward; unknown:
 // nothing.

@@ -95,6 +95,7 @@ class Sharder {
     // Innermost first: parts of a sum are added up where they are, then go home.
     std::reverse(after.begin(), after.end());
     Push(std::move(own), after);
+    if (d_.summed >= 0 && op.outputs[0] == d_.summed) SumTokens();
   }
 
   // Tokens go to where their weights are, and back.
@@ -136,6 +137,20 @@ class Sharder {
     own.inputs.push_back(made);
   }
 
+  // What a device's own tokens sum up to is added up over all of them.
+  void SumTokens() {
+    const bool divided = std::any_of(d_.parts.begin(), d_.parts.end(), [](const auto& part) {
+      return part.group == ShardGroup::kTensor || part.group == ShardGroup::kContext;
+    });
+    if (!divided) return;
+    GraphTensor sums{"sums over tokens", TensorRole::kActivation, DType::kFloat32, {}, kNoOp, {}};
+    for (const AxisId axis : g_.tensor(d_.summed).axes) {
+      if (!d_.HasTokens(axis)) sums.axes.push_back(axis);
+    }
+    const TensorId made = out_.graph.AddTensor(std::move(sums));
+    Insert({ShardGroup::kTokens, CollectiveOp::kAllReduce}, {d_.summed}, {made}, true);
+  }
+
   // Keys and values of the whole sequence for a part of its queries.
   void MeetKeys(const GraphOp& op, GraphOp& own, ShardGroup group,
                 std::vector<GroupExchange>& after) {
@@ -158,8 +173,10 @@ class Sharder {
     if (heads) moved.insert(moved.begin(), own.inputs[0]);
     GroupExchange exchange{group, CollectiveOp::kAllGather, CollectiveOp::kReduceScatter};
     if (heads) exchange.forward = exchange.backward = CollectiveOp::kAllToAll;
-    if (d_.sequence == SequenceForm::kRing) {
-      exchange.forward = exchange.backward = CollectiveOp::kSendRecv;
+    const bool passes_on = d_.sequence == SequenceForm::kRing;
+    if (passes_on) exchange.forward = CollectiveOp::kSendRecv;
+    if (passes_on || d_.sequence == SequenceForm::kGradientRing) {
+      exchange.backward = CollectiveOp::kSendRecv;
     }
     Tensors made;
     for (const TensorId t : moved) made.push_back(Moved(t, exchange));
@@ -289,9 +306,9 @@ Bytes ExchangedBytes(const OperatorGraph& graph, const Binding& sizes, OpId id) 
   const auto add = [&](const auto& tensors) {
     for (const TensorId t : tensors) bytes += SizeOf(graph, sizes, t);
   };
-  // Of what is reduced row by row an operator reads the rows, and makes the numbers.
-  const bool of_rows = op.exchange.count > 1;
-  if (of_rows || op.exchange.forward == CollectiveOp::kAllGather) {
+  // Of numbers that an exchange reduces it reads the rows that they are of.
+  if (op.exchange.forward == CollectiveOp::kAllReduce ||
+      op.exchange.forward == CollectiveOp::kAllGather) {
     add(op.outputs);
   } else {
     add(op.inputs);

@@ -9,8 +9,9 @@
 namespace foretrace {
 
 // How queries meet keys and values that other devices have, of those that divide a sequence: these
-// are gathered, or passed on from neighbour to neighbour, or heads are exchanged for sequences.
-enum class SequenceForm : uint8_t { kGather, kRing, kHeads };
+// are gathered, or passed on from neighbour to neighbour, or gathered while their gradients are
+// passed on, or heads are exchanged for sequences.
+enum class SequenceForm : uint8_t { kGather, kRing, kGradientRing, kHeads };
 
 struct Division {
   struct Part {
@@ -20,6 +21,8 @@ struct Division {
   std::vector<Part> parts;     // an axis may be divided by several groups
   std::vector<AxisId> tokens;  // axes along which tokens lie; the others are of what a token has
   SequenceForm sequence = SequenceForm::kGather;
+  // A tensor of which a loss takes the sums over all tokens; -1: none.
+  TensorId summed = -1;
 
   bool Divides(AxisId axis, ShardGroup group) const;
   bool HasTokens(AxisId axis) const;
@@ -27,8 +30,10 @@ struct Division {
 
 // Devices of each group.
 struct GroupRanks {
-  std::array<int64_t, kShardGroups> count = {1, 1, 1};
-  int64_t of(ShardGroup group) const { return count[static_cast<size_t>(group)]; }
+  std::array<int64_t, 3> count = {1, 1, 1};  // tensor, context, expert
+  int64_t of(ShardGroup group) const {
+    return group == ShardGroup::kTokens ? count[0] * count[1] : count[static_cast<size_t>(group)];
+  }
 };
 
 // An exchange and the operator of the graph before division that it is made for: whose input it
@@ -64,13 +69,16 @@ struct ShardedGraph {
 // - weights along an axis that neither end has (experts) are at home on some devices: tokens go
 //   there and results back, all to all;
 // - queries of a part of a sequence need all keys (SequenceForm);
-// - rows of a softmax over a divided axis are reduced number by number.
+// - rows of a softmax over a divided axis are reduced number by number;
+// - sums over all tokens (Division::summed) are all-reduced among all that divide a sequence or its
+//   layers, those that have the same tokens included (Megatron Core's group for them).
 // An operator of element-wise work takes what it lacks as a product by columns does. What is
 // gathered is not kept: it is gathered once more where the backward pass reads it.
 ShardedGraph ShardGraph(const OperatorGraph& graph, const Division& division);
 
-// Bytes of one of an exchange's collectives, as networks count them: of what is gathered or reduced
-// all, of others what a device has.
+// Bytes of one of an exchange's forward collectives, as networks count them: of what is gathered or
+// reduced all, of others what a device has; backward they are of the same size, but what is passed
+// on (kSendRecv), which may be of more bits and have keys and values with it.
 Bytes ExchangedBytes(const OperatorGraph& graph, const Binding& sizes, OpId exchange);
 
 // In the backward pass, in order; forward there is one, or none.

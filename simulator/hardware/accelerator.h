@@ -95,6 +95,17 @@ struct WinogradTiles {
   std::vector<std::array<double, 2>> gemm;
 };
 
+// How multiprocessors run instructions, where that is not as on most devices.
+struct InstructionFacts {
+  bool fetched_on_demand = false;  // line by line as a kernel runs; else a launch fetches ahead
+  // Share of the matrix units' rate that instructions of single warps attain, where the rate takes
+  // those of groups of warps.
+  double warp_products = 1;
+  // GEMMs of 8 bits that promote their partial sums to 32 bits as they go take so many times as
+  // long.
+  double split_accumulation = 1;
+};
+
 // What a kernel takes longer that ends while a collective beside it has stores to other devices
 // under way: its end is a fence that waits for all of the device's (CUDA programming guide, "Memory
 // Fence Interference"). Zero: not known, or domains keep the stores apart (compute capability 9.0).
@@ -132,6 +143,7 @@ struct Accelerator {
   OccupancyLimits occupancy;
   DriverLimits driver;
   WinogradTiles winograd;
+  InstructionFacts instructions;
   DeviceLinks links;
   Physical physical;
 

@@ -62,9 +62,9 @@ class Loader {
   explicit Loader(const YamlReader& root) : root_(root) {}
 
   absl::StatusOr<Accelerator> Load(const std::string& file) {
-    root_.ExpectKeys(Keys<13>{"name", "description", "vendor", "chip", "aliases", "compute",
-                              "memory", "occupancy", "driver", "winograd", "interconnect",
-                              "physical", "notes"});
+    root_.ExpectKeys(Keys<14>{"name", "description", "vendor", "chip", "aliases", "compute",
+                              "memory", "occupancy", "driver", "winograd", "instructions",
+                              "interconnect", "physical", "notes"});
     out_.file = file;
     out_.name = root_.String("name");
     out_.description = root_.String("description");
@@ -76,6 +76,7 @@ class Loader {
     if (root_.Has("occupancy")) LoadOccupancy(root_.Child("occupancy"));
     if (root_.Has("driver")) LoadDriver(root_.Child("driver"));
     if (root_.Has("winograd")) LoadWinograd(root_.Child("winograd"));
+    if (root_.Has("instructions")) LoadInstructions(root_.Child("instructions"));
     if (root_.Has("interconnect")) LoadLinks(root_.Child("interconnect"));
     if (root_.Has("physical")) LoadPhysical(root_.Child("physical"));
     if (root_.ok()) Check();
@@ -244,6 +245,15 @@ class Loader {
     out_.winograd = {Tiles<3>(winograd.Child("fused_tiles")),
                      Tiles<2>(winograd.Child("gemm_tiles"))};
     winograd.String("source");
+  }
+
+  void LoadInstructions(const YamlReader& facts) {
+    facts.ExpectKeys(
+        Keys<4>{"fetched_on_demand", "warp_product_share", "split_accumulation", "source"});
+    out_.instructions = {facts.Bool("fetched_on_demand", false),
+                         facts.Number("warp_product_share", 0.01, 1, 1),
+                         facts.Number("split_accumulation", 1, 100, 1)};
+    facts.String("source");
   }
 
   void LoadLinks(const YamlReader& links) {

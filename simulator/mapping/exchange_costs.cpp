@@ -12,12 +12,14 @@ namespace {
 class ExchangeCoster {
  public:
   ExchangeCoster(const TransformerConfig& model, const ParallelMapping& mapping,
-                 const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels)
+                 const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
+                 const KernelForms& forms)
       : m_(mapping),
         l_(layer),
         groups_(groups),
         kernels_(kernels),
-        sharded_(layer.model().Sharded(model, mapping)),
+        forms_(forms),
+        sharded_(layer.model().Sharded(model, mapping, forms.wide_merges)),
         sizes_(sharded_.Bind(layer.sizes(), {{m_.tensor, m_.context, m_.expert}})) {}
 
   void Set(PassTimes& times) {
@@ -26,17 +28,20 @@ class ExchangeCoster {
       const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
       const bool in_block = l_.graph().op(placed.of).in_block;
       passed |= in_block;
-      // Keys and values that are passed on are timed with attention (ring_attention.h).
-      if (exchange.forward == CollectiveOp::kSendRecv) continue;
-      if (in_block) {
+      if (exchange.backward == CollectiveOp::kSendRecv) {
+        OfRing(placed.op, times);
+      } else if (in_block) {
         OfLayer(placed, exchange, times);
       } else {
         OfEnd(placed, exchange, passed ? times.head_exchanges : times.embedding_exchanges);
       }
     }
-    PassExchanges::List& backward = times.layer_exchanges.backward;
-    Repeat(backward);
-    backward.insert(backward.begin(), beside_.begin(), beside_.end());
+    PassExchanges& all = times.layer_exchanges;
+    Repeat(all.backward);
+    for (const bool forward : {true, false}) {
+      PassExchanges::List &list = forward ? all.forward : all.backward, &beside = Beside(forward);
+      list.insert(list.begin(), beside.begin(), beside.end());
+    }
   }
 
  private:
@@ -90,9 +95,35 @@ class ExchangeCoster {
       timed.goes_on = op != ops.front();
       const bool gathers = ops.size() > 1;
       timed.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
-      beside_.push_back(timed);
+      beside_.backward.push_back(timed);
     }
   }
+
+  // Keys and values that are passed on, or whose gradients are. Where they are copied for every
+  // head before, the copies are.
+  void OfRing(OpId id, PassTimes& times) {
+    double part = 0;
+    for (const TensorId t : sharded_.graph.op(id).inputs) {
+      part += static_cast<double>(SizeOf(sharded_.graph, sizes_, t).count());
+    }
+    if (forms_.repeats_keys) {
+      const TransformerAxes& axes = l_.axes();
+      part *= static_cast<double>(sizes_.of(axes.heads)) /
+              static_cast<double>(sizes_.of(axes.kv_heads));
+    }
+    const PassExchanges ring = RingExchanges(kernels_.ring, forms_, m_.context,
+                                             Bytes(static_cast<int64_t>(part)), groups_);
+    for (const bool forward : {true, false}) {
+      PassExchanges::List& list =
+          forward ? times.layer_exchanges.forward : times.layer_exchanges.backward;
+      for (const PassExchange& e : ring.of(forward)) {
+        if (forward) again_.push_back(e);
+        (e.beside ? Beside(forward) : list).push_back(e);
+      }
+    }
+  }
+
+  PassExchanges::List& Beside(bool forward) { return forward ? beside_.forward : beside_.backward; }
 
   // Of a product by columns the kernels that hide what its input exchanges backward: its weight
   // gradient the reduction of its input's, and that one the gathering of its input.
@@ -113,11 +144,19 @@ class ExchangeCoster {
     list.push_back(exchange);
   }
 
-  // What runs again exchanges again: all of a layer, or of every second one. Of recomputation by
-  // operator what experts and parts of sequences exchanged is kept.
-  void Repeat(PassExchanges::List& backward) const {
+  // What runs again exchanges again: all of a layer, or of every second one, or of a ring with its
+  // attention. Of recomputation by operator what experts and parts of sequences exchanged is kept.
+  void Repeat(PassExchanges::List& backward) {
+    const auto add = [&](const PassExchange& e) {
+      if (e.beside) {
+        beside_.backward.push_back(e);
+      } else {
+        Join(backward, e);
+      }
+    };
     for (PassExchange again : again_) {
       const bool tensor = again.group == ShardGroup::kTensor;
+      const bool ring = again.group == ShardGroup::kContext && m_.ring;
       switch (m_.recompute) {
         case Recompute::kFull:
           break;
@@ -129,16 +168,20 @@ class ExchangeCoster {
           if (again.count % 2 == 1) {
             PassExchange half = again;
             half.time = SimTime::FromPs(again.time.ps() / 2);
+            half.cover = SimTime::FromPs(again.cover.ps() / 2);
             half.bytes = Bytes(again.bytes.count() / 2);
             half.count = 1;
-            Join(backward, half);
+            add(half);
           }
           again.count /= 2;
+          break;
+        case Recompute::kSelective:
+          if (!ring) again.count = 0;
           break;
         default:
           again.count = 0;
       }
-      if (again.count > 0) Join(backward, again);
+      if (again.count > 0) add(again);
     }
   }
 
@@ -146,19 +189,20 @@ class ExchangeCoster {
   const MappedLayer& l_;
   const GroupCosts& groups_;
   const PassCost& kernels_;
+  const KernelForms& forms_;
   const ShardedGraph& sharded_;
   Binding sizes_;
   std::vector<PassExchange> known_;  // timed already
   PassExchanges::List again_;        // of a layer's forward pass, all
-  PassExchanges::List beside_;       // of its backward pass, those that kernels hide
+  PassExchanges beside_;             // of a layer, those that kernels hide
 };
 
 }  // namespace
 
 void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
                        const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
-                       PassTimes& times) {
-  ExchangeCoster(model, mapping, layer, groups, kernels).Set(times);
+                       const KernelForms& forms, PassTimes& times) {
+  ExchangeCoster(model, mapping, layer, groups, kernels, forms).Set(times);
 }
 
 }  // namespace foretrace

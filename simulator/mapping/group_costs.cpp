@@ -47,10 +47,10 @@ double GroupCosts::TensorReduction(double bytes) const {
 
 // Ranks of a tensor-parallel group are neighbours.
 double GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) const {
-  const SpacedGroup ranks = group == ShardGroup::kTensor ? SpacedGroup{m_.tensor, 1}
-                            : group == ShardGroup::kContext
-                                ? SpacedGroup{m_.context, m_.tensor}
-                                : SpacedGroup{m_.expert, m_.expert_width()};
+  SpacedGroup ranks{m_.tensor, 1};
+  if (group == ShardGroup::kContext) ranks = {m_.context, m_.tensor};
+  if (group == ShardGroup::kExpert) ranks = {m_.expert, m_.expert_width()};
+  if (group == ShardGroup::kTokens) ranks = {m_.tensor * m_.context, 1};
   return Collective(op, ranks, bytes) + Handovers();
 }
 
@@ -71,10 +71,6 @@ double GroupCosts::Transfer(double bytes) const {
 double GroupCosts::SmallAllReduce() const {
   constexpr double kFew = 64;
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
-}
-
-double GroupCosts::SequenceAllReduce(double bytes) const {
-  return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.context, 1}, bytes) + Handovers();
 }
 
 double GroupCosts::ReduceToShards(double bytes) const {

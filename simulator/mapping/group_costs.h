@@ -30,8 +30,6 @@ class GroupCosts {
   double ContextHop(double bytes) const;
   // Every tensor-parallel rank sends its share to the next stage; the receivers gather it.
   double Transfer(double bytes) const;
-  // Among all devices that divide a sequence.
-  double SequenceAllReduce(double bytes) const;
   // A few bytes over all devices of a stage.
   double SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.

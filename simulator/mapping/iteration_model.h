@@ -124,15 +124,12 @@ struct ClusterParameters {
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
 
-// Communication over the replicas that every layer waits for.
+// A layer's gradients over the replicas.
 struct LayerExchange {
-  SimTime time;  // of one
+  SimTime time;
   Bytes bytes;
-  int32_t forward = 0;   // how many in a layer's forward pass
-  int32_t backward = 0;  // recomputation included
-  SimTime Sum(bool is_forward) const {
-    return SimTime::FromPs(time.ps() * (is_forward ? forward : backward));
-  }
+  bool waited = false;  // by the layer's backward pass
+  SimTime Waited() const { return waited ? time : SimTime(); }
 };
 
 // Equal exchanges of a pass, as the sharded graph has them.
@@ -142,8 +139,9 @@ struct PassExchange {
   SimTime time;                              // of one
   Bytes bytes;
   int32_t count = 1;
-  // Kernels that do not need it run beside it, for `cover`, and what follows waits for both; or it
-  // goes on where the one before ends, beside the same kernels. Otherwise the pass waits for it.
+  // Kernels that do not need it run beside it, for `cover` beside each of `count`, and what follows
+  // waits for both; or it goes on where the one before, then one, ends, beside the same kernels.
+  // Otherwise the pass waits for it.
   bool beside = false, goes_on = false;
   SimTime cover;
 };
@@ -156,7 +154,7 @@ struct PassExchanges {
   SimTime Sum(bool is_forward) const {
     SimTime sum, cover;
     for (const PassExchange& e : of(is_forward)) {
-      if (!e.goes_on) cover = e.cover;
+      if (!e.goes_on) cover = SimTime::FromPs(e.cover.ps() * e.count);
       const SimTime time = SimTime::FromPs(e.time.ps() * e.count);
       const SimTime hidden = std::min(cover, time);
       cover -= hidden;
@@ -182,10 +180,8 @@ struct PassTimes {
   SimTime embedding_forward, embedding_backward;      // on the first stage
   SimTime head_forward, head_backward;                // output layer and loss, on the last stage
   PassExchanges embedding_exchanges, head_exchanges;  // part of these
-  // Of tensor, sequence, context and expert parallelism; of the backward pass, those that kernels
-  // hide come first.
+  // Those of the sharded graph; the ones that kernels hide come first.
   PassExchanges layer_exchanges;
-  LayerExchange balance;  // counts of tokens by expert (ParallelMapping::balance_loss)
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -214,8 +210,8 @@ struct PassTimes {
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
-    return layer_exchanges.Sum(forward) + balance.Sum(forward) + gradient.Sum(forward) +
-           expert_gradient.Sum(forward);
+    const SimTime exchanged = layer_exchanges.Sum(forward);
+    return forward ? exchanged : exchanged + gradient.Waited() + expert_gradient.Waited();
   }
   // Of a layer's both passes, gathers that nothing covers included.
   SimTime LayerExchanges() const {

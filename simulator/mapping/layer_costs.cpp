@@ -1,13 +1,11 @@
 #include "simulator/mapping/layer_costs.h"
 
 #include <algorithm>
-#include <tuple>
 #include <variant>
 
 #include "simulator/mapping/expert_kernels.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/partwise_products.h"
-#include "simulator/mapping/ring_attention.h"
 #include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
@@ -41,8 +39,9 @@ class OpCoster {
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) {
-      const RingAttention ring(l_, m_, p_, groups_, sources_);
-      std::tie(forward, input) = ring.Seconds(id);
+      cost.ring = RingAttention(l_, m_, p_, sources_).Cost(id);
+      forward = cost.ring.forward.kernels;
+      input = cost.ring.backward.kernels;
     }
     if (op.kind == GraphOpKind::kAttention && m_.ulysses) OfOwnHeads(id, forward, input);
     if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);

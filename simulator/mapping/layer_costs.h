@@ -4,6 +4,7 @@
 #include "absl/container/inlined_vector.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/mapped_layer.h"
+#include "simulator/mapping/ring_attention.h"
 
 namespace foretrace {
 
@@ -19,6 +20,7 @@ struct PassCost {
     double input = 0, weight = 0;
   };
   absl::InlinedVector<Column, 2> columns;
+  RingCost ring;  // of attention over a ring
   // What products take longer beside gatherings and scatterings (partwise_products.h), of forward.
   double beside = 0;
   int64_t forward_kernels = 0, backward_kernels = 0;

@@ -9,12 +9,13 @@ namespace foretrace {
 
 namespace {
 
-TransformerShares SharesOf(const ParallelMapping& m) {
+TransformerShares SharesOf(const ParallelMapping& m, bool gathers_keys = false) {
   TransformerShares shares{m.tensor,      m.context,           m.expert,
                            m.micro_batch, m.sequence_parallel, m.expert_width()};
-  shares.sequence = m.ring      ? SequenceForm::kRing
+  shares.sequence = m.ring      ? gathers_keys ? SequenceForm::kGradientRing : SequenceForm::kRing
                     : m.ulysses ? SequenceForm::kHeads
                                 : SequenceForm::kGather;
+  shares.balance_loss = m.balance_loss;
   shares.arriving = m.expert_load();
   shares.leaving = m.expert_capacity > 0 ? m.expert_load() : 1;
   return shares;
@@ -22,12 +23,12 @@ TransformerShares SharesOf(const ParallelMapping& m) {
 
 }  // namespace
 
-const ShardedGraph& ModelGraph::Sharded(const TransformerConfig& config,
-                                        const ParallelMapping& m) const {
-  const TransformerShares shares = SharesOf(m);
+const ShardedGraph& ModelGraph::Sharded(const TransformerConfig& config, const ParallelMapping& m,
+                                        bool gathers_keys) const {
+  const TransformerShares shares = SharesOf(m, gathers_keys);
   uint32_t key = static_cast<uint32_t>(shares.sequence);
-  for (const bool divides :
-       {m.tensor > 1, m.context > 1, m.expert > 1, m.sequence_parallel, m.expert_width() == 1}) {
+  for (const bool divides : {m.tensor > 1, m.context > 1, m.expert > 1, m.sequence_parallel,
+                             m.expert_width() == 1, m.balance_loss}) {
     key = key * 2 + (divides ? 1 : 0);
   }
   const std::lock_guard lock(mutex_);
@@ -62,7 +63,8 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       if (linear != nullptr) trained_ += static_cast<double>(m.lora * (linear->n + linear->k));
     }
   }
-  head_ += static_cast<double>(2 * c.further_tokens * c.hidden * c.hidden) / m.tensor;
+  const LinearOp join = FurtherTokenJoin(c, 1, m.tensor);
+  head_ += static_cast<double>(c.further_tokens * join.n * join.k);
   bool after = false;
   for (const GraphOp& op : g.ops()) {
     after |= op.in_block;

@@ -27,9 +27,10 @@ struct ModelGraph : TransformerGraph {
   explicit ModelGraph(TransformerGraph made) : TransformerGraph(std::move(made)) {}
 
   // Of a mapping of `config`, whose graph this is: the graph with its exchanges, which is the same
-  // for all mappings that divide the same axes. Thread-safe.
-  const ShardedGraph& Sharded(const TransformerConfig& config,
-                              const ParallelMapping& mapping) const;
+  // for all mappings that divide the same axes. `gathers_keys`: attention over a ring gathers keys
+  // and values at once (KernelForms::wide_merges). Thread-safe.
+  const ShardedGraph& Sharded(const TransformerConfig& config, const ParallelMapping& mapping,
+                              bool gathers_keys = false) const;
 
  private:
   mutable std::mutex mutex_;

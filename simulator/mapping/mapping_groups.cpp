@@ -1,5 +1,6 @@
 #include "simulator/mapping/mapping_groups.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -91,8 +92,10 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
   out.context = groups.Add("context", m.context, [&](const MappingPlace& at, int32_t i) {
     return RankOf(m, {at.stage, first(at) + i, at.shard});
   });
-  if (passes.balance.time > SimTime()) {
-    out.sequence =
+  const PassExchanges::List& exchanges = passes.layer_exchanges.forward;
+  if (std::any_of(exchanges.begin(), exchanges.end(),
+                  [](const PassExchange& e) { return e.group == ShardGroup::kTokens; })) {
+    out.tokens =
         groups.Add("sequence", m.tensor * m.context, [&](const MappingPlace& at, int32_t i) {
           return RankOf(m, {at.stage, first(at) + i / m.tensor, i % m.tensor});
         });

@@ -22,14 +22,16 @@ struct MappingGroups {
           expert = kNoGroup;
   // Of the shards of the weights: `data`, but where several copies of the weights are kept.
   int32_t weight = kNoGroup;
-  int32_t tied = kNoGroup;  // of both copies of a table that the first and the last stage share
-  // Of all that divide a sequence, where losses balance experts there.
-  int32_t sequence = kNoGroup;
-  int32_t scale = kNoGroup;        // of all devices of a stage, where 8-bit scales are reduced
+  int32_t tied = kNoGroup;    // of both copies of a table that the first and the last stage share
+  int32_t tokens = kNoGroup;  // of all that divide a sequence, where a loss sums over tokens
+  int32_t scale = kNoGroup;   // of all devices of a stage, where 8-bit scales are reduced
   int32_t expert_data = kNoGroup;  // of those that hold the same experts
 
   int32_t of(ShardGroup group) const {
-    return group == ShardGroup::kTensor ? tensor : group == ShardGroup::kContext ? context : expert;
+    return group == ShardGroup::kTensor    ? tensor
+           : group == ShardGroup::kContext ? context
+           : group == ShardGroup::kTokens  ? tokens
+                                           : expert;
   }
 };
 

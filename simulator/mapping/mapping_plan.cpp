@@ -220,6 +220,7 @@ class PassConverter {
   PlanStep StepOf(const PassExchange& e) const {
     const char* what = "experts ";
     if (e.group == ShardGroup::kContext) what = p_.m.ulysses ? "heads " : "keys and values ";
+    if (e.group == ShardGroup::kTokens) what = "balance of experts ";
     if (e.group == ShardGroup::kTensor) {
       what = e.op == CollectiveOp::kAllReduce   ? "all-reduce "
              : e.op == CollectiveOp::kAllGather ? "gather "
@@ -235,15 +236,13 @@ class PassConverter {
     for (const PassExchange& e : own.layer_exchanges.of(forward)) {
       if (!e.beside) steps.emplace_back(StepOf(e), e.count);
     }
-    const auto reduce = [&](CollectiveOp op, const char* what, int32_t group,
-                            const LayerExchange& e) {
-      steps.emplace_back(Collective(op, OfPass(what), group, e.bytes, e.time),
-                         forward ? e.forward : e.backward);
+    const auto reduce = [&](const char* what, int32_t group, const LayerExchange& e) {
+      if (forward || !e.waited) return;
+      steps.emplace_back(
+          Collective(CollectiveOp::kReduceScatter, OfPass(what), group, e.bytes, e.time), 1);
     };
-    reduce(CollectiveOp::kAllReduce, "balance of experts ", p_.groups.sequence, own.balance);
-    reduce(CollectiveOp::kReduceScatter, "gradients ", p_.groups.data, own.gradient);
-    reduce(CollectiveOp::kReduceScatter, "expert gradients ", p_.groups.expert_data,
-           own.expert_gradient);
+    reduce("gradients ", p_.groups.data, own.gradient);
+    reduce("expert gradients ", p_.groups.expert_data, own.expert_gradient);
     return steps;
   }
 
@@ -257,8 +256,8 @@ class PassConverter {
     int64_t hidden = 0, waited = 0;
     for (const PassExchange& e : exchanges) {
       if (!e.beside || e.goes_on) continue;
-      ++hidden;
-      left -= e.cover;
+      hidden += e.count;
+      left -= SimTime::FromPs(e.cover.ps() * e.count);
     }
     for (const auto& [step, times] : steps) waited += times;
     // Compute in equal parts, an exchange after each; the layer ends with compute where no exchange
@@ -270,8 +269,12 @@ class PassConverter {
       First(OfPass(), part);
     };
     for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
-      compute();
-      i = AddHidden(exchanges, i);
+      size_t next = i;
+      for (int32_t n = 0; n < exchanges[i].count; ++n) {
+        compute();
+        next = AddHidden(exchanges, i);
+      }
+      i = next;
     }
     if (waited == 0) compute();
     for (const auto& [step, times] : steps) {

@@ -99,9 +99,8 @@ Flop ModelFlopOf(const TransformerConfig& config) {
   if (dense > 0) {
     forward += (Products(WithLayersOf(c, true), 1) - outside) * static_cast<double>(dense);
   }
-  const double join = 4.0 * static_cast<double>(c.sequence) * static_cast<double>(c.hidden) *
-                      static_cast<double>(c.hidden);
-  forward += static_cast<double>(c.further_tokens) * (outside + block + join);
+  const Flop join = ProductFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
+  forward += static_cast<double>(c.further_tokens) * (outside + block + join.count());
   // Backward multiplies twice as much.
   return Flop(3 * forward);
 }

@@ -14,6 +14,7 @@ ParallelMapping LayerView(const ParallelMapping& m) {
   view.expert_tensor = m.expert_tensor;
   view.expert_imbalance = m.expert_imbalance;
   view.expert_capacity = m.expert_capacity;
+  view.balance_loss = m.balance_loss;
   view.micro_batch = m.micro_batch;
   view.sequence_parallel = m.sequence_parallel;
   view.gradient_bytes = m.gradient_bytes;

@@ -117,8 +117,7 @@ class Coster {
   // Each predicted token beyond the next: a product that joins a layer's result with the following
   // token's embedding, a layer, the output layer.
   void AddFurtherTokens(PassTimes& times) const {
-    const auto rows = static_cast<int64_t>(tokens_);
-    const LinearOp join{rows, std::max<int64_t>(c_.hidden / m_.tensor, 1), 2 * c_.hidden};
+    const LinearOp join = FurtherTokenJoin(c_, static_cast<int64_t>(tokens_), m_.tensor);
     const auto add = [&](SimTime& head, SimTime layer, Direction pass) {
       const double seconds = kernels_.Seconds(Kernels({join, c_.dtype, pass}), times.sources);
       const SimTime each = head + layer + SimTime::FromSeconds(seconds);
@@ -145,7 +144,8 @@ class Coster {
   }
 
   // Kernels beside collectives: over the replicas, and those of tensor parallelism that a backward
-  // pass hides. Userbuffers take few multiprocessors and copy by engines of their own.
+  // pass hides. Userbuffers take few multiprocessors and copy by engines of their own; what one
+  // neighbour sends another has few channels.
   void SlowDown(PassTimes& times) const {
     const auto slower = [&](SimTime beside) {
       return SimTime::FromSeconds(p_.overlap_slowdown * beside.seconds());
@@ -156,21 +156,17 @@ class Coster {
     if (m_.chunked_tensor) return;
     const PassExchanges::List& exchanges = times.layer_exchanges.backward;
     for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
+      const bool tensor = exchanges[i].group == ShardGroup::kTensor;
       const SimTime cover = exchanges[i].cover;
       SimTime time = exchanges[i].time;
       for (++i; i < exchanges.size() && exchanges[i].goes_on; ++i) time += exchanges[i].time;
+      if (!tensor) continue;
       times.layer_backward += slower(std::min(cover, time));
     }
   }
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
-    SetGraphExchanges(c_, m_, layer_, groups_, layer, times);
-    if (m_.balance_loss && c_.experts > 0 && m_.tensor * m_.context > 1) {
-      times.balance.bytes = Bytes(4 * c_.experts);
-      times.balance.time = SimTime::FromSeconds(groups_.SequenceAllReduce(4.0 * Num(c_.experts)));
-      times.balance.forward = 1;
-      times.balance.backward = m_.recompute == Recompute::kFull ? 1 : 0;
-    }
+    SetGraphExchanges(c_, m_, layer_, groups_, layer, p_.forms, times);
     SetDivided(times);
     SetRoots(times);
   }
@@ -210,7 +206,7 @@ class Coster {
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
       exchange.time = SimTime::FromSeconds(
           seconds(elements * gradient_) + host_.Gradients(elements / std::min(ranks, m_.shards())));
-      exchange.backward = 1;
+      exchange.waited = true;
     };
     reduce(times.gradient, layer_.trained(), replicas,
            [&](double bytes) { return groups_.ReduceToShards(bytes); });
@@ -219,7 +215,7 @@ class Coster {
     });
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
-      times.gradient.backward = times.expert_gradient.backward = 0;
+      times.gradient.waited = times.expert_gradient.waited = false;
     }
     if (m_.zero < 3) return;
     if (replicas > 1) {

@@ -56,7 +56,8 @@ inline StepName OfPass(std::string before = "", std::string after = "") {
   return {std::move(before), true, std::move(after)};
 }
 
-// A kernel, or an exchange within a group. Exchanges run beside kernels.
+// A kernel, or an exchange within a group: a collective, or what each sends to the next one and the
+// last to the first (kSendRecv). Exchanges run beside kernels.
 struct PlanStep {
   StepName name;
   SimTime duration;

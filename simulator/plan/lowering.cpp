@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -11,110 +10,22 @@
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/plan/plan_layout.h"
 #include "simulator/trace/builder.h"
 
 namespace foretrace {
 namespace {
 
-// Where the devices of a plan are, and in which groups.
-struct Layout {
-  struct Place {
-    int32_t stage = 0, device = 0;  // within the stage
-  };
-  std::vector<Place> of_rank;
-  std::vector<std::vector<int32_t>> set_of;  // by group and rank; -1: in none
-  size_t marks = 0;
-
-  explicit Layout(const JobPlan& plan) {
-    size_t count = 0;
-    for (const PlannedStage& stage : plan.stages) count += stage.ranks.size();
-    of_rank.resize(count);
-    for (size_t s = 0; s < plan.stages.size(); ++s) {
-      const PlannedStage& stage = plan.stages[s];
-      for (size_t d = 0; d < stage.ranks.size(); ++d) {
-        of_rank[static_cast<size_t>(stage.ranks[d])] = {static_cast<int32_t>(s),
-                                                        static_cast<int32_t>(d)};
-      }
-      for (const PlanBody& body : stage.bodies) CountMarks(body);
-      CountMarks(stage.end);
-    }
-    for (const DeviceGroups& group : plan.groups) {
-      std::vector<int32_t> of(count, -1);
-      for (size_t i = 0; i < group.sets.size(); ++i) {
-        for (const int32_t rank : group.sets[i]) {
-          of[static_cast<size_t>(rank)] = static_cast<int32_t>(i);
-        }
-      }
-      set_of.push_back(std::move(of));
-    }
-  }
-
- private:
-  void CountMarks(const PlanBody& body) {
-    for (const PlanStep& step : body.steps) {
-      marks = std::max(marks, static_cast<size_t>(step.mark + 1));
-    }
-  }
-};
-
-// Messages of one edge in one direction, as one device sends or receives them.
-struct Messages {
-  size_t edge = 0;
-  bool forward = true, sends = false;
-  int32_t chunk = 0;  // of this end
-  int32_t unit = 1;   // samples in one
-  std::vector<int32_t> peers;
-
-  // Replicas that have samples in common exchange. Of a replica's devices, which have the same
-  // tensors, the one of the receiver's place (modulo their number) sends.
-  static std::vector<int32_t> PeersOf(const PlannedStage& own, int32_t device,
-                                      const PlannedStage& other, bool sends) {
-    std::vector<int32_t> peers;
-    const auto replicas = [](const PlannedStage& stage) {
-      return static_cast<int64_t>(stage.ranks.size()) / stage.tensor;
-    };
-    const int64_t mine = replicas(own), theirs = replicas(other);
-    const int32_t replica = device / own.tensor, place = device % own.tensor;
-    for (int32_t d = 0; d < theirs * other.tensor; ++d) {
-      const int32_t r = d / other.tensor, at = d % other.tensor;
-      if (r * mine >= (replica + 1) * theirs || replica * theirs >= (r + 1) * mine) continue;
-      if (sends ? at % own.tensor != place : place % other.tensor != at) continue;
-      peers.push_back(other.ranks[static_cast<size_t>(d)]);
-    }
-    return peers;
-  }
-
-  static std::vector<Messages> Of(const JobPlan& plan, const Layout::Place& at) {
-    std::vector<Messages> all;
-    const auto stage = [&](int32_t s) -> const PlannedStage& {
-      return plan.stages[static_cast<size_t>(s)];
-    };
-    for (size_t i = 0; i < plan.edges.size(); ++i) {
-      const TimedEdge& e = plan.edges[i].ends;
-      const int32_t unit = std::max(stage(e.from).micro_batch, stage(e.to).micro_batch);
-      for (const bool forward : {true, false}) {
-        for (const bool sends : {true, false}) {
-          const bool first = forward == sends;  // this end is the edge's first
-          if ((first ? e.from : e.to) != at.stage) continue;
-          all.push_back({i, forward, sends, first ? e.from_chunk : e.to_chunk, unit,
-                         PeersOf(stage(at.stage), at.device, stage(first ? e.to : e.from), sends)});
-        }
-      }
-    }
-    return all;
-  }
-};
-
 class DeviceWriter {
  public:
-  DeviceWriter(const JobPlan& plan, const Layout& layout, const LoweringOptions& options,
+  DeviceWriter(const JobPlan& plan, const PlanLayout& layout, const LoweringOptions& options,
                int32_t rank)
       : plan_(plan),
         layout_(layout),
         options_(options),
         rank_(static_cast<size_t>(rank)),
         stage_(plan.stages[static_cast<size_t>(layout.of_rank[rank_].stage)]),
-        messages_(Messages::Of(plan, layout.of_rank[rank_])),
+        messages_(MessagesOf(plan, layout.of_rank[rank_])),
         builder_(Info(rank)),
         compute_(builder_.AddLane(Lane::Kind::kStream, 7)),
         network_(builder_.AddLane(Lane::Kind::kStream, 20)),
@@ -145,7 +56,7 @@ class DeviceWriter {
  private:
   struct Group {
     StringId name;
-    int32_t size = 0;
+    int32_t size = 0, place = 0;  // of this device among them
   };
 
   RankInfo Info(int32_t rank) const {
@@ -167,7 +78,9 @@ class DeviceWriter {
         const std::vector<int32_t>& ranks = groups.sets[static_cast<size_t>(set)];
         const std::string name = fmt::format("{}_{}", groups.kind, ranks.front());
         builder_.AddProcessGroup({name, groups.kind, ranks});
-        group = {builder_.Intern(name), static_cast<int32_t>(ranks.size())};
+        const auto own = std::find(ranks.begin(), ranks.end(), static_cast<int32_t>(rank_));
+        group = {builder_.Intern(name), static_cast<int32_t>(ranks.size()),
+                 static_cast<int32_t>(own - ranks.begin())};
       }
       groups_.push_back(group);
     }
@@ -266,14 +179,27 @@ class DeviceWriter {
     const Bytes part(step.bytes.count() / group.size);
     if (step.op == CollectiveOp::kAllGather) comm.bytes_in = part;
     if (step.op == CollectiveOp::kReduceScatter) comm.bytes_out = part;
-    const NodeIndex node = WriteCommunication(spec, NameOf(step.name), step.duration, group, comm);
+    const bool passes_on = step.op == CollectiveOp::kSendRecv;
+    const NodeIndex node =
+        WriteCommunication(spec, NameOf(step.name), step.duration, group, comm,
+                           passes_on ? Only(group, group.place + 1, step.bytes) : Splits(),
+                           passes_on ? Only(group, group.place - 1, step.bytes) : Splits());
     Await(node, step.awaits);
     if (step.holds) last_ = node;
     return node;
   }
 
+  // Bytes by member of a group: of one, counted around.
+  using Splits = std::vector<int64_t>;
+  static Splits Only(const Group& group, int32_t member, Bytes bytes) {
+    Splits splits(static_cast<size_t>(group.size), 0);
+    splits[static_cast<size_t>((member + group.size) % group.size)] = bytes.count();
+    return splits;
+  }
+
   NodeIndex WriteCommunication(RankTraceBuilder::NodeSpec spec, std::string_view name,
-                               SimTime duration, const Group& group, CommAttr comm) {
+                               SimTime duration, const Group& group, CommAttr comm,
+                               const Splits& sent = {}, const Splits& received = {}) {
     spec.name = name;
     spec.lane = network_;
     if (options_.communication_durations) spec.duration = duration;
@@ -281,12 +207,12 @@ class DeviceWriter {
     comm.group = group.name;
     comm.group_size = group.size;
     comm.dtype = plan_.dtype;
-    builder_.SetComm(node, comm);
+    builder_.SetComm(node, comm, sent, received);
     return node;
   }
 
   // The pass's messages of one edge and direction. Tags tell edge, direction and message apart.
-  void WriteMessages(const Messages& messages, const Pass& pass, const AwaitedList& awaits) {
+  void WriteMessages(const EdgeMessages& messages, const Pass& pass, const AwaitedList& awaits) {
     const bool sends = messages.sends;
     // One past the pass's last sample, in the message that holds it.
     const int64_t end = (int64_t{pass.microbatch} + 1) * stage_.micro_batch;
@@ -320,7 +246,7 @@ class DeviceWriter {
     const bool forward = pass.kind == PassKind::kForward;
     const auto write = [&](bool sends, const AwaitedList& awaits) {
       if (pass.kind == PassKind::kBackwardWeight) return;
-      for (const Messages& m : messages_) {
+      for (const EdgeMessages& m : messages_) {
         if (m.sends == sends && m.forward == forward && m.chunk == pass.chunk) {
           WriteMessages(m, pass, awaits);
         }
@@ -344,11 +270,11 @@ class DeviceWriter {
   }
 
   const JobPlan& plan_;
-  const Layout& layout_;
+  const PlanLayout& layout_;
   const LoweringOptions& options_;
   size_t rank_;
   const PlannedStage& stage_;
-  std::vector<Messages> messages_;
+  std::vector<EdgeMessages> messages_;
   RankTraceBuilder builder_;
   LaneIndex compute_, network_, cpu_;
   std::vector<Group> groups_;
@@ -372,7 +298,7 @@ absl::Status CheckNodes(double nodes, const std::string& name, const std::string
 absl::StatusOr<TraceStore> Lower(const JobPlan& plan, const LoweringOptions& options) {
   FORETRACE_RETURN_IF_ERROR(
       CheckNodes(plan.Nodes() * (options.launch > SimTime() ? 2 : 1), plan.name, plan.shorter));
-  const Layout layout(plan);
+  const PlanLayout layout(plan);
   const auto devices = static_cast<int32_t>(layout.of_rank.size());
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;
   for (int32_t rank = 0; rank < devices; ++rank) {

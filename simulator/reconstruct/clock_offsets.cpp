@@ -170,13 +170,8 @@ SimTime Step(const TraceStore& store) {
   return shortest;
 }
 
-}  // namespace
-
-std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
-  return EstimateClocks(store, map).offsets;
-}
-
-ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map) {
+// Of what shows how far apart clocks are.
+Pairs PairsOf(const TraceStore& store, const CommunicatorMap& map) {
   Pairs pairs;
   for (const MatchedRendezvous& rendezvous : map.rendezvous) {
     if (rendezvous.members.size() < 2) continue;
@@ -188,42 +183,67 @@ ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map
       AddExchange(store, rendezvous, pairs);
     }
   }
-  struct Link {
-    uint32_t to;
-    bool by_transfers;
-    SimTime offset;  // of `to` against the rank it is a link of
-  };
-  std::vector<std::vector<Link>> links(store.ranks().size());
-  for (auto& [ranks, shared] : pairs) {
+  return pairs;
+}
+
+struct Link {
+  uint32_t to;
+  bool by_transfers;
+  SimTime offset;  // of `to` against the rank it is a link of
+};
+using Links = std::vector<std::vector<Link>>;  // by rank
+
+Links LinksOf(Pairs& pairs, size_t ranks) {
+  Links links(ranks);
+  for (auto& [pair, shared] : pairs) {
     const auto offset = shared.Offset();
     if (!offset.has_value()) continue;
     const bool by_transfers = shared.collectives.size() < kFewest;
-    links[ranks.first].push_back({ranks.second, by_transfers, *offset});
-    links[ranks.second].push_back({ranks.first, by_transfers, -*offset});
+    links[pair.first].push_back({pair.second, by_transfers, *offset});
+    links[pair.second].push_back({pair.first, by_transfers, -*offset});
   }
-  // From the first rank on, over as few links of sends and receives, and then of any kind, as can
-  // be.
-  std::vector<SimTime> offsets(store.ranks().size());
-  std::vector<uint32_t> known(store.ranks().size(), kNoRoot);  // from which rank on
-  using Path = std::tuple<int, int, uint32_t, SimTime>;        // transfers, links, rank, offset
+  return links;
+}
+
+// Offsets from the first rank on, over as few links of sends and receives, and then of any kind, as
+// can be; and from which rank on each is known: ranks that nothing connects to the first keep their
+// time.
+struct Reached {
+  std::vector<SimTime> offsets;
+  std::vector<uint32_t> root;
+};
+Reached Reach(const Links& links) {
+  Reached reached{std::vector<SimTime>(links.size()), std::vector<uint32_t>(links.size(), kNoRoot)};
+  using Path = std::tuple<int, int, uint32_t, SimTime>;  // transfers, links, rank, offset
   std::priority_queue<Path, std::vector<Path>, std::greater<>> open;
-  for (uint32_t root = 0; root < store.ranks().size(); ++root) {
-    if (known[root] != kNoRoot) continue;
-    open.emplace(0, 0, root,
-                 SimTime());  // ranks that nothing connects to the first keep their time
+  for (uint32_t root = 0; root < links.size(); ++root) {
+    if (reached.root[root] != kNoRoot) continue;
+    open.emplace(0, 0, root, SimTime());
     while (!open.empty()) {
       const auto [transfers, hops, rank, offset] = open.top();
       open.pop();
-      if (known[rank] != kNoRoot) continue;
-      known[rank] = root;
-      offsets[rank] = offset;
+      if (reached.root[rank] != kNoRoot) continue;
+      reached.root[rank] = root;
+      reached.offsets[rank] = offset;
       for (const Link& link : links[rank]) {
-        if (known[link.to] != kNoRoot) continue;
+        if (reached.root[link.to] != kNoRoot) continue;
         open.emplace(transfers + (link.by_transfers ? 1 : 0), hops + 1, link.to,
                      offset + link.offset);
       }
     }
   }
+  return reached;
+}
+
+}  // namespace
+
+std::vector<SimTime> EstimateClockOffsets(const TraceStore& store, const CommunicatorMap& map) {
+  return EstimateClocks(store, map).offsets;
+}
+
+ClockEstimate EstimateClocks(const TraceStore& store, const CommunicatorMap& map) {
+  Pairs pairs = PairsOf(store, map);
+  auto [offsets, known] = Reach(LinksOf(pairs, store.ranks().size()));
   std::vector<SimTime> within_noise(offsets.size());
   for (size_t r = 0; r < offsets.size(); ++r) {
     if (offsets[r] > kClockNoise || -offsets[r] > kClockNoise) continue;

@@ -10,11 +10,6 @@
 namespace foretrace {
 namespace {
 
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
-  return hash;
-}
-
 bool IsFusedExchange(const RankTrace& rank, NodeIndex n) {
   return rank.kind(n) == NodeKind::kCollective && rank.collective_op(n) == CollectiveOp::kSendRecv;
 }
@@ -139,7 +134,7 @@ std::vector<CommSequence> CollectCommSequences(const TraceStore& store) {
   }
   for (CommSequence& s : sequences) {
     s.signature = s.ops.size();
-    for (const uint64_t op : s.ops) s.signature = Mix(s.signature, op);
+    for (const uint64_t op : s.ops) s.signature = MixHash(s.signature, op);
   }
   return sequences;
 }

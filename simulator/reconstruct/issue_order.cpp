@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "simulator/base/intervals.h"
+
 namespace foretrace {
 namespace {
 
@@ -16,11 +18,6 @@ bool IsIssueCall(RuntimeCall call) {
   return IsLaunch(call) || IsSynchronize(call) || call == RuntimeCall::kMalloc ||
          call == RuntimeCall::kFree;
 }
-
-struct Interval {
-  SimTime start;
-  SimTime end;
-};
 
 // What one thread, or several that take turns, did.
 struct Activity {
@@ -77,12 +74,6 @@ SimTime Overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) 
   return total;
 }
 
-SimTime Total(const std::vector<Interval>& intervals) {
-  SimTime total;
-  for (const Interval& i : intervals) total += i.end - i.start;
-  return total;
-}
-
 }  // namespace
 
 bool IsLaunch(RuntimeCall call) {
@@ -134,9 +125,9 @@ IssueOrder FindIssueOrder(const RankTrace& rank, const DeviceIndex& index) {
   for (const uint32_t thread : threads) {
     const Activity& own = activity[thread];
     const auto takes_turns = [&own](const Activity& others) {
-      const double share = Total(own.busy).us() <= 0
+      const double share = Length(own.busy).us() <= 0
                                ? 0.0
-                               : Overlap(others.busy, own.busy).us() / Total(own.busy).us();
+                               : Overlap(others.busy, own.busy).us() / Length(own.busy).us();
       return share < kHandOffShare && !AnyInside(others.busy, own.blocked) &&
              !AnyInside(own.busy, others.blocked);
     };

@@ -87,14 +87,14 @@ void LayerAttention::AddPrompts(const StepBatch& batch, const AttentionKind& kin
         measured->time = std::max(SimTime(), measured->time - floor->time);
       }
       AddEstimate(*measured, StepPart::kAttention, times, time);
+      // Of each pair a score and a share of the result, both over the depth.
       const int64_t pairs = kind.window.Pairs(chunk.cached, chunk.tokens);
       time.joules +=
-          times * costs_->JoulesAboveIdle(
-                      model_.dtype,
-                      Flop(4.0 * static_cast<double>(heads_ * depth) * static_cast<double>(pairs)),
-                      Bytes((int64_t{chunk.cached} + chunk.tokens) *
-                            CacheElements(model_, plan_.tensor) * kv_width_),
-                      measured->time);
+          times * costs_->JoulesAboveIdle(model_.dtype,
+                                          ProductFlopOf({BatchedMatmulOp{heads_, pairs, 2, depth}}),
+                                          Bytes((int64_t{chunk.cached} + chunk.tokens) *
+                                                CacheElements(model_, plan_.tensor) * kv_width_),
+                                          measured->time);
       continue;
     }
     AttentionOp op = {1, heads_, kv_heads_, chunk.tokens, chunk.tokens, depth, true, true};
@@ -143,13 +143,18 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
     }
   }
   if (model_.latent > 0) {
-    // Queries by keys and probabilities by values.
-    work.flop = Flop(2.0 * static_cast<double>(heads_ * batch.tokens_per_decode) *
-                     static_cast<double>(cached * (2 * model_.latent + model_.rotary_size)));
+    work.flop = LatentProduct(batch.tokens_per_decode, cached).flop;
     add(LatentDecodes(sequences, batch.tokens_per_decode, cached), work);
     return;
   }
   add(costs_->Kernel(work), work);
+}
+
+// Queries by keys and probabilities by values, as one product whose rows are the heads.
+KernelWork LayerAttention::LatentProduct(int64_t tokens_each, int64_t cached) const {
+  const int64_t key = model_.latent + model_.rotary_size;
+  return Kernels({LinearOp{heads_ * tokens_each, cached, key + model_.latent}, model_.dtype})
+      .front();
 }
 
 // Latents stream by once; where heads are many the products take longer. One kernel, split over
@@ -163,16 +168,7 @@ Estimate LayerAttention::LatentDecodes(int64_t sequences, int64_t tokens_each,
   stream.read = Bytes(cached * key * kv_width_ + sequences * rows * key * width_);
   stream.written = Bytes(sequences * rows * model_.latent * width_);
   const Estimate memory = costs_->Kernel(stream);
-  // Queries by keys and probabilities by values, as one product whose rows are the heads.
-  KernelWork product;
-  product.kind = KernelKind::kGemm;
-  product.dtype = model_.dtype;
-  product.batch = 1;
-  product.m = rows;
-  product.n = cached;
-  product.k = key + model_.latent;
-  product.flop = Flop(2.0 * static_cast<double>(rows) * static_cast<double>(cached) *
-                      static_cast<double>(product.k));
+  KernelWork product = LatentProduct(tokens_each, cached);
   product.read = stream.read;
   product.written = stream.written;
   const Estimate compute = costs_->Kernel(product);

@@ -39,6 +39,7 @@ class LayerAttention {
   AttentionShape ShapeOf(const AttentionWindow& window, double tokens) const;
   void AddDecodes(const StepBatch& batch, const AttentionKind& kind, StepTime& time) const;
   void AddLatentProducts(const StepBatch& batch, StepTime& time) const;
+  KernelWork LatentProduct(int64_t tokens_each, int64_t cached) const;
   Estimate LatentDecodes(int64_t sequences, int64_t tokens_each, int64_t cached) const;
   void AddCall(const OperatorCall::Shape& shape, StepPart part, double times, StepTime& time,
                WeightFormat weights = WeightFormat::kModel) const;

@@ -10,13 +10,13 @@ namespace {
 constexpr int64_t kManyRows = 4096;
 
 KernelWork Sized(KernelWork work, int64_t m, int64_t k) {
-  const int64_t width = ElementSize(work.dtype), batch = std::max<int64_t>(work.batch, 1);
+  const int64_t batch = std::max<int64_t>(work.batch, 1);
+  const KernelWork sized = Kernels({BatchedMatmulOp{batch, m, work.n, k}, work.dtype}).front();
   work.m = m;
   work.k = k;
-  work.flop = Flop(2.0 * static_cast<double>(batch) * static_cast<double>(m) *
-                   static_cast<double>(work.n) * static_cast<double>(k));
-  work.read = Bytes(batch * (m * k + work.n * k) * width);
-  work.written = Bytes(batch * m * work.n * width);
+  work.flop = sized.flop;
+  work.read = sized.read;
+  work.written = sized.written;
   return work;
 }
 

@@ -49,6 +49,7 @@ Division DivisionOf(const TransformerGraph& model, const TransformerConfig& conf
   Division division;
   division.tokens = {a.queries, a.stream, a.visits, a.stream_visits};
   division.sequence = shares.sequence;
+  if (shares.balance_loss) division.summed = model.routed;
   const auto divide = [&](ShardGroup group, int64_t ranks, std::initializer_list<AxisId> axes) {
     for (const AxisId axis : axes) {
       if (ranks > 1 && !division.Divides(axis, group)) division.parts.push_back({axis, group});

@@ -1,5 +1,6 @@
 #include "simulator/workload/transformer_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace foretrace {
@@ -294,8 +295,8 @@ class Builder {
     const TensorId choices =
         Add(Op("router", GraphOpKind::kMatmul, {n, Weight("router", {hidden_, choices_})},
                {Tensor("choices", {a.stream, choices_})}));
-    Add(Op("router softmax", GraphOpKind::kSoftmax, {choices},
-           {Tensor("weights", {a.stream, choices_})}));
+    out_.routed = Add(Op("router softmax", GraphOpKind::kSoftmax, {choices},
+                         {Tensor("weights", {a.stream, choices_})}));
     const Axes visiting = {a.stream_visits, hidden_};
     const TensorId sent =
         Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
@@ -370,6 +371,10 @@ class Builder {
 };
 
 }  // namespace
+
+LinearOp FurtherTokenJoin(const TransformerConfig& c, int64_t rows, int64_t tensor) {
+  return {rows, std::max<int64_t>(c.hidden / tensor, 1), 2 * c.hidden};
+}
 
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config, TransformerStack stack) {
   return Builder(config, stack).Build();

@@ -20,6 +20,7 @@ struct TransformerGraph {
   OperatorGraph graph;
   TransformerAxes axes;
   TensorId memory = -1;  // of decoders: what the encoder passes on, an input
+  TensorId routed = -1;  // of mixtures of experts: what each token gives each expert
 };
 
 // Which layers, and what comes before and after them. Of T5 two: the encoder ends with a norm; the
@@ -31,12 +32,17 @@ enum class TransformerStack : uint8_t { kOnly, kEncoder, kDecoder };
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config,
                                       TransformerStack stack = TransformerStack::kOnly);
 
+// The product that joins a layer's result with the next token's embedding, for each token that is
+// predicted beyond the next (TransformerConfig::further_tokens), of `tensor` devices on one.
+LinearOp FurtherTokenJoin(const TransformerConfig& config, int64_t rows, int64_t tensor);
+
 // How axes are divided.
 struct TransformerShares {
   int64_t tensor = 1, context = 1, expert = 1, micro_batch = 1;
   bool sequence_parallel = false;
   int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
   SequenceForm sequence = SequenceForm::kGather;  // of `context`
+  bool balance_loss = false;  // a loss takes what all tokens of a sequence give each expert
   // Visits that arrive at a device's experts, and that its own tokens make, in mean ones.
   double arriving = 1, leaving = 1;
 };

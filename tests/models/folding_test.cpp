@@ -39,12 +39,18 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   model.vocabulary = 1000;
   model.sequence = 128;
   std::mt19937 rng(5);
-  int compared = 0, two_kinds = 0;
+  int compared = 0, two_kinds = 0, rings = 0;
   for (int round = 0; round < 800 && compared < 80; ++round) {
     const ParallelMapping m = DrawMapping(rng, model);
     two_kinds += DenseLayers(model) > 0 ? 1 : 0;
+    rings += m.ring ? 1 : 0;
     ClusterParameters cluster;
-    cluster.exchanges = Exchanges();
+    // Slow links hide no ring wholly.
+    RoundLinks links;
+    if (rng() % 2 == 0) links.gather_gbps = links.nic_gbps = 0.1;
+    cluster.exchanges = Exchanges(links);
+    cluster.forms.wide_merges = rng() % 2 == 0;
+    cluster.forms.compiled = rng() % 2 == 0;
     cluster.host_link = Bandwidth::GBps(12);
     cluster.host_memory = Bandwidth::GBps(200);
     cluster.reduces_scales = true;
@@ -58,6 +64,61 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   }
   EXPECT_EQ(compared, 80);
   EXPECT_GT(two_kinds, 10);
+  EXPECT_GT(rings, 10);
+}
+
+// Remembers what it is asked; 1 ns a byte.
+class Listener : public NetworkModel {
+ public:
+  std::string_view name() const override { return "listener"; }
+  absl::StatusOr<Estimate> IsolatedDuration(const TransferSpec& spec) override {
+    asked.push_back(spec);
+    return Estimate{SimTime::FromNs(spec.bytes.count()), EstimateSource::kAnalytic, false};
+  }
+  bool contends() const override { return false; }
+  absl::StatusOr<TransferHandle> Start(const TransferSpec&, SimTime) override {
+    return absl::UnimplementedError("asked for lengths alone");
+  }
+  absl::StatusOr<std::optional<Completion>> Next(SimTime) override {
+    return absl::UnimplementedError("asked for lengths alone");
+  }
+  std::vector<TransferSpec> asked;
+};
+
+// Three devices that pass on to the next are one transfer to networks, of the bytes that each
+// sends.
+TEST(FoldingTest, RingsAreTimedByNetworks) {
+  JobPlan plan;
+  plan.name = "ring";
+  plan.producer = "test";
+  PlannedStage stage;
+  stage.ranks = {0, 1, 2};
+  stage.passes = GPipeSchedule(1);
+  stage.bodies.resize(2);
+  stage.body_of = {0, 1};
+  PlanStep hop;
+  hop.name = Named("hop");
+  hop.group = plan.AddGroup("context", {{0, 1, 2}});
+  hop.op = CollectiveOp::kSendRecv;
+  hop.bytes = Bytes(100);
+  stage.bodies[0].HoldingExchange(hop);
+  stage.bodies[0].Kernel(OfPass(), SimTime::FromNs(5));
+  plan.stages.push_back(std::move(stage));
+  LoweringOptions options;
+  options.communication_durations = false;
+  const auto store = Lower(plan, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  Listener network;
+  const auto prediction = Predict(*store, {}, &network);
+  ASSERT_TRUE(prediction.ok()) << prediction.status();
+  EXPECT_EQ(prediction->schedule.makespan, SimTime::FromNs(105));
+  ASSERT_FALSE(network.asked.empty());
+  for (const TransferSpec& spec : network.asked) {
+    EXPECT_FALSE(spec.point_to_point);
+    EXPECT_EQ(spec.op, CollectiveOp::kSendRecv);
+    EXPECT_EQ(spec.members, (std::vector<int32_t>{0, 1, 2}));
+    EXPECT_EQ(spec.bytes, Bytes(100));
+  }
 }
 
 // Micro-batches that were counted instead of simulated.

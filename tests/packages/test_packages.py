@@ -28,6 +28,14 @@ class Packages(unittest.TestCase):
                         errors)
         self.assertFalse([error for error in errors if "xgboost" not in error], errors)
 
+    @unittest.skipUnless((BUILD / "foretrace").exists(), "the program is not built")
+    def test_the_program_links_no_solver(self):
+        """Looking a number up needs none: fits, integer programs and SimGrid are modules."""
+        loaded = check_packages.output("ldd", str(BUILD / "foretrace")).lower()
+        self.assertIn("libc.so", loaded)
+        for solver in ("ceres", "xgboost", "libcbc", "libclp", "coinutils", "cholmod", "simgrid"):
+            self.assertNotIn(solver, loaded)
+
     def test_names_of_dependency_fields(self):
         self.assertEqual(check_packages.Installed.names("a (>= 1), b:any | c-1.2+x , d"), ["a", "b", "c-1.2+x", "d"])
 

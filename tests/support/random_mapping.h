@@ -24,8 +24,9 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
                                     ScheduleKind::kZeroBubbleH1};
   m.schedule = schedules[rng() % 4];
   if (m.schedule == ScheduleKind::kKFKB) m.k = 1 << rng() % 3;
-  m.context = 1 << rng() % 2;
+  m.context = 1 << rng() % 3;
   if (m.context > 1) (rng() % 2 == 0 ? m.ring : m.ulysses) = rng() % 2 == 0;
+  model.fused_attention = rng() % 2 == 0;
   m.zero = static_cast<int32_t>(rng() % 4);
   m.overlap_gradients = rng() % 2 == 0;
   model.experts = rng() % 2 == 0 ? 8 : 0;

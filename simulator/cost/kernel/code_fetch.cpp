@@ -20,7 +20,9 @@ constexpr int64_t kUnrolled = 16 << 10, kSeveralLoops = 8 << 10, kOneLoop = 2 <<
 
 }  // namespace
 
-bool FetchesCodeOnDemand(const GpuPeaks& device) { return device.accelerator.chip == "GV100"; }
+bool FetchesCodeOnDemand(const GpuPeaks& device) {
+  return device.accelerator.instructions.fetched_on_demand;
+}
 
 bool LaunchesFetchCode(const GpuPeaks& device) {
   const std::string_view chip = device.accelerator.chip;

@@ -106,10 +106,7 @@ double Measurement::Observed(double kernel_us, int64_t order) const {
 }
 
 double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work) {
-  // "Dissecting the NVIDIA Hopper Architecture through Microbenchmarking and Multiple Level
-  // Analysis", 2025, mma against wgmma.
-  constexpr double kOfHopper = 0.629;
-  return work.by_warps && device.accelerator.chip == "GH100" ? kOfHopper : 1;
+  return work.by_warps ? device.accelerator.instructions.warp_products : 1;
 }
 
 GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,

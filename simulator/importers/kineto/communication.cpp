@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "simulator/base/utf8.h"
+#include "simulator/importers/framework/split_bytes.h"
 
 namespace foretrace::kineto {
 namespace {
@@ -42,20 +43,10 @@ std::optional<int64_t> ArgumentBytes(const Event& event, uint32_t argument, DTyp
   return Bytes(elements, dtype);
 }
 
-// Split sizes count rows of the first dimension; in bytes they share out `total`.
-std::vector<int64_t> SplitBytes(std::string_view text, std::optional<int64_t> total) {
+// Of a list of rows as text.
+std::vector<int64_t> SplitsOf(std::string_view text, std::optional<int64_t> total) {
   const auto rows = json::ParseIntegerList(text);
-  if (!rows || rows->empty() || !total) return {};
-  int64_t sum = 0;
-  for (const int64_t r : *rows) {
-    if (r < 0 || r > kMaxBytes || sum > kMaxBytes) return {};
-    sum += r;
-  }
-  if (sum <= 0 || *total % sum != 0) return {};
-  const int64_t row_bytes = *total / sum;
-  std::vector<int64_t> bytes;
-  for (const int64_t r : *rows) bytes.push_back(r * row_bytes);
-  return bytes;
+  return rows && total ? SplitBytes(*rows, *total) : std::vector<int64_t>();
 }
 
 // "nccl:send 0->1" and "nccl:recv 0<-1": the second number is the peer.
@@ -99,8 +90,8 @@ void DescribeFromArguments(const Event& event, CommInfo& info) {
   } else {
     info.peer = event.IntegerOr(Field::kRootRank, -1);
   }
-  info.in_splits = SplitBytes(event.Text(Field::kInSplit), info.bytes_in);
-  info.out_splits = SplitBytes(event.Text(Field::kOutSplit), info.bytes_out);
+  info.in_splits = SplitsOf(event.Text(Field::kInSplit), info.bytes_in);
+  info.out_splits = SplitsOf(event.Text(Field::kOutSplit), info.bytes_out);
 }
 
 // What the other direction must be, where only one is known.
@@ -299,8 +290,8 @@ CommInfo DescribeCommunication(const Event& event, CommSource source) {
         info.bytes_in = ArgumentBytes(event, 1, info.dtype);
         if (info.op == CollectiveOp::kAllToAll && event.concrete.size() > 4) {
           // alltoall_base_(output, input, process_group, output_split_sizes, input_split_sizes)
-          info.out_splits = SplitBytes(event.concrete[3], info.bytes_out);
-          info.in_splits = SplitBytes(event.concrete[4], info.bytes_in);
+          info.out_splits = SplitsOf(event.concrete[3], info.bytes_out);
+          info.in_splits = SplitsOf(event.concrete[4], info.bytes_in);
         }
       }
       break;

@@ -2,6 +2,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/importers/framework/split_bytes.h"
 #include "simulator/importers/importer.h"
 #include "simulator/importers/pytorch_et/data_flow.h"
 #include "simulator/importers/pytorch_et/document_reader.h"
@@ -23,19 +24,6 @@ int64_t ArgumentBytes(std::span<const TensorRef> tensors, int argument, bool out
     if (t.is_output != outputs || (argument >= 0 && t.argument != argument)) continue;
     bytes = std::min(kMaxBytes, bytes + t.elements * t.element_size);
   }
-  return bytes;
-}
-
-// Rows of the first dimension, in bytes of `total`; empty when they do not add up.
-std::vector<int64_t> SplitBytes(const std::vector<int64_t>& rows, int64_t total) {
-  int64_t sum = 0;
-  for (const int64_t r : rows) {
-    if (r < 0 || r > kMaxBytes || sum > kMaxBytes) return {};
-    sum += r;
-  }
-  if (rows.empty() || rows.size() > 65535 || sum <= 0 || total % sum != 0) return {};
-  std::vector<int64_t> bytes;
-  for (const int64_t r : rows) bytes.push_back(r * (total / sum));
   return bytes;
 }
 

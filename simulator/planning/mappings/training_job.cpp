@@ -124,7 +124,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   }
   const double lower = eight > FlopRate() ? doubled / eight.per_second() : 1;
   if (std::abs(lower - 1) > 0.02) cluster.eight_bit_share *= lower;
-  if (device->chip == "GH100") cluster.split_accumulation = 1.15;
+  cluster.split_accumulation = device->instructions.split_accumulation;
   cluster.multiprocessors = device->multiprocessors();
   cluster.kernel_gap = device->driver.latencies.stream_gap;
   cluster.stream_wait = device->driver.latencies.event;

@@ -113,41 +113,36 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
   return text;
 }
 
-std::string TrainingValidationJson(const TrainingValidation& result) {
-  rapidjson::StringBuffer buffer;
-  JsonWriter json(buffer);
+namespace {
+
+void WriteRow(const JudgedRow& judged, JsonWriter& json) {
+  const TrainingRow& row = judged.row;
   json.StartObject();
-  json.Key("cases");
-  json.StartArray();
-  for (const JudgedRow& judged : result.rows) {
-    const TrainingRow& row = judged.row;
-    json.StartObject();
-    json.Field("name", row.name);
-    json.Field("model", row.model);
-    json.Field("stack", row.stack);
-    json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
-    json.Field("gpus", row.gpus);
-    json.Field("mapping", ToString(row.mapping));
-    if (!row.out_of_memory) json.Field("measured_s", row.measured.seconds());
-    if (row.out_of_memory) json.Field("out_of_memory", true);
-    if (judged.judged()) {
-      json.Field("predicted_s", judged.predicted.seconds());
-      if (judged.timed()) json.Field("error_percent", 100 * judged.error);
-      if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
-      if (judged.memory_gib > 0) json.Field("predicted_memory_gib", judged.memory_gib);
-      if (judged.reserved_gib > 0) json.Field("predicted_reserved_gib", judged.reserved_gib);
-      if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
-      if (row.reserved_gib) json.Field("measured_reserved_gib", *row.reserved_gib);
-      if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
-    } else {
-      json.Field("refused", row.refused);
-    }
-    json.Field("notes", row.notes);
-    json.EndObject();
+  json.Field("name", row.name);
+  json.Field("model", row.model);
+  json.Field("stack", row.stack);
+  json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
+  json.Field("gpus", row.gpus);
+  json.Field("mapping", ToString(row.mapping));
+  if (!row.out_of_memory) json.Field("measured_s", row.measured.seconds());
+  if (row.out_of_memory) json.Field("out_of_memory", true);
+  if (judged.judged()) {
+    json.Field("predicted_s", judged.predicted.seconds());
+    if (judged.timed()) json.Field("error_percent", 100 * judged.error);
+    if (row.out_of_memory) json.Field("predicted_out_of_memory", judged.overflows());
+    if (judged.memory_gib > 0) json.Field("predicted_memory_gib", judged.memory_gib);
+    if (judged.reserved_gib > 0) json.Field("predicted_reserved_gib", judged.reserved_gib);
+    if (row.memory_gib) json.Field("measured_memory_gib", *row.memory_gib);
+    if (row.reserved_gib) json.Field("measured_reserved_gib", *row.reserved_gib);
+    if (judged.fitted_error) json.Field("fitted_error_percent", 100 * *judged.fitted_error);
+  } else {
+    json.Field("refused", row.refused);
   }
-  json.EndArray();
-  json.Key("summary");
-  json.StartObject();
+  json.Field("notes", row.notes);
+  json.EndObject();
+}
+
+void WriteSummary(const TrainingValidation& result, JsonWriter& json) {
   json.Field("count", uint64_t{result.summary.count});
   json.Field("refused", uint64_t{result.refused});
   if (result.out_of_memory > 0) {
@@ -169,6 +164,21 @@ std::string TrainingValidationJson(const TrainingValidation& result) {
   }
   json.Field("calibrated_share", result.calibrated);
   json.Field("extrapolated_share", result.extrapolated);
+}
+
+}  // namespace
+
+std::string TrainingValidationJson(const TrainingValidation& result) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  json.Key("cases");
+  json.StartArray();
+  for (const JudgedRow& judged : result.rows) WriteRow(judged, json);
+  json.EndArray();
+  json.Key("summary");
+  json.StartObject();
+  WriteSummary(result, json);
   json.EndObject();
   json.Field("notes", result.notes);
   json.EndObject();

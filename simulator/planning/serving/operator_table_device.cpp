@@ -8,6 +8,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/graph/operator_graph.h"
 #include "simulator/serve/csv_columns.h"
 
 namespace foretrace {
@@ -91,7 +92,10 @@ absl::Status CheckRates(const std::string& file, const std::string& text,
     const serve::CsvRow& row = table.row();
     const bool whole = ElementSize(ParseDType(row.Text(0))) == 2;
     const double peak = whole ? half : eighth;
-    const double flop = 2 * row.Number(1, 1, 1e9) * row.Number(2, 1, 1e9) * row.Number(3, 1, 1e9);
+    const auto size = [&row](size_t column) {
+      return static_cast<int64_t>(row.Number(column, 1, 1e9));
+    };
+    const double flop = ProductFlopOf(OperatorCall{LinearOp{size(1), size(2), size(3)}}).count();
     const double seconds = row.Number(4, 1e-9, 1e9) * 1e-3;
     if (peak <= 0 || seconds <= 0 || flop < kLeastFlop) continue;
     if (flop / seconds <= kAbovePeak * peak) continue;

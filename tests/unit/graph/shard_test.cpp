@@ -19,7 +19,7 @@ std::string_view Text(Op op) { return op == Op::kUnknown ? "-" : Name(op); }
 // "before ffn up tensor: all_gather / all_gather reduce_scatter 4096", forward / backward.
 std::vector<std::string> Described(const OperatorGraph& before, const ShardedGraph& sharded,
                                    const Binding& sizes) {
-  static constexpr std::string_view kGroups[] = {"tensor", "context", "expert"};
+  static constexpr std::string_view kGroups[] = {"tensor", "context", "expert", "tokens"};
   std::vector<std::string> lines;
   for (const PlacedExchange& placed : sharded.exchanges) {
     const GroupExchange& e = sharded.graph.op(placed.op).exchange;
@@ -134,6 +134,33 @@ TEST(ShardTest, ExpertsAreVisited) {
   EXPECT_TRUE(has("after shared down tensor: reduce_scatter / all_gather 4096"));
 }
 
+// What a loss takes of all tokens is a number of 4 bytes for each of 4 experts, summed over all
+// that divide a sequence, whether tokens or layers; of none alone.
+TEST(ShardTest, LossesSumOverTokens) {
+  TransformerConfig c = Small();
+  c.experts = 4;
+  c.top_k = 2;
+  TransformerShares shares;
+  shares.balance_loss = true;
+  const auto sums = [&] {
+    std::vector<std::string> found;
+    for (const std::string& line : Sharding(c, shares).Lines()) {
+      if (line.find("tokens") != std::string::npos) found.push_back(line);
+    }
+    return found;
+  };
+  const std::vector<std::string> one = {"after router softmax tokens: all_reduce / - 16"};
+  EXPECT_TRUE(sums().empty());
+  shares.context = 2;
+  EXPECT_EQ(sums(), one);
+  shares.tensor = 2;
+  EXPECT_EQ(sums(), one);
+  shares.context = 1;
+  EXPECT_EQ(sums(), one);
+  shares.balance_loss = false;
+  EXPECT_TRUE(sums().empty());
+}
+
 // Two devices with 16 tokens each: keys and values of 64 x 2 bytes a token.
 TEST(ShardTest, QueriesMeetAllKeys) {
   TransformerShares shares;
@@ -145,6 +172,10 @@ TEST(ShardTest, QueriesMeetAllKeys) {
   shares.sequence = SequenceForm::kRing;
   EXPECT_EQ(Sharding(c, shares).Lines(),
             Lines{"before attention context: send_recv / send_recv 4096"});
+  // PyTorch: gathered once, their gradients passed on.
+  shares.sequence = SequenceForm::kGradientRing;
+  EXPECT_EQ(Sharding(c, shares).Lines(),
+            Lines{"before attention context: all_gather / all_gather send_recv 8192"});
   shares.sequence = SequenceForm::kHeads;
   const Sharding heads(c, shares);
   EXPECT_EQ(heads.Lines(), (Lines{"before attention context: all_to_all / all_to_all 6144",

@@ -49,27 +49,6 @@ TEST(ExchangeCostsTest, BlockingTransfersHoldTheirStages) {
   EXPECT_EQ(after->edges[0].forward_transfer, SimTime());
 }
 
-// Two parts of 512 tokens. Own scores under the mask and half of the other part's are as many as
-// with gathered keys, so that on links that take no time only the gathering is saved. On 1 GB/s the
-// other part's 512 keys and values of 1,024 x 2 bytes take 2,097.15 us, of which the step before
-// hides its scores' 4 x 512 x 256 x 1,024 FLOP at 100 TFLOP/s, 5.37 us.
-TEST(ExchangeCostsTest, RingHidesWhatItsStepsCover) {
-  TransformerConfig c = Model();
-  c.fused_attention = true;
-  ParallelMapping m = Mapping(1, 1);
-  m.context = 2;
-  ClusterParameters p = ProductsAlone();
-  const PassTimes gathered = Times(c, m, p);
-  m.ring = true;
-  p.exchanges = Exchanges({.gather_gbps = 1e6, .inside_us = 0});
-  const PassTimes fast = Times(c, m, p);
-  EXPECT_NEAR(fast.layer_forward.seconds(),
-              (gathered.layer_forward - gathered.layer_exchanges.Sum(true)).seconds(), 1e-7);
-  p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
-  const SimTime slow = Times(c, m, p).layer_forward;
-  EXPECT_NEAR((slow - fast.layer_forward).seconds(), 2097.15e-6 - 5.37e-6, 1e-7);
-}
-
 // Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
 // Queries, keys and values are 3 x 512 x 1,024 x 2 bytes, results a third of that, and of each half
 // leaves the device.

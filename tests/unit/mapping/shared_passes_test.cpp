@@ -45,7 +45,6 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
                              t.embedding_backward,
                              t.head_forward,
                              t.head_backward,
-                             t.balance.time,
                              t.gradient.time,
                              t.expert_gradient.time,
                              t.reduce_behind,

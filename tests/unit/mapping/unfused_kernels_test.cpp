@@ -129,8 +129,8 @@ TEST(UnfusedKernelsTest, CompiledRings) {
 }
 
 // They wait for what is exchanged, which others hide: keys and values of both parts once a pass, of
-// 256 per token, and backward twice a part's bytes after each of two steps. By rings 512 and 2,048
-// kB go once to the other device; at 1 kB an us and 2 us a step.
+// 256 per token, and backward twice a part's bytes, in one message, after each of two steps. By
+// rings 512 and 2,048 kB go once to the other device; at 1 kB an us and 2 us a step.
 TEST(UnfusedKernelsTest, CompiledRingsWaitForExchanges) {
   ParallelMapping m;
   m.context = 2;
@@ -148,7 +148,7 @@ TEST(UnfusedKernelsTest, CompiledRingsWaitForExchanges) {
     return passes(1, 2) - passes(1e6, 0);
   };
   const double part = 512.0 * 512 * 2 / 1e3;  // kB
-  EXPECT_NEAR(longer(true), 2 * (part + 2) + 2 * 2 * (part + 2), 2);
+  EXPECT_NEAR(longer(true), 2 * (part + 2) + 2 * (2 * part + 2), 1);
   EXPECT_LT(longer(false), longer(true) / 2);
 }
 

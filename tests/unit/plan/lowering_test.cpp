@@ -1,5 +1,6 @@
 #include "simulator/plan/lowering.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,6 +40,36 @@ TraceStore Lowered(const JobPlan& plan, const LoweringOptions& options = {}) {
   auto store = Lower(plan, options);
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
+}
+
+// Three devices pass on to the next at once: one exchange, in which nobody waits for a turn.
+TEST(Lowering, NeighboursPassOn) {
+  JobPlan plan;
+  plan.name = "ring";
+  plan.producer = "test";
+  PlannedStage stage;
+  stage.ranks = {0, 1, 2};
+  stage.passes = GPipeSchedule(1);
+  stage.bodies.resize(2);
+  stage.body_of = {0, 1};
+  PlanStep hop;
+  hop.name = Named("hop");
+  hop.duration = kUs;
+  hop.group = plan.AddGroup("context", {{0, 1, 2}});
+  hop.op = CollectiveOp::kSendRecv;
+  hop.bytes = Bytes(100);
+  stage.bodies[0].HoldingExchange(hop);
+  plan.stages.push_back(std::move(stage));
+  const TraceStore store = Lowered(plan);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const RankTrace& trace = store.ranks()[rank];
+    const CommAttr* comm = trace.comm(NodeIndex(0));
+    ASSERT_NE(comm, nullptr);
+    std::vector<int64_t> sent(3, 0), received(3, 0);
+    sent[(rank + 1) % 3] = received[(rank + 2) % 3] = 100;
+    EXPECT_THAT(trace.in_splits(*comm), testing::ElementsAreArray(sent));
+    EXPECT_THAT(trace.out_splits(*comm), testing::ElementsAreArray(received));
+  }
 }
 
 // "name kind peer tag" of what a rank communicates, in order.

@@ -1,10 +1,12 @@
 #include "simulator/workload/tensor_parallel.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "simulator/workload/multi_branch.h"
 #include "simulator/workload/operator_call_yaml.h"
+#include "simulator/workload/transformer.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -154,6 +156,40 @@ TEST(TensorParallel, Convolutions) {
   EXPECT_TRUE(Named(w, "last").reduces_output);
   EXPECT_EQ(std::get<Conv2dOp>(DividedCalls(Named(w, "depthwise"), 2)[0].shape).groups, 32);
   EXPECT_EQ(std::get<Conv2dOp>(DividedCalls(Named(w, "last"), 2)[0].shape).c, 32);
+}
+
+// Models whose graphs have axes are divided by these (graph/shard.h); of their operators' sizes
+// alone the same is found: which operators are divided, how far, and what is summed.
+TEST(TensorParallel, SizesTellWhatAxesDo) {
+  for (const TransformerFamily family : {TransformerFamily::kGpt, TransformerFamily::kLlama}) {
+    for (const bool fused : {false, true}) {
+      TransformerConfig c;
+      c.family = family;
+      c.hidden = 192;
+      c.layers = 2;
+      c.heads = 12;
+      c.ffn = 704;
+      c.vocabulary = 1000;
+      c.sequence = 64;
+      c.fused_attention = fused;
+      const auto by_axes = BuildTransformer(c);
+      ASSERT_TRUE(by_axes.ok()) << by_axes.status();
+      Workload by_sizes = *by_axes;
+      for (Operator& op : by_sizes.operators) {
+        op.tensor_ways = 1;
+        op.reduces_output = op.reduces_gradient = false;
+      }
+      FindTensorParallelism(by_sizes, Kept::kInputs);
+      for (size_t i = 0; i < by_axes->operators.size(); ++i) {
+        const Operator &axes = by_axes->operators[i], &sizes = by_sizes.operators[i];
+        if (axes.block < 0) continue;
+        const std::string what = fmt::format("{} {} {}", Name(family), fused, axes.name);
+        EXPECT_EQ(sizes.tensor_ways, axes.tensor_ways) << what;
+        EXPECT_EQ(sizes.reduces_output, axes.reduces_output) << what;
+        EXPECT_EQ(sizes.reduces_gradient, axes.reduces_gradient) << what;
+      }
+    }
+  }
 }
 
 TEST(TensorParallel, OfBuiltModels) {
