@@ -8,7 +8,7 @@ themselves. Prints the table of docs/capture.md.
 
 Step errors are those of `foretrace validate --trace DIR`: of the replayed, unchanged recording; with --models, of
 one that waits for its device with its kernels predicted (its calibration was fitted with it in view). --what-if: jobs of known
-timing (tests/truth) with all matrix products 30 % slower, predicted from profiles of the job as it was and compared with the
+timing (tests/truth) with all matrix gemms 30 % slower, predicted from profiles of the job as it was and compared with the
 job built so.
 """
 import argparse
@@ -127,7 +127,7 @@ HELD = {
 
 
 def jobs_of_known_timing():
-    """(ranks, factors of products by rank -> job)"""
+    """(ranks, factors of GEMMs by rank -> job)"""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/truth"))
     import combinations
     import job

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """SimuMax's measured GEMMs and collectives (efficiencies of peaks) to the neutral CSV.
 
-SOURCE is the folder of its tables as CSV. Forward products (layout TN) and input gradients (NN); weight
+SOURCE is the folder of its tables as CSV. Forward gemms (layout TN) and input gradients (NN); weight
 gradients are left out, as they add to a buffer of 32 bits. A time is 2 b m n k / (peak x efficiency).
-Products of experts, a group for each, are rows of bmm; of weight gradients those that add to a buffer of
+GEMMs of experts, a group for each, are rows of bmm; of weight gradients those that add to a buffer of
 16 bits, less what reading it takes at the memory's peak.
 Causal attention, forward and backward, whose FLOP are counted without the mask; where values have
 fewer elements than keys, backward alone (there deep heads have a model of their own), as of both of
@@ -68,12 +68,12 @@ def attention(table, platform, row):
         table.skip("strided operands, and forward values of another size")
         return
     batch, length, heads = (int(row[key]) for key in ("batch", "seq_len", "head_num"))
-    products = 2 if row["op"] == "sdp_fwd" else 5
+    gemms = 2 if row["op"] == "sdp_fwd" else 5
     table.add("kernel", "attention", platform, "bfloat16",
               common.shape(b=batch, heads=heads, kv_heads=int(row["kv_head_num"]), sq=length,
                            skv=length, d=dim, causal=True, impl="flash"),
-              kernel_us(row, 2 * products * batch * length * length * heads * dim),
-              phase="forward" if products == 2 else "backward", library="torch 2.10",
+              kernel_us(row, 2 * gemms * batch * length * length * heads * dim),
+              phase="forward" if gemms == 2 else "backward", library="torch 2.10",
               source="simumax")
 
 
@@ -118,7 +118,7 @@ def run(source, output):
     times = "efficiencies of 2,250 TFLOP/s, turned into times"
     convert(source, output, "efficiency_matmul.csv", COLUMNS, gemm, "gemm-bfloat16", note=times)
     convert(source, output, "efficiency_group_matmul.csv", GROUPED, grouped, "grouped-bfloat16",
-            note=f"{times}; a product of each expert, by Transformer Engine's grouped linear layer")
+            note=f"{times}; a GEMM of each expert, by Transformer Engine's grouped linear layer")
     convert(source, output, "efficiency_attention.csv", ATTENTION, attention, "attention-bfloat16",
             note="efficiencies of 2,250 TFLOP/s, the mask not taken off, turned into times")
     convert(source, output, "network_fit.csv", FIT, collectives, "collectives", interconnect="switch",

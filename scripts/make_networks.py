@@ -166,7 +166,7 @@ def bert():
         q, k, v = (net.reshape(f"l{i}.{n}.heads", net.dense(f"l{i}.{n}", x, 1024), [64, 16, 64])
                    for n in "qkv")
         q = net.transpose(f"{q}.t", q, [1, 0, 2])
-        # relay's product takes its second operand transposed.
+        # relay's GEMM takes its second operand transposed.
         k, v = (net.transpose(f"{n}.t", n, [1, 2, 0]) for n in (k, v))
         logits = net.matmul(f"l{i}.logits", q, k)
         x = net.transpose(f"l{i}.merge", net.matmul(f"l{i}.context", logits, v), [1, 0, 2])
@@ -197,8 +197,8 @@ def bert_full():
     x = (None, [tokens, hidden])
 
     def linear(name, source, out):
-        product = net.dense(name, source, out)
-        return net.add(f"{name}.bias", "add", [product, "*"], net.shape_of(product))
+        gemm = net.dense(name, source, out)
+        return net.add(f"{name}.bias", "add", [gemm, "*"], net.shape_of(gemm))
 
     for i in range(8):
         y = norm(net, f"l{i}.norm1", x)

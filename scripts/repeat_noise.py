@@ -4,10 +4,10 @@
 For each row of a neutral CSV (calibration/README.md) whose shape was measured more than once, the
 error of the median of the other rows of that shape; GMAE and MAPE in percent by operator. And, where
 the table has it, the standard deviation of a row's own repeats, mean over rows. With --one-tile,
-products of 9 to 16 rows count as one shape: one tile holds them all, so that one kernel does the same
+GEMMs of 9 to 16 rows count as one shape: one tile holds them all, so that one kernel does the same
 for each, whatever the library. These also by how long they take, with the share of rows that are over
 6 % faster than the others of their shape. With --predicted, of the rows that `foretrace calibrate
-kernel TABLE --hold-out unseen-nk --rows FILE` writes: the predictions' errors on products of one tile as
+kernel TABLE --hold-out unseen-nk --rows FILE` writes: the predictions' errors on GEMMs of one tile as
 measured, and on the median of each tile, which errors of measurement hardly reach.
 """
 import argparse
@@ -68,7 +68,7 @@ def by_duration(path, op, values):
 
 
 def tiles(path):
-    """{shape without rows: [(measured, predicted)]} of products of one tile."""
+    """{shape without rows: [(measured, predicted)]} of GEMMs of one tile."""
     rows = collections.defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -92,7 +92,7 @@ def predicted_errors(rows):
 def report_predicted(path):
     single, of_tile = predicted_errors(tiles(path))
     if not single:
-        print(f"{path}: no product of 9 to 16 rows")
+        print(f"{path}: no GEMM of 9 to 16 rows")
         return
     for what, values in (("as measured", single), ("on the median of their tile", of_tile)):
         median, p90 = quantiles(values)
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--predicted", action="append", default=[], metavar="FILE",
                         help="rows measured and predicted")
     parser.add_argument("--one-tile", action="store_true",
-                        help="products of 9 to 16 rows are one shape")
+                        help="GEMMs of 9 to 16 rows are one shape")
     options = parser.parse_args()
     if not options.table and not options.predicted:
         parser.error("no table, no --predicted file")

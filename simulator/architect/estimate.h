@@ -13,7 +13,7 @@ struct OpTimes {
   SimTime one, all;
 };
 
-// Estimates for one design. Cycles of matrix products depend on its tensor cores and buffer alone,
+// Estimates for one design. Cycles of GEMMs depend on its tensor cores and buffer alone,
 // and are kept for the next design that has the same.
 class CoreEstimator {
  public:

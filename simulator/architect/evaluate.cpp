@@ -203,9 +203,9 @@ bool DesignEvaluator::FitsAtAll(const SlicedModel& s) const {
   return true;
 }
 
-// Of the tensor cores' peak; matrix products of forward and backward pass, without recomputation.
+// Of the tensor cores' peak; GEMMs of forward and backward pass, without recomputation.
 double DesignEvaluator::Mfu(const SlicedModel& s, double throughput) const {
-  const double flop = 3 * s.product_flop.count() / s.micro_batch;
+  const double flop = 3 * s.gemm_flop.count() / s.micro_batch;
   const double peak = 2 * static_cast<double>(design_.macs()) * machine_.clock_Hz;
   return throughput * flop / (peak * setup_.devices);
 }

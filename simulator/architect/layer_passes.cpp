@@ -11,7 +11,7 @@
 namespace foretrace {
 namespace {
 
-bool IsProduct(GraphOpKind kind) {
+bool IsGemm(GraphOpKind kind) {
   return kind == GraphOpKind::kMatmul || kind == GraphOpKind::kScores ||
          kind == GraphOpKind::kContext;
 }
@@ -223,7 +223,7 @@ LayerWork LayerPasses::Forward() const {
   for (const OpId id : ops_) {
     const GraphOp& op = g_.op(id);
     const auto at = static_cast<int32_t>(work.ops.size());
-    if (IsProduct(op.kind)) {
+    if (IsGemm(op.kind)) {
       work.ops.push_back(
           {std::string(op.name), CoreClass::kTensor, GemmOf(id), 0, {}, {}, {}, false});
     } else {
@@ -271,7 +271,7 @@ class LayerPasses::Differentiator {
   }
 
   // The operator after which a tensor's gradient is complete: its parts are added up, and then over
-  // the devices that have parts of the products which read it.
+  // the devices that have parts of the GEMMs which read it.
   int32_t GradientOf(TensorId tensor) {
     const auto it = sources_.find(tensor);
     if (it == sources_.end()) return kThere;
@@ -291,7 +291,7 @@ class LayerPasses::Differentiator {
     if (l_.g_.tensor(to).role == TensorRole::kActivation) sources_[to].push_back(source);
   }
 
-  void Product(const GraphOp& op, OpId id, int32_t gradient) {
+  void AddGemm(const GraphOp& op, OpId id, int32_t gradient) {
     const Gemm g = l_.GemmOf(id);
     const auto make = [&](const char* of, const Gemm& gemm) {
       return Push({std::string(op.name) + of, CoreClass::kTensor, gemm, 0, {}, {}, {}, false},
@@ -313,7 +313,7 @@ class LayerPasses::Differentiator {
     for (const TensorId t : op.outputs) {
       if (l_.g_.tensor(t).dtype != DType::kUInt8) gradients.push_back(GradientOf(t));
     }
-    if (IsProduct(op.kind)) return Product(op, id, gradients[0]);
+    if (IsGemm(op.kind)) return AddGemm(op, id, gradients[0]);
     const bool masked = op.outputs.size() > 1;
     if (op.kind == GraphOpKind::kAdd) {
       const int32_t branch =

@@ -8,7 +8,7 @@
 
 namespace foretrace {
 
-// Products of several weights as one product each.
+// GEMMs of several weights as one GEMM each.
 OperatorGraph OneWeightEach(const OperatorGraph& graph);
 
 // A tensor operator and the point-wise vector operator that alone reads it become one.

@@ -83,7 +83,7 @@ absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t 
   sliced.chain.back() = 2;
   TransformerShares whole = shares;
   whole.tensor = 1;
-  sliced.product_flop = ProductFlop(model.graph, BindTransformer(model, c, whole), c.layers);
+  sliced.gemm_flop = GemmFlop(model.graph, BindTransformer(model, c, whole), c.layers);
   return sliced;
 }
 

@@ -49,12 +49,12 @@ struct SlicedModel {
   int32_t micro_batch = 1;
   std::vector<LayerSlice> kinds;
   std::vector<int32_t> chain;  // the kind of each layer
-  Flop product_flop;           // of matrix products of one micro-batch, forward, whole model
+  Flop gemm_flop;              // of GEMMs of one micro-batch, forward, whole model
 };
 
 // Differentiates, divides over `width` devices as Megatron-LM does (heads, feed-forward widths,
 // vocabulary; all-reduces inserted), classes operators (table 3) and fuses a tensor operator with
-// the point-wise vector operator that alone reads its result. Products of several weights become
+// the point-wise vector operator that alone reads its result. GEMMs of several weights become
 // one each. Attention is not fused: scores go through softmax on vector cores. Errors: a family
 // with two stacks, a width that does not divide heads or feed-forward width.
 absl::StatusOr<SlicedModel> SliceModel(const TransformerConfig& config, int32_t width,

@@ -135,7 +135,7 @@ OrderedDesigns ByTensorCores(const std::vector<SizedDesign>& designs) {
 }
 
 // Upper bounds of scores, in order of designs. Designs with like tensor cores follow each other, so
-// that what is known of products is used again.
+// that what is known of GEMMs is used again.
 absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& models,
                                            const std::vector<SizedDesign>& designs,
                                            const SearchSetup& setup,

@@ -44,7 +44,7 @@ int64_t TensorCycles(const Gemm& g, const AcceleratorDesign& design, const Machi
   const double batch = static_cast<double>(g.batch);
   const int64_t kept = (int64_t{design.buffer_MB} << 20) / kWordBytes;
   const double hbm = batch * (OperandWords(g.m, g.n, g.k, kept) + results) / hbm_words_per_cycle;
-  // Products of a batch share nothing: they are divided first.
+  // GEMMs of a batch share nothing: they are divided first.
   int64_t items = 1;
   while (items * 2 <= cores && items < g.batch) items *= 2;
   const int64_t rest = cores / items;

@@ -1,5 +1,5 @@
 #pragma once
-// Cycles of matrix products on tensor cores: a tile model with buffer and bandwidth limits.
+// Cycles of GEMMs on tensor cores: a tile model with buffer and bandwidth limits.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
-// The product is divided over `cores` (at most the design's) along batch, rows, columns and depth;
+// The GEMM is divided over `cores` (at most the design's) along batch, rows, columns and depth;
 // each core keeps a tile of its results in its L2 buffer and streams the operands through, as often
 // as there are tiles. The largest counts of: cycles of the array (two of the three dimensions lie
 // on it), words from the global buffer into L2 buffers, words back (partial sums, where the depth

@@ -18,7 +18,7 @@
 namespace foretrace {
 namespace {
 
-struct Products {
+struct Gemms {
   std::vector<Gemm> operator()(const LinearOp& o) const { return {{1, o.m, o.n, o.k}}; }
   std::vector<Gemm> operator()(const BatchedMatmulOp& o) const { return {{o.b, o.m, o.n, o.k}}; }
   std::vector<Gemm> operator()(const Conv2dOp& o) const {
@@ -31,11 +31,11 @@ struct Products {
   std::vector<Gemm> operator()(const auto&) const { return {}; }
 };
 
-// Products on tensor cores; empty: vector cores. Of empty matrices there are none.
-std::vector<Gemm> ProductsOf(const OperatorCall& call) {
-  std::vector<Gemm> products = std::visit(Products{}, call.shape);
-  std::erase_if(products, [](const Gemm& g) { return std::min({g.batch, g.m, g.n, g.k}) <= 0; });
-  return products;
+// GEMMs on tensor cores; empty: vector cores. Of empty matrices there are none.
+std::vector<Gemm> GemmsOf(const OperatorCall& call) {
+  std::vector<Gemm> gemms = std::visit(Gemms{}, call.shape);
+  std::erase_if(gemms, [](const Gemm& g) { return std::min({g.batch, g.m, g.n, g.k}) <= 0; });
+  return gemms;
 }
 
 // Beyond this a layer takes longer than times can say.
@@ -43,7 +43,7 @@ constexpr double kMostMultiplications = 1e18, kMostBytes = 1e14;
 
 bool IsTooLarge(const OperatorCall& call) {
   if (static_cast<double>(TotalWork(call).bytes.count()) > kMostBytes) return true;
-  return std::ranges::any_of(ProductsOf(call), [](const Gemm& g) {
+  return std::ranges::any_of(GemmsOf(call), [](const Gemm& g) {
     return static_cast<double>(g.batch) * static_cast<double>(g.m) * static_cast<double>(g.n) *
                static_cast<double>(g.k) >
            kMostMultiplications;
@@ -169,9 +169,9 @@ class LayerMaker {
       if (Inside(e.from)) after.push_back(maker_.at(e.from));
     }
     for (const OperatorCall& call : m_.calls[static_cast<size_t>(id)]) {
-      const std::vector<Gemm> products = ProductsOf(call);
-      if (products.empty()) after = Push(forward_, VectorOp(op, call, Direction::kForward), after);
-      for (const Gemm& gemm : products) after = Push(forward_, TensorOp(op.name, gemm), after);
+      const std::vector<Gemm> gemms = GemmsOf(call);
+      if (gemms.empty()) after = Push(forward_, VectorOp(op, call, Direction::kForward), after);
+      for (const Gemm& gemm : gemms) after = Push(forward_, TensorOp(op.name, gemm), after);
     }
     if (op.reduces_output && Exchanges(op)) {
       after = Push(forward_, AllReduce(op.name, m_.Of(op.output_bytes), element_), after);
@@ -188,12 +188,12 @@ class LayerMaker {
     }
     const auto& calls = m_.calls[static_cast<size_t>(id)];
     for (size_t c = calls.size(); c-- > 0;) {
-      const std::vector<Gemm> products = ProductsOf(calls[c]);
-      if (products.empty()) {
+      const std::vector<Gemm> gemms = GemmsOf(calls[c]);
+      if (gemms.empty()) {
         after = Push(backward_, VectorOp(op, calls[c], Direction::kBackward), after);
       }
-      for (size_t i = products.size(); i-- > 0;) {
-        const Gemm& g = products[i];
+      for (size_t i = gemms.size(); i-- > 0;) {
+        const Gemm& g = gemms[i];
         Push(backward_, TensorOp(op.name + " second gradient", {g.batch, g.k, g.n, g.m}), after);
         after =
             Push(backward_, TensorOp(op.name + " input gradient", {g.batch, g.m, g.k, g.n}), after);
@@ -249,7 +249,7 @@ absl::StatusOr<Scaled> ScaledTo(const Workload& w, int32_t width, int32_t micro_
     const bool divided = width > 1 && op.DividedBy(width);
     std::vector<OperatorCall> calls = divided ? DividedCalls(op, width) : op.calls;
     for (OperatorCall& call : calls) {
-      divides = divides || (divided && !ProductsOf(call).empty());
+      divides = divides || (divided && !GemmsOf(call).empty());
       if (ScaleSamples(w.call_samples, micro_batch, call)) {
         if (!IsTooLarge(call)) continue;
         return InvalidInput(
@@ -263,7 +263,7 @@ absl::StatusOr<Scaled> ScaledTo(const Workload& w, int32_t width, int32_t micro_
     scaled.calls.push_back(std::move(calls));
   }
   if (!divides) {
-    return Infeasible("{}: tensor-parallel width {} divides none of its products; choose another",
+    return Infeasible("{}: tensor-parallel width {} divides none of its GEMMs; choose another",
                       w.name, width);
   }
   return scaled;
@@ -274,7 +274,7 @@ size_t BackwardOps(const Scaled& model, int32_t id) {
   const Operator& op = model.workload.operators[static_cast<size_t>(id)];
   size_t count = op.reduces_gradient ? 1 : 0;
   for (const OperatorCall& call : op.calls) {
-    count += std::max<size_t>(1, 2 * ProductsOf(call).size());
+    count += std::max<size_t>(1, 2 * GemmsOf(call).size());
   }
   return count;
 }
@@ -289,12 +289,12 @@ bool OnePasses(const Scaled& model, int32_t at) {
   return crossing <= 1;
 }
 
-Flop ProductFlopOf(const Workload& w, int32_t micro_batch) {
+Flop GemmFlopOf(const Workload& w, int32_t micro_batch) {
   Flop flop;
   for (const Operator& op : w.operators) {
     for (const OperatorCall& call : op.calls) {
-      for (const Gemm& g : ProductsOf(call)) {
-        flop += ProductFlopOf(OperatorCall{BatchedMatmulOp{g.batch, g.m, g.n, g.k}});
+      for (const Gemm& g : GemmsOf(call)) {
+        flop += GemmFlopOf(OperatorCall{BatchedMatmulOp{g.batch, g.m, g.n, g.k}});
       }
     }
   }
@@ -309,7 +309,7 @@ absl::StatusOr<SlicedModel> SliceWorkload(const Workload& workload, int32_t widt
   SlicedModel model;
   model.width = width;
   model.micro_batch = micro_batch;
-  model.product_flop = ProductFlopOf(workload, micro_batch);
+  model.gemm_flop = GemmFlopOf(workload, micro_batch);
   const auto count = static_cast<int32_t>(workload.operators.size());
   constexpr auto kMost = static_cast<int32_t>(kMostOpsOfLayer);
   std::map<std::string, int32_t> known;

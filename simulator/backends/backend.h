@@ -26,7 +26,7 @@ enum class FusionClass : uint8_t {
   kBroadcast = 1,
   kInjective = 2,
   kReduction = 3,
-  kFusable = 4,  // TVM's OutEWiseFusable: convolutions and products
+  kFusable = 4,  // TVM's OutEWiseFusable: convolutions and GEMMs
   kTuple = 7,
   kOpaque = 8,
 };

@@ -16,7 +16,7 @@ namespace foretrace {
 OperatorView ViewOf(std::string name, const OperatorGraph& graph, const Binding& sizes,
                     int64_t layers = 1);
 
-// All layers of a model, attention as products and a softmax. Errors: two stacks of layers, a
+// All layers of a model, attention as GEMMs and a softmax. Errors: two stacks of layers, a
 // micro-batch below 1.
 absl::StatusOr<OperatorView> ViewOfModel(const TransformerConfig& config, int32_t micro_batch);
 

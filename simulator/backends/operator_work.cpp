@@ -14,24 +14,24 @@ std::vector<KernelWork> KernelsOf(const ViewedOp& op) {
   return kernels;
 }
 
-// Two products around a softmax, as one operator; nullopt: it is no such group.
+// Two GEMMs around a softmax, as one operator; nullopt: it is no such group.
 std::optional<OperatorCall> FusedAttention(const OperatorView& dag,
                                            const std::vector<int32_t>& ops) {
   const OperatorCall* first = nullptr;
-  int products = 0, others = 0;
+  int gemms = 0, others = 0;
   bool softmax = false;
   for (const int32_t id : ops) {
     for (const OperatorCall& call : dag.op(id).calls) {
       if (std::holds_alternative<BatchedMatmulOp>(call.shape)) {
         if (first == nullptr) first = &call;
-        ++products;
+        ++gemms;
       }
       others += std::holds_alternative<LinearOp>(call.shape) ||
                 std::holds_alternative<Conv2dOp>(call.shape);
       softmax = softmax || std::holds_alternative<SoftmaxOp>(call.shape);
     }
   }
-  if (products != 2 || others > 0 || !softmax) return std::nullopt;
+  if (gemms != 2 || others > 0 || !softmax) return std::nullopt;
   const auto& scores = std::get<BatchedMatmulOp>(first->shape);
   AttentionOp attention{1, scores.b, scores.b, scores.m, scores.n, scores.k};
   return OperatorCall{attention, first->dtype, Direction::kForward};

@@ -14,7 +14,7 @@ namespace foretrace {
 
 // The kernels that run `ops` (ascending). A single operator has its own. Several are one kernel:
 // that of the operator with most arithmetic, with the arithmetic of all, which reads what comes
-// from outside and writes the last result; what passes between them stays on the chip. Two products
+// from outside and writes the last result; what passes between them stays on the chip. Two GEMMs
 // around a softmax are fused attention. Empty: some operator's work is not known.
 std::vector<KernelWork> GroupKernels(const OperatorView& dag, const std::vector<int32_t>& ops);
 

@@ -58,7 +58,7 @@ std::vector<std::string> ModelReader::Notes() const {
   if (from_shapes_) {
     notes.emplace_back(
         "no gradients of parameters were recorded: parameters are the weights that shapes of "
-        "products, convolutions, norms and lookups imply; give the execution trace too");
+        "GEMMs, convolutions, norms and lookups imply; give the execution trace too");
   }
   if (unplaced_parameters_ > 0) {
     notes.push_back(

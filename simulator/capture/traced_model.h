@@ -34,7 +34,7 @@ struct TracedModel {
 // has as many elements as the node's gradient; work of nodes without one is added to the backward
 // call before. Parameters are what gradients are accumulated for, or the rows of a lookup whose
 // update is fused; they belong to the operator whose backward pass made the gradient. Where no such
-// gradient is recorded they are the weights that shapes imply (of a step without products of two
+// gradient is recorded they are the weights that shapes imply (of a step without GEMMs of two
 // activations but batched ones). Forward calls
 // that no backward pass depends on (optimizers, metrics) are left out; activations kept are
 // results. Errors: no such rank or iteration; no call with a known operator (recorded without

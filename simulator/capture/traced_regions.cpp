@@ -42,8 +42,8 @@ struct Namer {
 
 std::string TypeOf(const OperatorCall& call, const std::string& base) {
   std::string type = std::visit(Namer{base}, call.shape);
-  const bool product = type == "dense" || type == "batch_matmul";
-  if (call.pass == Direction::kBackward && !product && !type.ends_with("backward")) {
+  const bool gemm = type == "dense" || type == "batch_matmul";
+  if (call.pass == Direction::kBackward && !gemm && !type.ends_with("backward")) {
     type += "_backward";
   }
   return type;

@@ -19,7 +19,7 @@ struct TracedRegions {
 };
 
 // Operators are the innermost framework calls whose work is known from their shapes and that
-// launched kernels; backward passes have types ending in _backward, but for products. Empty where
+// launched kernels; backward passes have types ending in _backward, but for GEMMs. Empty where
 // there are none.
 TracedRegions RegionsOf(const TraceStore& store, const RankTrace& rank, int64_t iteration);
 

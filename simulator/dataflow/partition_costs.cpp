@@ -87,10 +87,10 @@ std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel
     int64_t& tiled = size[static_cast<size_t>(kernel.tiled)];
     tiled = CeilOf(tiled, tiles);
   }
-  // Of what is no product, a lane does a multiply-add a cycle.
+  // Of what is no GEMM, a lane does a multiply-add a cycle.
   const auto steps = static_cast<int64_t>(std::ceil(kernel.times / 2));
-  if (!kernel.is_product()) size[3] *= std::max<int64_t>(steps, 1);
-  return AllocationsOf(chip, kernel.is_product(), size[0] * size[1], size[2], size[3]);
+  if (!kernel.is_gemm()) size[3] *= std::max<int64_t>(steps, 1);
+  return AllocationsOf(chip, kernel.is_gemm(), size[0] * size[1], size[2], size[3]);
 }
 
 double PartitionCosts::MeasuredNs(KernelSet set) const {

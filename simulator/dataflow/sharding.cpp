@@ -115,7 +115,7 @@ ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGrou
     const auto share = static_cast<size_t>(sharding);
     s.stored_bytes *= static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]);
   }
-  const bool partial = sharding == Loop::kK && kernel.is_product();
+  const bool partial = sharding == Loop::kK && kernel.is_gemm();
   if (!partial || kernel.reduced_elsewhere) return s;
   s.reduce_bytes = s.output_bytes;
   s.reduce_ns = AllReduceTime(group, RealBytes(s.output_bytes)).ns();
@@ -182,7 +182,7 @@ std::vector<Sharding> AllowedShardings(const Kernel& kernel, const TensorGroup& 
     if (divide_weights && kernel.has_weights() && dimension == Loop::kN) continue;
     out.emplace_back(dimension);
     // Gradients of weights stay where the weights are.
-    const bool partial = dimension == Loop::kK && kernel.is_product();
+    const bool partial = dimension == Loop::kK && kernel.is_gemm();
     if (!partial || chips.published || kernel.reduced_elsewhere || kernel.weight_gradient) continue;
     for (const Loop to : {Loop::kOuter, Loop::kM, Loop::kN}) {
       if (divides(static_cast<size_t>(to))) out.emplace_back(dimension, to);

@@ -33,16 +33,16 @@ class BlockBuilder {
     Forward f;
     f.first = Pointwise("Add_Prev_Layer", hidden_, {});
     f.norm = Add("Norm", GraphOpKind::kNorm, {{{}, {hidden_}, {}, {seq_}}}, {f.first});
-    f.to_inner = Product("IN_PROJ_X", inner_, hidden_, {f.norm});
-    f.to_gate = Product("IN_PROJ_Z", inner_, hidden_, {f.norm});
+    f.to_inner = Gemm("IN_PROJ_X", inner_, hidden_, {f.norm});
+    f.to_gate = Gemm("IN_PROJ_Z", inner_, hidden_, {f.norm});
     f.convolved = AlongSequence("CONV", {f.to_inner}, taps_flop_);
     f.activated = Pointwise("SiLU", inner_, {f.convolved});
-    f.to_rank = Product("X_PROJ_DT", rank_, inner_, {f.activated});
-    f.to_states = Product("X_PROJ_BC", states_, inner_, {f.activated});
-    f.steps = Product("DT_PROJ", inner_, rank_, {f.to_rank});
+    f.to_rank = Gemm("X_PROJ_DT", rank_, inner_, {f.activated});
+    f.to_states = Gemm("X_PROJ_BC", states_, inner_, {f.activated});
+    f.steps = Gemm("DT_PROJ", inner_, rank_, {f.to_rank});
     f.scan = AlongSequence("SCAN", {f.activated, f.steps, f.to_states}, scan_flop_);
     f.gate = Pointwise("GATE", inner_, {f.scan, f.to_gate});
-    const OpId out = Product("OUT_PROJ", hidden_, inner_, {f.gate});
+    const OpId out = Gemm("OUT_PROJ", hidden_, inner_, {f.gate});
     f.last = Pointwise("Add", hidden_, {out, f.first});
     graph.Carry({f.last, f.first});
     return f;
@@ -51,21 +51,21 @@ class BlockBuilder {
   void AddBackward(const Forward& f) {
     pass_ = Direction::kBackward;
     const OpId loss = Pointwise("Loss_bwd", hidden_, {});
-    const OpId out = Product("OUT_PROJ_bwd", inner_, hidden_, {loss});
+    const OpId out = Gemm("OUT_PROJ_bwd", inner_, hidden_, {loss});
     const OpId gate = Pointwise("GATE_bwd", inner_, {out, f.scan, f.to_gate});
     const OpId scan = AlongSequence("SCAN_bwd", {gate, f.activated, f.steps, f.to_states},
                                     kBackwardScans * scan_flop_);
     // Gradients of B and C are summed over channels.
     const OpId states = Add("SCAN_bwd_BC", GraphOpKind::kBatchedMatmul,
                             {{{}, {states_}, {inner_}, {seq_}}}, {scan, f.activated});
-    const OpId steps = Product("DT_PROJ_bwd", rank_, inner_, {scan});
-    const OpId from_rank = Product("X_PROJ_DT_bwd", inner_, rank_, {steps});
-    const OpId from_states = Product("X_PROJ_BC_bwd", inner_, states_, {states});
+    const OpId steps = Gemm("DT_PROJ_bwd", rank_, inner_, {scan});
+    const OpId from_rank = Gemm("X_PROJ_DT_bwd", inner_, rank_, {steps});
+    const OpId from_states = Gemm("X_PROJ_BC_bwd", inner_, states_, {states});
     const OpId activated =
         Pointwise("SiLU_bwd", inner_, {scan, from_rank, from_states, f.convolved});
     const OpId convolved = AlongSequence("CONV_bwd", {activated, f.to_inner}, 2 * taps_flop_);
-    const OpId x = Product("IN_PROJ_X_bwd", hidden_, inner_, {convolved});
-    const OpId z = Product("IN_PROJ_Z_bwd", hidden_, inner_, {gate});
+    const OpId x = Gemm("IN_PROJ_X_bwd", hidden_, inner_, {convolved});
+    const OpId z = Gemm("IN_PROJ_Z_bwd", hidden_, inner_, {gate});
     const OpId norm =
         Add("Norm_bwd", GraphOpKind::kNorm, {{{}, {hidden_}, {}, {seq_}}}, {x, z, f.first});
     graph.Carry({Pointwise("Add_bwd", hidden_, {norm, loss}), loss});
@@ -98,7 +98,7 @@ class BlockBuilder {
   OpId AlongSequence(const char* name, In in, double flop) {
     return Add(name, GraphOpKind::kOpaque, {{{}, {inner_}, {}, {seq_}}}, in, flop, true);
   }
-  OpId Product(const char* name, AxisId to, AxisId from, In in) {
+  OpId Gemm(const char* name, AxisId to, AxisId from, In in) {
     return Add(name, GraphOpKind::kMatmul, {{{}, {to}, {from}, {seq_}}}, in);
   }
   void Update(const char* name, AxisId to, AxisId from, OpId gradient, OpId activation) {

@@ -10,7 +10,7 @@ using Axes = absl::InlinedVector<AxisId, 2>;
 using Loops = std::array<Axes, kLoops>;
 using In = std::initializer_list<OpId>;
 
-// A product over "heads" contracts the heads' channels too.
+// A GEMM over "heads" contracts the heads' channels too.
 struct LayerAxes {
   AxisId hidden, seq, heads, head, ffn;
   AxisId keys;          // that a position attends to
@@ -76,7 +76,7 @@ class LayerBuilder {
   OpId Weighted(std::string name, Loops loops, In in) {
     return Op(std::move(name), GraphOpKind::kMatmul, std::move(loops), in);
   }
-  OpId Product(std::string name, Loops loops, In in) {
+  OpId Gemm(std::string name, Loops loops, In in) {
     return Op(std::move(name), GraphOpKind::kBatchedMatmul, std::move(loops), in);
   }
   OpId Elementwise(std::string name, Loops loops, In in) {
@@ -212,17 +212,16 @@ struct AttentionBackward {
 void AddGradients(LayerBuilder& g, const Forward& f, OpId proj, AttentionBackward& b) {
   const LayerAxes& a = g.a;
   const OpId dp =
-      g.Product("MHA_GEMM_2_bwd1", {{{a.heads}, {a.seq}, {a.head}, {a.keys}}}, {proj, f.v});
+      g.Gemm("MHA_GEMM_2_bwd1", {{{a.heads}, {a.seq}, {a.head}, {a.keys}}}, {proj, f.v});
   g.AsKeys(f.v, dp);
-  b.dv =
-      g.Product("MHA_GEMM_2_bwd2", {{{a.heads}, {a.head}, {a.seq}, {a.keys}}}, {proj, f.dropout1});
+  b.dv = g.Gemm("MHA_GEMM_2_bwd2", {{{a.heads}, {a.head}, {a.seq}, {a.keys}}}, {proj, f.dropout1});
   b.v = g.Weighted("V_bwd", a.from_heads(), {b.dv});
   g.AsSequence(b.dv, b.v);
   const OpId drop1 = g.Dropout("DropOut_1_bwd", a.scores(), {dp});
   const OpId softmax = g.Op("SOFTMAX_bwd", GraphOpKind::kSoftmax, a.scores(), {drop1});
-  b.dq = g.Product("MHA_GEMM_1_bwd1", {{{a.heads}, {a.head}, {a.keys}, {a.seq}}}, {softmax, f.k});
+  b.dq = g.Gemm("MHA_GEMM_1_bwd1", {{{a.heads}, {a.head}, {a.keys}, {a.seq}}}, {softmax, f.k});
   g.AsKeys(f.k, b.dq);
-  b.dk = g.Product("MHA_GEMM_1_bwd2", {{{a.heads}, {a.head}, {a.seq}, {a.keys}}}, {softmax, f.q});
+  b.dk = g.Gemm("MHA_GEMM_1_bwd2", {{{a.heads}, {a.head}, {a.seq}, {a.keys}}}, {softmax, f.q});
 }
 
 AttentionBackward AddAttentionBackward(LayerBuilder& g, const Forward& f, OpId gradient) {
@@ -285,8 +284,8 @@ Workload MakeHead(const TransformerSizes& sizes) {
   const AxisId words = g.graph.AddAxis("vocabulary", sizes.vocabulary);
   const Loops logits = {{{}, {words}, {}, {a.seq}}};
   const OpId norm = g.Norm("LayerNorm_head", {});
-  const OpId product = g.Weighted("LOGITS", {{{}, {words}, {a.hidden}, {a.seq}}}, {norm});
-  const OpId loss = g.Elementwise("LOSS", logits, {product});
+  const OpId gemm = g.Weighted("LOGITS", {{{}, {words}, {a.hidden}, {a.seq}}}, {norm});
+  const OpId loss = g.Elementwise("LOSS", logits, {gemm});
   if (sizes.train) {
     g.Pass(Direction::kBackward);
     const OpId gradient = g.Elementwise("LOSS_head_bwd", logits, {loss});

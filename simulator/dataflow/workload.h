@@ -52,10 +52,10 @@ struct Kernel {
   int64_t of(Loop d) const { return size[static_cast<size_t>(d)]; }
   const std::string& label_of(Loop d) const { return label[static_cast<size_t>(d)]; }
   bool has_weights() const { return kind == NestKind::kWeighted; }
-  bool is_product() const { return kind != NestKind::kElementwise; }
+  bool is_gemm() const { return kind != NestKind::kElementwise; }
   // Of a share of it.
   Flop flop(const LoopSizes& share) const {
-    return Flop(times * NestFlop(is_product(), share).count());
+    return Flop(times * NestFlop(is_gemm(), share).count());
   }
 };
 

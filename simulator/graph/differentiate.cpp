@@ -53,11 +53,11 @@ BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpI
     const auto append = [&](KernelList& list) {
       for (const KernelWork& kernel : Kernels(call)) list.push_back(kernel);
     };
-    const auto append_both = [&](auto& product) {
-      product.needs_weight_gradient = false;
+    const auto append_both = [&](auto& gemm) {
+      gemm.needs_weight_gradient = false;
       append(work.input);
-      product.needs_weight_gradient = true;
-      product.needs_input_gradient = false;
+      gemm.needs_weight_gradient = true;
+      gemm.needs_input_gradient = false;
       append(work.weights);
     };
     if (auto* linear = std::get_if<LinearOp>(&call.shape)) {
@@ -65,7 +65,7 @@ BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpI
     } else if (auto* convolution = std::get_if<Conv2dOp>(&call.shape)) {
       append_both(*convolution);
     } else if (op.kind == GraphOpKind::kMatmul) {
-      // One product a group: the first kernel is the input's gradient, the second the weights'.
+      // One GEMM a group: the first kernel is the input's gradient, the second the weights'.
       const KernelList both = Kernels(call);
       work.input.push_back(both[0]);
       work.weights.push_back(both[1]);
@@ -98,7 +98,7 @@ Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
   return stash;
 }
 
-AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& sizes) {
+AlternateGemms EverySecondGemm(const OperatorGraph& graph, const Binding& sizes) {
   // What is kept, and what that follows from.
   std::vector<bool> needed = KeptOfBlock(graph);
   for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op) {
@@ -109,8 +109,8 @@ AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& 
       if (read) needed[static_cast<size_t>(t)] = true;
     }
   }
-  AlternateProducts products;
-  products.share.resize(graph.ops().size());
+  AlternateGemms gemms;
+  gemms.share.resize(graph.ops().size());
   double outputs = 0, of_needed = 0;
   int64_t index = 0;
   for (size_t id = 0; id < graph.ops().size(); ++id) {
@@ -127,11 +127,11 @@ AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& 
       }
     }
     outputs += kept;
-    products.share[id] = all > 0 ? kept / all : 0;
+    gemms.share[id] = all > 0 ? kept / all : 0;
   }
-  products.outputs = Bytes(static_cast<int64_t>(outputs));
-  products.needed = Bytes(static_cast<int64_t>(of_needed));
-  return products;
+  gemms.outputs = Bytes(static_cast<int64_t>(outputs));
+  gemms.needed = Bytes(static_cast<int64_t>(of_needed));
+  return gemms;
 }
 
 int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block) {

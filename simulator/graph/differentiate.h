@@ -27,19 +27,19 @@ struct Stash {
   Bytes input;      // of this, what enters the block (full recomputation keeps that alone)
   Bytes fused;      // of this, outputs of fused attention
 };
-// `needs_input`: whether a product's weights, or adapters beside them, are trained, for which its
+// `needs_input`: whether a GEMM's weights, or adapters beside them, are trained, for which its
 // input is kept; null: all are.
 Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
                    const std::function<bool(const GraphOp&)>& needs_input = nullptr);
 
-// Of the block's products, run one by one in order (each output and GraphOp::parts is one), every
+// Of the block's GEMMs, run one by one in order (each output and GraphOp::parts is one), every
 // second, beginning with the first.
-struct AlternateProducts {
+struct AlternateGemms {
   Bytes outputs;
   Bytes needed;               // of this, what anything that the backward pass reads follows from
   std::vector<double> share;  // by operator: of its outputs
 };
-AlternateProducts EverySecondProduct(const OperatorGraph& graph, const Binding& sizes);
+AlternateGemms EverySecondGemm(const OperatorGraph& graph, const Binding& sizes);
 
 // Elements of the weights that the block (or the rest) reads first.
 int64_t Parameters(const OperatorGraph& graph, const Binding& sizes, bool in_block);

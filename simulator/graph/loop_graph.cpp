@@ -40,8 +40,8 @@ double WeightElements(const LoopSizes& size) {
   return Real(size, Loop::kOuter) * Real(size, Loop::kM) * Real(size, Loop::kK);
 }
 
-Flop NestFlop(bool product, const LoopSizes& size) {
-  return Flop((product ? 2 * Real(size, Loop::kK) : 1) * ResultElements(size));
+Flop NestFlop(bool gemm, const LoopSizes& size) {
+  return Flop((gemm ? 2 * Real(size, Loop::kK) : 1) * ResultElements(size));
 }
 
 NestKind KindOf(GraphOpKind kind) {
@@ -52,7 +52,7 @@ NestKind KindOf(GraphOpKind kind) {
     case GraphOpKind::kContext:
     case GraphOpKind::kAttention:
     case GraphOpKind::kBatchedMatmul:
-      return NestKind::kProduct;
+      return NestKind::kGemm;
     default:
       return NestKind::kElementwise;
   }
@@ -177,7 +177,7 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
   }
   if (of.kind == GraphOpKind::kAttention)
     return {AttentionOp{samples, outer, outer, n, k, m, true}, kType, pass};
-  if (kind == NestKind::kProduct)
+  if (kind == NestKind::kGemm)
     return {BatchedMatmulOp{outer * samples, m, n, k}, kType, Direction::kForward};
   const int64_t elements = outer * m * n * samples;
   switch (of.kind) {

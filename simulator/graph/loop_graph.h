@@ -22,13 +22,13 @@ inline constexpr size_t kLoops = static_cast<size_t>(Loop::kCount);
 std::string_view Name(Loop loop);
 using LoopSizes = std::array<int64_t, kLoops>;
 
-// Of a nest of such sizes. A multiply-add is two; what is no product does one operation a result.
-Flop NestFlop(bool product, const LoopSizes& size);
+// Of a nest of such sizes. A multiply-add is two; what is no GEMM does one operation a result.
+Flop NestFlop(bool gemm, const LoopSizes& size);
 double ResultElements(const LoopSizes& size);
 double WeightElements(const LoopSizes& size);  // outer x m x k
 
-// Reads a weight, another tensor (fused attention: several), or is no product.
-enum class NestKind : uint8_t { kWeighted, kProduct, kElementwise };
+// Reads a weight, another tensor (fused attention: several), or is no GEMM.
+enum class NestKind : uint8_t { kWeighted, kGemm, kElementwise };
 NestKind KindOf(GraphOpKind kind);
 
 struct LoopNest {
@@ -39,7 +39,7 @@ struct LoopNest {
   Loop streamed = Loop::kN;  // through a chip, in tiles; kCount: none
   Direction pass = Direction::kForward;
   bool reduced_elsewhere = false;
-  // How often the FLOP of its loops (NestFlop): fused attention computes two products over them, a
+  // How often the FLOP of its loops (NestFlop): fused attention computes two GEMMs over them, a
   // scan many operations for each result.
   double times = 1;
 };

@@ -16,10 +16,10 @@ class CallMaker {
     const GraphTensor& in = g_.tensor(op_.inputs[0]);
     switch (op_.kind) {
       case GraphOpKind::kMatmul:
-        return {Call(Product())};
+        return {Call(Gemm())};
       case GraphOpKind::kScores:
       case GraphOpKind::kContext:
-        return {Call(AttentionProduct())};
+        return {Call(AttentionGemm())};
       case GraphOpKind::kAttention:
         return {Call(Fused())};
       case GraphOpKind::kNorm: {
@@ -39,7 +39,7 @@ class CallMaker {
       case GraphOpKind::kLogSoftmax:
         return LogSoftmax(in);
       case GraphOpKind::kBatchedMatmul:
-        return {Call(ProductOfTwo())};
+        return {Call(GemmOfTwo())};
       case GraphOpKind::kConvolution:
         return {Call(Convolution())};
       case GraphOpKind::kPool:
@@ -69,7 +69,7 @@ class CallMaker {
     return std::find(t.axes.begin(), t.axes.end(), axis) != t.axes.end();
   }
 
-  OperatorCall::Shape Product() const {
+  OperatorCall::Shape Gemm() const {
     const GraphTensor& in = g_.tensor(op_.inputs[0]);
     int64_t depth = 1, columns = 0, groups = 1, rows = 0;
     bool bias = false;
@@ -99,7 +99,7 @@ class CallMaker {
   }
 
   // q [.., h, s, d] and k [.., g, l, d] to scores [.., h, s, l]; scores and v to [.., h, s, d].
-  OperatorCall::Shape AttentionProduct() const {
+  OperatorCall::Shape AttentionGemm() const {
     const bool scores = op_.kind == GraphOpKind::kScores;
     const GraphTensor& matrix = g_.tensor(scores ? op_.outputs[0] : op_.inputs[0]);
     const int64_t rows = s_.of(matrix.axes[matrix.axes.size() - 2]);
@@ -112,7 +112,7 @@ class CallMaker {
                   : BatchedMatmulOp{batch, rows, depth, keys};
   }
 
-  OperatorCall::Shape ProductOfTwo() const {
+  OperatorCall::Shape GemmOfTwo() const {
     const GraphTensor& in = g_.tensor(op_.inputs[0]);
     const GraphTensor& out = g_.tensor(op_.outputs[0]);
     const int64_t rows = s_.of(in.axes[in.axes.size() - 2]), depth = s_.of(in.axes.back());
@@ -150,7 +150,7 @@ class CallMaker {
     return conv;
   }
 
-  // q [b, h, s, d], k [b, g, l, d] and v [b, g, l, e]. Products and bytes of depths d and e are
+  // q [b, h, s, d], k [b, g, l, d] and v [b, g, l, e]. GEMMs and bytes of depths d and e are
   // those of twice their mean.
   OperatorCall::Shape Fused() const {
     const GraphTensor& q = g_.tensor(op_.inputs[0]);
@@ -246,32 +246,32 @@ CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Dire
   return CallMaker(graph, sizes, graph.op(op), pass).Make();
 }
 
-Flop ProductFlopOf(OperatorCall call) {
+Flop GemmFlopOf(OperatorCall call) {
   if (auto* attention = std::get_if<AttentionOp>(&call.shape)) attention->causal = false;
   if (auto* linear = std::get_if<LinearOp>(&call.shape)) linear->bias = false;
   Flop total;
   for (const KernelWork& kernel : Kernels(call)) {
-    const bool product =
-        kernel.kind == KernelKind::kGemm || kernel.kind == KernelKind::kBatchedGemm ||
-        kernel.kind == KernelKind::kConvolution || kernel.kind == KernelKind::kAttention;
-    if (product) total += kernel.flop;
+    const bool gemm = kernel.kind == KernelKind::kGemm || kernel.kind == KernelKind::kBatchedGemm ||
+                      kernel.kind == KernelKind::kConvolution ||
+                      kernel.kind == KernelKind::kAttention;
+    if (gemm) total += kernel.flop;
   }
   return total;
 }
 
-Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId id) {
+Flop GemmFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId id) {
   Flop total;
   for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
-    total += ProductFlopOf(call);
+    total += GemmFlopOf(call);
   }
   return total;
 }
 
-Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks) {
+Flop GemmFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks) {
   Flop total;
   for (OpId id = 0; static_cast<size_t>(id) < graph.ops().size(); ++id) {
     const double times = graph.op(id).in_block ? static_cast<double>(blocks) : 1;
-    total += Flop(ProductFlopOf(graph, sizes, id).count() * times);
+    total += Flop(GemmFlopOf(graph, sizes, id).count() * times);
   }
   return total;
 }

@@ -52,7 +52,7 @@ struct GraphTensor {
 
 enum class GraphOpKind : uint8_t {
   // out_i = in W_i (+ biases) for one or more weights of one kernel: contracts the axes that input
-  // and weights share. Where the weights have an axis that neither end has (experts), one product
+  // and weights share. Where the weights have an axis that neither end has (experts), one GEMM
   // for
   // each of its indices, rows shared evenly. Rows are those of the longer end: the other one is
   // divided over devices, and gathered before or scattered after.
@@ -106,7 +106,7 @@ struct GraphOp {
   // kElementwise: inputs that its backward pass reads. kLogSoftmax: 1, it keeps its input and runs
   // as one kernel each way, which writes nothing in 32 bits.
   int8_t kept = 0;
-  // kMatmul: products of equal width that each output stands for, where software runs them one by
+  // kMatmul: GEMMs of equal width that each output stands for, where software runs them one by
   // one (both branches of a gated layer).
   int8_t parts = 1;
   double flop_per_element = 1;
@@ -141,7 +141,7 @@ class OperatorGraph {
 
   // Sizes as declared; symbols are 0.
   Binding Declared() const;
-  // Every operator's inputs come before it; products and convolutions have weights.
+  // Every operator's inputs come before it; GEMMs and convolutions have weights.
   absl::Status Validate() const;
 
  private:
@@ -157,11 +157,11 @@ Bytes SizeOf(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
 using CallList = absl::InlinedVector<OperatorCall, 3>;
 CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass);
 
-// Forward FLOP of matrix products alone ("model FLOP"), without biases or a saving for causal
+// Forward FLOP of GEMMs alone ("model FLOP"), without biases or a saving for causal
 // masks: of a call, of an operator, and of a model of `blocks` blocks.
-Flop ProductFlopOf(OperatorCall call);
-Flop ProductFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId op);
-Flop ProductFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks);
+Flop GemmFlopOf(OperatorCall call);
+Flop GemmFlopOf(const OperatorGraph& graph, const Binding& sizes, OpId op);
+Flop GemmFlop(const OperatorGraph& graph, const Binding& sizes, int64_t blocks);
 
 // Activations that an operator's backward pass reads.
 absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op);

@@ -62,7 +62,7 @@ struct ShardedGraph {
 
 // The graph on one device, exchanges inserted as operators (GraphOpKind::kExchange); axes, tensors
 // and other operators are those of `graph`, in its order. From the axes alone:
-// - a product whose weights are divided along what it contracts makes a part of a sum, as does the
+// - a GEMM whose weights are divided along what it contracts makes a part of a sum, as does the
 //   look-up in a divided table: the sum is all-reduced, or scattered where its tokens are divided;
 // - one whose weights are divided along its columns needs all of its tokens: they are gathered
 //   where divided; otherwise the gradient of its input is a sum over the group;
@@ -72,7 +72,7 @@ struct ShardedGraph {
 // - rows of a softmax over a divided axis are reduced number by number;
 // - sums over all tokens (Division::summed) are all-reduced among all that divide a sequence or its
 //   layers, those that have the same tokens included (Megatron Core's group for them).
-// An operator of element-wise work takes what it lacks as a product by columns does. What is
+// An operator of element-wise work takes what it lacks as a GEMM by columns does. What is
 // gathered is not kept: it is gathered once more where the backward pass reads it.
 ShardedGraph ShardGraph(const OperatorGraph& graph, const Division& division);
 

@@ -29,7 +29,7 @@ enum class RateKind : uint8_t {
 };
 std::string_view Name(RateKind kind);
 
-// kSimt: multiprocessors that run threads; kMatrix: units inside them for small matrix products;
+// kSimt: multiprocessors that run threads; kMatrix: units inside them for small GEMMs;
 // kSystolic: arrays of `width` x `depth`.
 enum class UnitKind : uint8_t { kSimt, kMatrix, kSystolic, kCount };
 std::string_view Name(UnitKind kind);
@@ -41,7 +41,7 @@ struct ComputeUnit {
   int32_t width = 0, depth = 0;
   double clock_hz = 0;
   std::array<FlopRate, static_cast<size_t>(RateKind::kCount)> rates{};  // of all units, dense
-  // Of large matrix products for longer than the board's power limit allows its clock.
+  // Of large GEMMs for longer than the board's power limit allows its clock.
   std::array<FlopRate, static_cast<size_t>(RateKind::kCount)> sustained{};
   std::string source;
 
@@ -100,7 +100,7 @@ struct InstructionFacts {
   bool fetched_on_demand = false;  // line by line as a kernel runs; else a launch fetches ahead
   // Share of the matrix units' rate that instructions of single warps attain, where the rate takes
   // those of groups of warps.
-  double warp_products = 1;
+  double warp_gemms = 1;
   // GEMMs of 8 bits that promote their partial sums to 32 bits as they go take so many times as
   // long.
   double split_accumulation = 1;
@@ -151,7 +151,7 @@ struct Accelerator {
   FlopRate peak(RateKind kind) const;
   // What the fastest unit sustains at the board's power limit; zero where none states it.
   FlopRate sustained(RateKind kind) const;
-  // Without units for matrix products.
+  // Without units for GEMMs.
   FlopRate simt_peak(RateKind kind) const;
   // The first level of the kind; null where there is none.
   const MemoryLevel* level(MemoryKind kind) const;

@@ -22,7 +22,7 @@ constexpr std::array<Field, 6> kFields = {{
     {"memory_efficiency", 0.01, 1, [](double v, ClusterParameters& p) { p.memory_efficiency = v; }},
     {"node_share", 0.1, 10, [](double v, ClusterParameters& p) { p.node_share = v; }},
     {"nic_share", 0.1, 10, [](double v, ClusterParameters& p) { p.nic_share = v; }},
-    {"product_slowdown", 0.5, 3, [](double v, ClusterParameters& p) { p.product_slowdown = v; }},
+    {"gemm_slowdown", 0.5, 3, [](double v, ClusterParameters& p) { p.gemm_slowdown = v; }},
     {"launch_floor_ms", 0, 1e3,
      [](double v, ClusterParameters& p) { p.launch_floor = SimTime::FromUs(v * 1e3); }},
 }};
@@ -57,15 +57,15 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
     if (key == "node_share") cluster.node_share = v.node_share;
     if (key == "nic_share") cluster.nic_share = v.nic_share;
     if (key == "launch_floor_ms") cluster.launch_floor = v.launch_floor;
-    if (key == "product_slowdown") cluster.product_slowdown = v.product_slowdown;
+    if (key == "gemm_slowdown") cluster.gemm_slowdown = v.gemm_slowdown;
   }
 }
 
 std::string Describe(const ClusterParameters& p) {
   std::string text;
   if (p.measured != nullptr) text += fmt::format("measured {}, ", p.measured->Source());
-  if (p.measured != nullptr && p.product_slowdown != 1) {
-    text += fmt::format("slowed down {:.3f} times, ", p.product_slowdown);
+  if (p.measured != nullptr && p.gemm_slowdown != 1) {
+    text += fmt::format("slowed down {:.3f} times, ", p.gemm_slowdown);
   }
   text += fmt::format(
       "peak {:.0f} TFLOP/s, matrix efficiency {:.3f}, memory {:.0f} GB/s, memory efficiency "

@@ -19,7 +19,7 @@ struct ClusterCalibration {
 };
 
 // Keys: devices, source, fitted, errors (all required) and any of matrix_efficiency,
-// memory_efficiency, node_share, nic_share, launch_floor_ms, product_slowdown.
+// memory_efficiency, node_share, nic_share, launch_floor_ms, gemm_slowdown.
 // Errors name file, line and key.
 absl::StatusOr<ClusterCalibration> LoadClusterCalibration(const std::string& file);
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulator/mapping/partwise_products.h"
+#include "simulator/mapping/partwise_gemms.h"
 
 namespace foretrace {
 namespace {
@@ -125,7 +125,7 @@ class ExchangeCoster {
 
   PassExchanges::List& Beside(bool forward) { return forward ? beside_.forward : beside_.backward; }
 
-  // Of a product by columns the kernels that hide what its input exchanges backward: its weight
+  // Of a GEMM by columns the kernels that hide what its input exchanges backward: its weight
   // gradient the reduction of its input's, and that one the gathering of its input.
   const PassCost::Column* ColumnOf(OpId op, RegionEdge edge) const {
     const bool hides = m_.overlap_tensor && m_.schedule != ScheduleKind::kZeroBubbleH1;

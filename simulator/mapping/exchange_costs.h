@@ -9,7 +9,7 @@
 namespace foretrace {
 
 // Sets layer_exchanges, embedding_exchanges and head_exchanges. `model`: the config that
-// `layer` is of; `kernels`: of the layer, which may hide exchanges of its products' inputs and of
+// `layer` is of; `kernels`: of the layer, which may hide exchanges of its GEMMs' inputs and of
 // its keys and values; `forms`: in which they run.
 void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
                        const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,

@@ -25,7 +25,7 @@ void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
   }
 }
 
-// Each of a batch of products by itself.
+// Each of a batch of GEMMs by itself.
 void Divide(KernelList& list) {
   KernelList divided;
   for (const KernelWork& work : list) {
@@ -54,8 +54,8 @@ void ExpertKernels::Apply(const GraphOp& op, KernelList& forward, BackwardWork& 
   if (op.name == "combine") AddUp(op, forward, backward.input);
 }
 
-// Grouped layers start a product for each expert (Transformer Engine, common/gemm/cublaslt_gemm.cu,
-// nvte_multi_stream_cublas_gemm), which take as long as those products by themselves: on a B200,
+// Grouped layers start a GEMM for each expert (Transformer Engine, common/gemm/cublaslt_gemm.cu,
+// nvte_multi_stream_cublas_gemm), which take as long as those GEMMs by themselves: on a B200,
 // 20 to 256 experts of 128 to 9,832 tokens -34 to +49 % by shape, +1 % in the mean (SimuMax's two
 // tables, efficiency_group_matmul and efficiency_matmul). Batches that were measured say more.
 bool ExpertKernels::RunsOneByOne(const KernelWork& batch) const {
@@ -76,8 +76,8 @@ void ExpertKernels::OneByOne(const GraphOp& op, KernelList& forward, BackwardWor
   Divide(backward.weights);
   if (!p_.forms.sequential_experts || op.name != "ffn down") return;
   const int64_t each =
-      Count(op.outputs[0]) / std::max<int64_t>(l_.sizes().of(l_.axes().stream_visits), 1);
-  const int64_t n = each * l_.sizes().of(l_.axes().visits);
+      Count(op.outputs[0]) / std::max<int64_t>(l_.sizes().of(l_.axes().stream_routed), 1);
+  const int64_t n = each * l_.sizes().of(l_.axes().routed);
   const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
   Append(forward, ElementwiseOp{n, n}, dtype);
   Append(backward.input, ElementwiseOp{n, n}, dtype);
@@ -108,7 +108,7 @@ void ExpertKernels::GatherRows(const GraphOp& op, KernelList& forward, KernelLis
 void ExpertKernels::AddUp(const GraphOp& op, KernelList& forward, KernelList& backward) const {
   const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
   const int64_t n = Count(op.inputs[0]), tokens = Count(op.outputs[0]);
-  const int64_t visits = std::max<int64_t>(l_.sizes().of(l_.axes().stream_visits), 1);
+  const int64_t routed = std::max<int64_t>(l_.sizes().of(l_.axes().stream_routed), 1);
   const double scattered = StridedInstructions(static_cast<double>(n), 2, 3);
   forward.clear();
   Append(forward, ElementwiseOp{n, n}, dtype);
@@ -118,7 +118,7 @@ void ExpertKernels::AddUp(const GraphOp& op, KernelList& forward, KernelList& ba
   Append(backward, ElementwiseOp{n, tokens}, dtype, scattered);
   Append(backward, ElementwiseOp{n, n}, dtype);
   Append(backward, ElementwiseOp{n, 2 * n}, dtype);
-  Append(backward, ReductionOp{visits, n / visits}, dtype);
+  Append(backward, ReductionOp{routed, n / routed}, dtype);
 }
 
 }  // namespace foretrace

@@ -17,7 +17,7 @@ class ExpertKernels {
 
  private:
   bool RunsOneByOne(const KernelWork& batch) const;
-  // One product for each expert that is at home; by software that runs one expert after another
+  // One GEMM for each expert that is at home; by software that runs one expert after another
   // results are put together too, and backward the gradients of their inputs.
   void OneByOne(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
   void ChooseTokens(const GraphOp& op, KernelList& forward, KernelList& backward) const;

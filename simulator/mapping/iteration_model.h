@@ -26,9 +26,9 @@ namespace foretrace {
 // one 200 Gb/s adapter each; peaks from data sheets.
 struct ClusterParameters {
   FlopRate peak = FlopRate::Teraflops(312);
-  double matrix_efficiency = 0.73;  // of the peak, for large products
-  // A product with smallest dimension m attains m / (m + this) of that. Fits to measured iterations
-  // find 0: their products are all large.
+  double matrix_efficiency = 0.73;  // of the peak, for large GEMMs
+  // A GEMM with smallest dimension m attains m / (m + this) of that. Fits to measured iterations
+  // find 0: their GEMMs are all large.
   double matrix_half_size = 0;
   Bandwidth peak_memory = Bandwidth::GBps(2039);
   double memory_efficiency = 0.8;
@@ -46,18 +46,18 @@ struct ClusterParameters {
   // What GEMMs of 16 and of 8 bits keep up at the power limit (Accelerator::sustained), which short
   // measurements exceed; zero: not known.
   FlopRate sustained, sustained_fp8;
-  // A product in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
-  // limit the clock falls with it: products of 2,048 and more on each side on an H100, quantisation
+  // A GEMM in 8 bits takes this share of its time in 16 bits. The peak's is half; at the power
+  // limit the clock falls with it: GEMMs of 2,048 and more on each side on an H100, quantisation
   // taken off (aiconfigurator, h100_sxm gemm of TensorRT-LLM: 0.57 to 0.59). Shapes bound by
   // something else do not get faster by it than by their smaller operands.
   double eight_bit_share = 0.58;
-  // The same of products in 4 bits, by the device's peaks alone as nothing was measured; 0: it has
+  // The same of GEMMs in 4 bits, by the device's peaks alone as nothing was measured; 0: it has
   // none. Devices that multiply 4 bits scale operands by blocks.
   double four_bit_share = 0;
-  // Products in 8 bits of a backward pass take this many times as long as forward ones. Transformer
+  // GEMMs in 8 bits of a backward pass take this many times as long as forward ones. Transformer
   // Engine and torchao promote their partial sums to 32 bits as they go (_2X_ACC_DGRAD and
   // _2X_ACC_WGRAD in transformer_engine/pytorch/module/base.py; use_fast_accum in
-  // torchao/float8/config.py), without which products are 1.1 to 1.2 times as fast on Hopper
+  // torchao/float8/config.py), without which GEMMs are 1.1 to 1.2 times as fast on Hopper
   // (pytorch/ao, issue 2377); later chips sum in 32 bits anyway.
   double split_accumulation = 1;
   // Fused attention takes this many times as long as the device's best kernels of it.
@@ -109,8 +109,8 @@ struct ClusterParameters {
   // of a cluster, taken as the range between a box plot's whiskers, 5.4 deviations; kernels bound
   // by memory hardly differ. A job waits for its slowest device.
   double device_spread = 0.015;
-  double slowest_device = 1;    // of a mapping's, how many times as long as the median; TimePasses
-  double product_slowdown = 1;  // a measured product takes this many times as long within training
+  double slowest_device = 1;  // of a mapping's, how many times as long as the median; TimePasses
+  double gemm_slowdown = 1;   // a measured GEMM takes this many times as long within training
   // The CPU issues the kernels of one layer's forward pass no faster; also of its backward pass.
   SimTime launch_floor;
   SimTime issue = SimTime::FromUs(5);  // what the CPU takes to issue one kernel
@@ -297,7 +297,7 @@ SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
                                          const ParallelMapping& mapping, const PassTimes& passes);
 
-// Forward and backward of one sample without recomputation: three times the forward products.
+// Forward and backward of one sample without recomputation: three times the forward GEMMs.
 Flop ModelFlopOf(const TransformerConfig& model);
 
 }  // namespace foretrace

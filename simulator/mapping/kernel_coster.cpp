@@ -7,7 +7,7 @@
 namespace foretrace {
 namespace {
 
-bool IsProductLike(KernelKind kind) {
+bool IsGemmLike(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kAttention;
 }
@@ -19,10 +19,10 @@ bool IsAttentionGradient(const KernelWork& work) {
 }  // namespace
 
 double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
-                             const ProductForm& form) const {
+                             const GemmForm& form) const {
   const Estimate estimate = Measured(work);
   double seconds = estimate.time.seconds() / form.share;
-  if (IsProductLike(work.kind)) seconds *= p_.product_slowdown;
+  if (IsGemmLike(work.kind)) seconds *= p_.gemm_slowdown;
   if (work.kind == KernelKind::kAttention) seconds += AttentionLoss(work, seconds);
   if (work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm) {
     if (form.eight_bit) seconds *= p_.eight_bit_share;
@@ -36,7 +36,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
     }
     if (form.eight_bit && form.backward) seconds *= p_.split_accumulation;
   }
-  if (IsProductLike(work.kind)) seconds *= p_.slowest_device;
+  if (IsGemmLike(work.kind)) seconds *= p_.slowest_device;
   seconds += p_.kernel_gap.seconds();
   sources.Add(seconds, estimate);
   const bool whole = estimate.source == EstimateSource::kCalibrated;
@@ -62,7 +62,7 @@ double KernelCoster::AttentionLoss(const KernelWork& work, double seconds) const
 }
 
 // FlashAttention-2 (flash_bwd_preprocess_kernel.h), FlashAttention-3 and cuDNN (kernels
-// compute_dot_do_o and convert_dq_to_16bits) alike: the products of results and their gradients
+// compute_dot_do_o and convert_dq_to_16bits) alike: the GEMMs of results and their gradients
 // are summed by query, the queries' gradients cleared, added up in 32 bits and cast; heads that
 // share keys have gradients of their own, which are summed. On an H100 (Shah et al., 2024, figure
 // 6, head dimension 128) what this leaves of each length's time is a main kernel of 576, 529 and
@@ -96,7 +96,7 @@ Estimate KernelCoster::Roofline(const KernelWork& work) const {
   const double memory = static_cast<double>(work.total_bytes()) /
                         (p_.peak_memory.bytes_per_second() * p_.memory_efficiency);
   double compute = 0;
-  if (IsProductLike(work.kind)) {
+  if (IsGemmLike(work.kind)) {
     compute = work.flop.count() / (p_.peak.per_second() * p_.matrix_efficiency);
     if (work.kind == KernelKind::kGemm) {
       compute *= 1 + p_.matrix_half_size / static_cast<double>(std::max<int64_t>(

@@ -6,8 +6,8 @@
 
 namespace foretrace {
 
-// How a product runs.
-struct ProductForm {
+// How a GEMM runs.
+struct GemmForm {
   bool eight_bit = false, four_bit = false;
   bool backward = false;  // its gradients: partial sums are promoted to 32 bits as it goes
   double share = 1;       // of the device's multiprocessors that it has
@@ -17,7 +17,7 @@ struct ProductForm {
 class KernelCoster {
  public:
   explicit KernelCoster(const ClusterParameters& cluster) : p_(cluster) {}
-  double Seconds(const KernelWork& work, CostSources& sources, const ProductForm& form = {}) const;
+  double Seconds(const KernelWork& work, CostSources& sources, const GemmForm& form = {}) const;
   // Sum over kernels that run one after another.
   double Seconds(const KernelList& list, CostSources& sources) const;
 

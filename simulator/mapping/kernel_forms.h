@@ -4,16 +4,16 @@
 namespace foretrace {
 
 struct KernelForms {
-  // Queries, keys and values, and both halves of a gated activation's input, are products of their
+  // Queries, keys and values, and both halves of a gated activation's input, are GEMMs of their
   // own, whose input gradients are added up.
-  bool separate_products = false;
+  bool separate_gemms = false;
   // Rotary embedding multiplies complex numbers: its operands are cast to 32 bits and back by
   // kernels of their own, compiled or not, as compilers leave complex numbers to the framework
   // (torch/_inductor/lowering.py, fallback_node_due_to_unsupported_type).
   bool complex_rotary = false;
   // Keys and values are copied for every head that shares them, and their gradients added up.
   bool repeats_keys = false;
-  // Of a product that makes grouped queries, keys and values at once, queries and values are copied
+  // Of a GEMM that makes grouped queries, keys and values at once, queries and values are copied
   // out, and their gradients together (Megatron Core, transformer/attention.py,
   // get_query_key_value_tensors; its split's backward pass).
   bool copies_groups = false;
@@ -24,7 +24,7 @@ struct KernelForms {
   // Layers run as a compiler's kernels (torch.compile), which wait for an exchange where it starts
   // (torch/distributed/_functional_collectives.py, _maybe_wrap_tensor).
   bool compiled = false;
-  // The products of a device's experts run one expert after another, and their results are put
+  // The GEMMs of a device's experts run one expert after another, and their results are put
   // together (Megatron Core, transformer/moe/experts.py, SequentialMLP); otherwise as one.
   bool sequential_experts = false;
   // Experts take a fixed number of tokens, which PyTorch's own kernels choose, gather and add up

@@ -5,7 +5,7 @@
 
 #include "simulator/mapping/expert_kernels.h"
 #include "simulator/mapping/kernel_coster.h"
-#include "simulator/mapping/partwise_products.h"
+#include "simulator/mapping/partwise_gemms.h"
 #include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
@@ -25,7 +25,7 @@ class OpCoster {
         unfused_(layer, cluster),
         experts_(layer, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
-        alternate_(EverySecondProduct(layer.graph(), layer.sizes())),
+        alternate_(EverySecondGemm(layer.graph(), layer.sizes())),
         sources_(sources) {}
 
   void Add(OpId id, PassCost& cost) const {
@@ -171,11 +171,11 @@ class OpCoster {
     return kernels_.Seconds(Kernels({shape, dtype, Direction::kForward}), sources_);
   }
 
-  // Weight gradients are added to the buffer that they accumulate in by the product itself
+  // Weight gradients are added to the buffer that they accumulate in by the GEMM itself
   // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it. That is a tile's last
-  // work, for which its block has no products left to hide it behind: on a B200 (SimuMax,
+  // work, for which its block has no GEMMs left to hide it behind: on a B200 (SimuMax,
   // efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32 bits take
-  // 1.1 times the extra bytes at the memory's peak longer than the forward product, in the median.
+  // 1.1 times the extra bytes at the memory's peak longer than the forward GEMM, in the median.
   double WeightGradients(const GraphOp& op, const KernelList& list) const {
     const double bytes = Num(l_.gradient_bytes());
     double seconds = 0;
@@ -209,7 +209,7 @@ class OpCoster {
   }
 
   // Forward the input, backward the output's gradient are cast to 8 bits, and transposed for the
-  // other product that takes them: two bytes read, two written (Transformer Engine,
+  // other GEMM that takes them: two bytes read, two written (Transformer Engine,
   // cast_transpose). Weights are cast once an iteration. By blocks the same kernel finds and writes
   // their scales, a byte for 32 values in each order; of NVFP4 a byte for 16 values of half a byte,
   // after a kernel that finds the tensor's largest magnitude (Transformer Engine, MXFP8BlockScaling
@@ -253,7 +253,7 @@ class OpCoster {
     for (const TensorId t : op.outputs) input += cast(t, 2);
   }
 
-  // Two products of the adapter's rank and the addition of their result; backward their gradients,
+  // Two GEMMs of the adapter's rank and the addition of their result; backward their gradients,
   // twice as much, and the addition of the input's.
   void AddAdapter(OpId id, double& forward, double& input) const {
     const OperatorGraph& g = l_.graph();
@@ -276,8 +276,8 @@ class OpCoster {
   KernelCoster kernels_;
   UnfusedKernels unfused_;
   ExpertKernels experts_;
-  PartwiseProducts partwise_;
-  AlternateProducts alternate_;
+  PartwiseGemms partwise_;
+  AlternateGemms alternate_;
   CostSources& sources_;
 };
 

@@ -81,7 +81,7 @@ class MappedLayer {
   mutable std::optional<Stash> stash_;
 };
 
-// Whether an operator's own weights are trained; and whether a product has an adapter.
+// Whether an operator's own weights are trained; and whether a GEMM has an adapter.
 bool IsTrained(const GraphOp& op, const ParallelMapping& mapping);
 bool IsAdapted(const GraphOp& op, const ParallelMapping& mapping);
 

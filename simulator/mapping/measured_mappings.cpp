@@ -22,8 +22,8 @@ double& ValueOf(ClusterParameter which, ClusterParameters& p, double& scratch) {
       return p.matrix_half_size;
     case ClusterParameter::kMemoryEfficiency:
       return p.memory_efficiency;
-    case ClusterParameter::kProductSlowdown:
-      return p.product_slowdown;
+    case ClusterParameter::kGemmSlowdown:
+      return p.gemm_slowdown;
     case ClusterParameter::kNodeShare:
       return p.node_share;
     case ClusterParameter::kNicShare:
@@ -58,8 +58,8 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
     case ClusterParameter::kMatrixHalfSize:
       p.matrix_half_size = std::min(value, 1e4);
       return;
-    case ClusterParameter::kProductSlowdown:
-      p.product_slowdown = std::clamp(value, 0.8, 1.5);
+    case ClusterParameter::kGemmSlowdown:
+      p.gemm_slowdown = std::clamp(value, 0.8, 1.5);
       return;
     default:
       ValueOf(which, p, scratch) = std::clamp(value, 0.3, 0.95);
@@ -71,7 +71,7 @@ void Set(ClusterParameter which, double value, ClusterParameters& p) {
 std::string_view Name(ClusterParameter parameter) {
   static constexpr std::array<std::string_view, 7> kParameterNames = {
       "matrix_efficiency", "matrix_half_size", "memory_efficiency", "node_share",
-      "nic_share",         "launch_floor",     "product_slowdown"};
+      "nic_share",         "launch_floor",     "gemm_slowdown"};
   return EnumName(kParameterNames, parameter);
 }
 

@@ -25,7 +25,7 @@ enum class ClusterParameter : uint8_t {
   kNodeShare,
   kNicShare,
   kLaunchFloor,
-  kProductSlowdown,
+  kGemmSlowdown,
   kCount,
 };
 

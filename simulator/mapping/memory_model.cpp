@@ -32,8 +32,8 @@ double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
-    const AlternateProducts products = EverySecondProduct(layer.graph(), layer.sizes());
-    const Bytes kept = eager ? products.outputs : products.needed;
+    const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
+    const Bytes kept = eager ? gemms.outputs : gemms.needed;
     return Num((stash.input + stash.fused + kept).count());
   }
   const Bytes dropped = recompute == Recompute::kSelective ? stash.attention : Bytes();

@@ -9,9 +9,9 @@ namespace foretrace {
 namespace {
 
 // Of forward passes.
-double Products(const TransformerConfig& c, int64_t layers) {
+double Gemms(const TransformerConfig& c, int64_t layers) {
   const TransformerGraph model = MakeTransformerGraph(c);
-  return ProductFlop(model.graph, BindTransformer(model, c, {}), layers).count();
+  return GemmFlop(model.graph, BindTransformer(model, c, {}), layers).count();
 }
 
 }  // namespace
@@ -94,12 +94,12 @@ Flop ModelFlopOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
   const TransformerConfig mixture = WithLayersOf(c, false);
   const int64_t dense = DenseLayers(c);
-  const double outside = Products(mixture, 0), block = Products(mixture, 1) - outside;
+  const double outside = Gemms(mixture, 0), block = Gemms(mixture, 1) - outside;
   double forward = outside + block * static_cast<double>(c.layers - dense);
   if (dense > 0) {
-    forward += (Products(WithLayersOf(c, true), 1) - outside) * static_cast<double>(dense);
+    forward += (Gemms(WithLayersOf(c, true), 1) - outside) * static_cast<double>(dense);
   }
-  const Flop join = ProductFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
+  const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
   forward += static_cast<double>(c.further_tokens) * (outside + block + join.count());
   // Backward multiplies twice as much.
   return Flop(3 * forward);

@@ -110,7 +110,7 @@ absl::Status CheckLoad(const TransformerConfig& model, const ParallelMapping& m)
   }
   if (m.expert_imbalance > 0 && m.expert_load() > m.expert) {
     return Infeasible(
-        "mapping {}: a rank of {}-way expert parallelism can have no more than all visits, "
+        "mapping {}: a rank of {}-way expert parallelism can have no more than all routed tokens, "
         "imbalance{}",
         ToString(m), m.expert, 100 * (int64_t{m.expert} - 1));
   }
@@ -204,7 +204,7 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
   }
   if (m.expert_width() != m.tensor && (m.expert_width() != 1 || !m.sequence_parallel)) {
     return Infeasible(
-        "mapping {}: experts are divided as other products are, or, under sequence parallelism, "
+        "mapping {}: experts are divided as other GEMMs are, or, under sequence parallelism, "
         "not at all: etp{} or etp1 sp",
         ToString(m), m.tensor);
   }

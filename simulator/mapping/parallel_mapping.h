@@ -14,7 +14,7 @@
 namespace foretrace {
 
 // kSelective: the attention core (Korthikanti et al., section 5). kOperators: every second matrix
-// product and what is no product; outputs of attention are kept (torchtitan's selective
+// GEMM and what is no GEMM; outputs of attention are kept (torchtitan's selective
 // checkpointing by operator). kAlternate: every second layer whole.
 enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kCount };
 std::string_view Name(Recompute recompute);
@@ -27,7 +27,7 @@ struct ParallelMapping {
   int32_t pipeline = 1;
   int32_t data = 1;    // replicas
   int32_t expert = 1;  // groups of devices that divide the experts
-  // Devices that divide each expert's products: 0, as others, `tensor`; 1, none, and every device
+  // Devices that divide each expert's GEMMs: 0, as others, `tensor`; 1, none, and every device
   // of the tensor-parallel group has experts of its own (Megatron Core,
   // expert_tensor_parallel_size).
   int32_t expert_tensor = 0;
@@ -46,13 +46,13 @@ struct ParallelMapping {
   // (Megatron-LM, core/tensor_parallel/layers.py): of a layer's input gradient behind its weight
   // gradients; under sequence parallelism the gathering of its input behind the input gradient.
   bool overlap_tensor = true;
-  // Forward, exchanges of sequence parallelism go part by part beside the product that takes or
+  // Forward, exchanges of sequence parallelism go part by part beside the GEMM that takes or
   // makes each part (torch.distributed._symmetric_memory, fused_all_gather_matmul and
   // fused_matmul_reduce_scatter). Backward the compiler finds no such pairs: what is gathered also
-  // leads into weight gradients, what is scattered is a sum of several products
+  // leads into weight gradients, what is scattered is a sum of several GEMMs
   // (torch/_inductor/fx_passes/micro_pipeline_tp.py).
   bool async_tensor = false;
-  // Exchanges of sequence parallelism go part by part beside products, forward as above, backward
+  // Exchanges of sequence parallelism go part by part beside GEMMs, forward as above, backward
   // the gathering of gradients too (Transformer Engine's userbuffers, tp_comm_overlap).
   bool chunked_tensor = false;
   // Under zero 3, replicas that divide the weights among them; the others have copies, among which
@@ -63,23 +63,23 @@ struct ParallelMapping {
   bool counted_ends = false;
   // Layers of each chunk (LayersOf's order) where they are stated; empty: divided equally.
   std::vector<int32_t> layers;
-  // The products of layers take operands of 8 bits, cast from and to the model's type.
+  // The GEMMs of layers take operands of 8 bits, cast from and to the model's type.
   bool fp8 = false;
   // The same with a scale for each block of 32 values (OCP MX), or operands of 4 bits with one for
   // each 16 and for the tensor (NVFP4).
   bool mxfp8 = false, nvfp4 = false;
-  // Weights are frozen; the query, key and value product of a layer, or all its products, have an
+  // Weights are frozen; the query, key and value GEMM of a layer, or all its GEMMs, have an
   // adapter of two matrices of this rank (LoRA). 0: all weights are trained.
   int32_t lora = 0;
   bool lora_everywhere = false;
   // Where not all weights are trained, those of the last so many layers (0: of all layers), and of
-  // each the products of attention or of its feed-forward layer with the router (neither: all its
+  // each the GEMMs of attention or of its feed-forward layer with the router (neither: all its
   // weights). Embedding and output layer are frozen, and no backward pass goes below
   // (LLaMA-Factory, finetuning_type freeze).
   int32_t last_layers = 0;
   bool train_attention = false, train_ffn = false;
-  // Of the ranks of expert parallelism, the busiest has so many percent more visits than the mean,
-  // and the others wait for it.
+  // Of the ranks of expert parallelism, the busiest has so many percent more routed tokens than the
+  // mean, and the others wait for it.
   int32_t expert_imbalance = 0;
   // Experts take so many percent of the mean number of tokens, and are padded to it; what is over
   // is dropped (GShard; Megatron Core, moe_expert_capacity_factor). 0: as they come.
@@ -111,7 +111,7 @@ struct ParallelMapping {
   bool trains_ends() const {
     return lora == 0 && last_layers == 0 && !train_attention && !train_ffn;
   }
-  // Visits of the busiest rank's experts, in mean ones.
+  // Tokens routed to the busiest rank's experts, in mean ones.
   double expert_load() const {
     return (expert_capacity > 0 ? expert_capacity : 100 + expert_imbalance) / 100.0;
   }

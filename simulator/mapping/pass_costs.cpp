@@ -114,7 +114,7 @@ class Coster {
     times.head_backward += head.Sum(false);
   }
 
-  // Each predicted token beyond the next: a product that joins a layer's result with the following
+  // Each predicted token beyond the next: a GEMM that joins a layer's result with the following
   // token's embedding, a layer, the output layer.
   void AddFurtherTokens(PassTimes& times) const {
     const LinearOp join = FurtherTokenJoin(c_, static_cast<int64_t>(tokens_), m_.tensor);

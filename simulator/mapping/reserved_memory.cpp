@@ -50,7 +50,7 @@ class LayerWalk {
       }
       leaving_ = op.outputs[0];
     }
-    share_ = EverySecondProduct(g_, layer_.sizes()).share;
+    share_ = EverySecondGemm(g_, layer_.sizes()).share;
   }
 
   const MappedLayer& layer() const { return layer_; }

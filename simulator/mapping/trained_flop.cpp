@@ -22,13 +22,13 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
   alone.lora_everywhere = mapping.lora_everywhere;
   alone.train_attention = mapping.train_attention;
   alone.train_ffn = mapping.train_ffn;
-  // Every weight multiplies every token, those of experts the tokens that visit them.
+  // Every weight multiplies every token, those of experts the tokens routed to them.
   const auto weights = [&](bool dense) {
     const TransformerConfig c = DenseLayers(model) > 0 ? WithLayersOf(model, dense) : model;
     const MappedLayer layer(c, alone);
-    const double visits =
+    const double routed =
         c.experts > 0 ? static_cast<double>(c.top_k) / static_cast<double>(c.experts) : 0;
-    return layer.trained() + visits * layer.trained_expert();
+    return layer.trained() + routed * layer.trained_expert();
   };
   const auto dense = static_cast<double>(DenseLayers(model));
   const double others = static_cast<double>(model.layers - frozen) - dense;

@@ -10,14 +10,14 @@
 namespace foretrace {
 namespace {
 
-// Of NeMo's recipes for speed, which adapt the query, key and value product alone
+// Of NeMo's recipes for speed, which adapt the query, key and value GEMM alone
 // (nemo/collections/llm/recipes, finetune_performance_optimizations).
 constexpr int32_t kAssumedRank = 16;
 
 // ClusterParameters::eight_bit_share of operands with a scale for each row. Llama 3 8B on eight
 // H100 takes 173.6 us a token and device in bf16, 139.2 with scales by tensor and 155.7 by row
 // (torchtitan, commit 7a04053: 5,760, 7,186 and 6,424 tokens a second); of the 84 us of its
-// products in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
+// GEMMs in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
 constexpr double kScaledByRow = 0.58 + 0.20;
 
 // What is divided over replicas, as the row says it; -1: it does not. PyTorch's strategies are
@@ -57,7 +57,7 @@ StackRelease OfUnknownSoftware() {
   return release;
 }
 
-// Products in 8 bits and adapters beside frozen weights.
+// GEMMs in 8 bits and adapters beside frozen weights.
 void ReadVariants(const Fields& f, TrainingRow& row) {
   const std::string precision = f.Text("precision");
   row.mapping.mxfp8 = Contains(precision, "mxfp8");

@@ -25,7 +25,7 @@ void Step(KernelList& list, int64_t n, int64_t operands, DType from, DType to) {
 void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward) const {
   const GraphOp& op = l_.graph().op(id);
   const KernelForms& forms = p_.forms;
-  if (forms.separate_products && op.kind == GraphOpKind::kMatmul && op.in_block) {
+  if (forms.separate_gemms && op.kind == GraphOpKind::kMatmul && op.in_block) {
     Separate(id, forward, backward);
   }
   const bool narrow = ElementSize(l_.graph().tensor(op.inputs[0]).dtype) < 4;
@@ -58,8 +58,8 @@ void UnfusedKernels::Separate(OpId id, KernelList& forward, BackwardWork& backwa
   const DType dtype = calls.front().dtype;
   forward.clear();
   backward.weights.clear();
-  const auto is_product = [](const KernelWork& work) { return work.m > 0; };
-  backward.input.erase(std::remove_if(backward.input.begin(), backward.input.end(), is_product),
+  const auto is_gemm = [](const KernelWork& work) { return work.m > 0; };
+  backward.input.erase(std::remove_if(backward.input.begin(), backward.input.end(), is_gemm),
                        backward.input.end());
   for (const TensorId output : op.outputs) {
     LinearOp each = *whole;

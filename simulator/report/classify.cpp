@@ -123,7 +123,7 @@ WorkGroup Classifier::Group(RankIndex rank_index, NodeIndex node) const {
     case Family::kConvolution:
       return Directed(WorkGroup::kConvolutionForward, backward);
     case Family::kGemm:
-      // A library may run a convolution as a plain matrix product.
+      // A library may run a convolution as a plain GEMM.
       return Directed(
           (flags & kConvolutionBit) != 0 ? WorkGroup::kConvolutionForward : WorkGroup::kGemmForward,
           backward);

@@ -34,7 +34,7 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
         for (const bool overlap : {false, true}) {
           m.overlap_gradients = overlap;
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
-          // Experts divided as other products are, or whole.
+          // Experts divided as other GEMMs are, or whole.
           const bool whole = sequence && m.tensor > 1 && model.experts > 0;
           for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
             if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);

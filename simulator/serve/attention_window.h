@@ -11,7 +11,7 @@ struct AttentionWindow {
 
   // Tokens before the one at `position`, which has as many before it, that it attends to.
   int64_t Before(int64_t position) const;
-  // Products of queries and keys of `count` tokens after `cached`, their own keys included.
+  // GEMMs of queries and keys of `count` tokens after `cached`, their own keys included.
   int64_t Pairs(int64_t cached, int64_t count) const;
   // Whether any of them does not attend to all before it.
   bool Cuts(int64_t cached, int64_t count) const { return tokens > 0 && cached + count > tokens; }

@@ -13,7 +13,7 @@ namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
 
-// Matrix products and norms of a layer for `tokens` tokens, heads and widths divided by `tensor`.
+// GEMMs and norms of a layer for `tokens` tokens, heads and widths divided by `tensor`.
 double LinearUs(const TransformerConfig& model, int64_t tokens, int32_t tensor,
                 const DeviceCosts& costs) {
   TransformerConfig sized = model;

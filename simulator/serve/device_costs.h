@@ -22,7 +22,7 @@ struct AttentionShape {
   double sequences = 1, tokens = 0;
 };
 
-// The experts' products of a device for `tokens` of all that share them; sizes before sharding.
+// The experts' GEMMs of a device for `tokens` of all that share them; sizes before sharding.
 struct ExpertShape {
   int64_t hidden = 0, ffn = 0, experts = 0, top_k = 0, tensor = 1, expert = 1, tokens = 0;
   WeightFormat weights = WeightFormat::kModel;
@@ -33,9 +33,9 @@ class DeviceCosts {
  public:
   virtual ~DeviceCosts() = default;
   virtual Estimate Kernel(const KernelWork& work) const = 0;
-  // A product whose weights are stored so and were measured so, with what its kernels do to its
+  // A GEMM whose weights are stored so and were measured so, with what its kernels do to its
   // other operand.
-  virtual std::optional<Estimate> Product(const KernelWork& /*work*/, WeightFormat) const {
+  virtual std::optional<Estimate> Gemm(const KernelWork& /*work*/, WeightFormat) const {
     return std::nullopt;
   }
   // Whether its units multiply such weights as they are, by operands of 8 bits; else they are

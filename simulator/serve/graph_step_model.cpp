@@ -9,7 +9,7 @@
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/speculative_step_model.h"
-#include "simulator/serve/weighted_product.h"
+#include "simulator/serve/weighted_gemm.h"
 
 namespace foretrace::serve {
 namespace {
@@ -74,7 +74,7 @@ class GraphStepModel : public StepModel {
                             c.expert_weights});
   }
 
-  // Of experts only those that are visited are read.
+  // Of experts only those that are activated are read.
   Binding Bind(const FeedForwardKind& kind, int32_t tokens) const {
     Binding sizes = BindServing(kind, plan_, tokens);
     const TransformerConfig& c = kind.config;
@@ -85,13 +85,13 @@ class GraphStepModel : public StepModel {
     };
     // Tokens of all devices that share the experts.
     const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
-    const double visited = VisitedExperts(static_cast<double>(all), static_cast<int32_t>(c.experts),
-                                          static_cast<int32_t>(c.top_k));
-    const int64_t here = std::max<int64_t>(1, std::llround(visited / plan_.expert_degree()));
-    const int64_t visits = Share(all * c.top_k, plan_.expert_degree());
+    const double activated = ActivatedExperts(
+        static_cast<double>(all), static_cast<int32_t>(c.experts), static_cast<int32_t>(c.top_k));
+    const int64_t here = std::max<int64_t>(1, std::llround(activated / plan_.expert_degree()));
+    const int64_t routed = Share(all * c.top_k, plan_.expert_degree());
     set(a.experts, here);
-    set(a.visits, Share(visits, here) * here);
-    set(a.stream_visits, sizes.of(a.visits));
+    set(a.routed, Share(routed, here) * here);
+    set(a.stream_routed, sizes.of(a.routed));
     return sizes;
   }
 
@@ -114,7 +114,7 @@ class GraphStepModel : public StepModel {
       for (const OperatorCall& call : CallsOf(graph, sizes, id, Direction::kForward)) {
         const WeightFormat format = FormatOf(kind.config, op);
         for (const KernelWork& work : Kernels(call)) {
-          const Estimate alone = WeightedProduct(*costs_, work, format);
+          const Estimate alone = WeightedGemm(*costs_, work, format);
           time.joules += times * WeightedJoules(*costs_, work, format, alone.time);
           if (!as_one) Add(part, alone, times, time);
         }
@@ -158,7 +158,7 @@ class GraphStepModel : public StepModel {
   // Sums over the tensor-parallel ranks after attention and the feed-forward part. Where experts
   // are divided, ranks of one replica have all of its tokens and sum what their experts make of
   // them, as without; replicas send tokens to the experts and back instead, and sum what the
-  // experts made that every token visits (vLLM, fused_moe/config.py, use_all2all_kernels).
+  // experts made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
   void AddExchanges(const TransformerConfig& c, Bytes stream, double layers, StepTime& time) const {
     const bool sends = c.experts > 0 && plan_.expert && plan_.data * plan_.kv > 1;
     const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);

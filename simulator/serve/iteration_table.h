@@ -23,7 +23,7 @@ struct IterationRow {
 absl::StatusOr<std::vector<IterationRow>> ReadIterationTable(const std::string& file);
 
 // One deployment's times: of a prompt by the tokens of its batch, linear between logarithms (the
-// time of a step is near a power of its tokens piece by piece: weights, then products, then
+// time of a step is near a power of its tokens piece by piece: weights, then GEMMs, then
 // attention dominate); of a token by sequences, linear.
 class IterationModel {
  public:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simulator/serve/weighted_product.h"
+#include "simulator/serve/weighted_gemm.h"
 
 namespace foretrace::serve {
 namespace {
@@ -36,13 +36,13 @@ void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
     AddPrompts(batch, kind, time);
     if (batch.decodes > 0) AddDecodes(batch, kind, time);
   }
-  if (model_.latent > 0) AddLatentProducts(batch, time);
+  if (model_.latent > 0) AddLatentGemms(batch, time);
 }
 
 void LayerAttention::AddCall(const OperatorCall::Shape& shape, StepPart part, double times,
                              StepTime& time, WeightFormat weights) const {
   for (const KernelWork& work : Kernels({shape, model_.dtype, Direction::kForward})) {
-    const Estimate alone = WeightedProduct(*costs_, work, weights);
+    const Estimate alone = WeightedGemm(*costs_, work, weights);
     AddEstimate(alone, part, times, time);
     time.joules += times * WeightedJoules(*costs_, work, weights, alone.time);
   }
@@ -91,7 +91,7 @@ void LayerAttention::AddPrompts(const StepBatch& batch, const AttentionKind& kin
       const int64_t pairs = kind.window.Pairs(chunk.cached, chunk.tokens);
       time.joules +=
           times * costs_->JoulesAboveIdle(model_.dtype,
-                                          ProductFlopOf({BatchedMatmulOp{heads_, pairs, 2, depth}}),
+                                          GemmFlopOf({BatchedMatmulOp{heads_, pairs, 2, depth}}),
                                           Bytes((int64_t{chunk.cached} + chunk.tokens) *
                                                 CacheElements(model_, plan_.tensor) * kv_width_),
                                           measured->time);
@@ -143,21 +143,21 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
     }
   }
   if (model_.latent > 0) {
-    work.flop = LatentProduct(batch.tokens_per_decode, cached).flop;
+    work.flop = LatentGemm(batch.tokens_per_decode, cached).flop;
     add(LatentDecodes(sequences, batch.tokens_per_decode, cached), work);
     return;
   }
   add(costs_->Kernel(work), work);
 }
 
-// Queries by keys and probabilities by values, as one product whose rows are the heads.
-KernelWork LayerAttention::LatentProduct(int64_t tokens_each, int64_t cached) const {
+// Queries by keys and probabilities by values, as one GEMM whose rows are the heads.
+KernelWork LayerAttention::LatentGemm(int64_t tokens_each, int64_t cached) const {
   const int64_t key = model_.latent + model_.rotary_size;
   return Kernels({LinearOp{heads_ * tokens_each, cached, key + model_.latent}, model_.dtype})
       .front();
 }
 
-// Latents stream by once; where heads are many the products take longer. One kernel, split over
+// Latents stream by once; where heads are many the GEMMs take longer. One kernel, split over
 // keys so that every multiprocessor has a part of its own.
 Estimate LayerAttention::LatentDecodes(int64_t sequences, int64_t tokens_each,
                                        int64_t cached) const {
@@ -168,14 +168,14 @@ Estimate LayerAttention::LatentDecodes(int64_t sequences, int64_t tokens_each,
   stream.read = Bytes(cached * key * kv_width_ + sequences * rows * key * width_);
   stream.written = Bytes(sequences * rows * model_.latent * width_);
   const Estimate memory = costs_->Kernel(stream);
-  KernelWork product = LatentProduct(tokens_each, cached);
-  product.read = stream.read;
-  product.written = stream.written;
-  const Estimate compute = costs_->Kernel(product);
+  KernelWork gemm = LatentGemm(tokens_each, cached);
+  gemm.read = stream.read;
+  gemm.written = stream.written;
+  const Estimate compute = costs_->Kernel(gemm);
   return compute.time > memory.time ? compute : memory;
 }
 
-void LayerAttention::AddLatentProducts(const StepBatch& batch, StepTime& time) const {
+void LayerAttention::AddLatentGemms(const StepBatch& batch, StepTime& time) const {
   const auto layers = static_cast<double>(model_.layers);
   const int64_t plain = model_.head_size - model_.rotary_size;
   int64_t own = 0, cached = 0;

@@ -14,14 +14,14 @@
 namespace foretrace::serve {
 
 // As it was measured as one operator, where it was; of prompts with cached tokens its share of the
-// products of a prompt that had to make them too. Else from what it computes and reads.
+// GEMMs of a prompt that had to make them too. Else from what it computes and reads.
 //
 // Of plain heads. Of layers with a window what lies in it, whole tiles of a fused kernel on its
 // edges.
 //
 // Of latents (DeepSeek-V2, 2024, section 2.1; vLLM, vllm/v1/attention/backends/mla/common.py):
 // prompts make keys and values of all heads from latents, of their own tokens and, in every step
-// again, of cached ones. Decodes take the product with a head's part of that matrix into its query
+// again, of cached ones. Decodes take the GEMM with a head's part of that matrix into its query
 // and its result instead, and attend to the latents themselves, which serve all heads.
 class LayerAttention {
  public:
@@ -38,8 +38,8 @@ class LayerAttention {
                                          const AttentionWindow& window) const;
   AttentionShape ShapeOf(const AttentionWindow& window, double tokens) const;
   void AddDecodes(const StepBatch& batch, const AttentionKind& kind, StepTime& time) const;
-  void AddLatentProducts(const StepBatch& batch, StepTime& time) const;
-  KernelWork LatentProduct(int64_t tokens_each, int64_t cached) const;
+  void AddLatentGemms(const StepBatch& batch, StepTime& time) const;
+  KernelWork LatentGemm(int64_t tokens_each, int64_t cached) const;
   Estimate LatentDecodes(int64_t sequences, int64_t tokens_each, int64_t cached) const;
   void AddCall(const OperatorCall::Shape& shape, StepPart part, double times, StepTime& time,
                WeightFormat weights = WeightFormat::kModel) const;

@@ -77,7 +77,7 @@ int32_t TimesInLayer(const std::string& layer) {
 }
 
 // Kernels that a measured time is the sum of: attention behind the write of keys and values;
-// experts as gate, selection, two of sorting, two products, activation and sum.
+// experts as gate, selection, two of sorting, two GEMMs, activation and sum.
 constexpr int32_t kAttentionKernels = 2, kExpertKernels = 8;
 
 class ProfileStepModel : public StepModel {
@@ -163,24 +163,24 @@ class ProfileStepModel : public StepModel {
   }
 
   // Linear between the measured numbers of experts, in proportion below the least. A rank of
-  // several reads its part of the weights that are visited and does its part of the products, by
+  // several reads its part of the weights that are activated and does its part of the GEMMs, by
   // whole experts or by their width: as one rank for a part of the tokens and of the experts.
   Interpolated Experts(int64_t of_all) const {
     const auto all_tokens = static_cast<double>(of_all);
     const double ranks = static_cast<double>(profile_->expert_ranks) * model_.expert_replicas;
-    const double visited =
-        VisitedExperts(all_tokens, model_.experts, model_.experts_per_token) / ranks;
+    const double activated =
+        ActivatedExperts(all_tokens, model_.experts, model_.experts_per_token) / ranks;
     const double tokens = all_tokens / ranks;
     const auto& curves = profile_->experts;
-    auto above = curves.lower_bound(visited);
+    auto above = curves.lower_bound(activated);
     if (above == curves.end()) return std::prev(above)->second.At(tokens);
     if (above == curves.begin()) {
       Interpolated least = above->second.At(tokens);
-      least.us *= visited / above->first;
+      least.us *= activated / above->first;
       return least;
     }
     const auto below = std::prev(above);
-    const double weight = (visited - below->first) / (above->first - below->first);
+    const double weight = (activated - below->first) / (above->first - below->first);
     const Interpolated a = below->second.At(tokens), b = above->second.At(tokens);
     return {a.us + (b.us - a.us) * weight, a.extrapolated && b.extrapolated};
   }
@@ -246,7 +246,7 @@ absl::Status CheckProfile(const LayerProfile& profile, const ProfiledModel& mode
   return absl::OkStatus();
 }
 
-double VisitedExperts(double tokens, int32_t experts, int32_t per_token) {
+double ActivatedExperts(double tokens, int32_t experts, int32_t per_token) {
   const double share = static_cast<double>(per_token) / experts;
   return experts * (1 - std::pow(1 - share, tokens));
 }

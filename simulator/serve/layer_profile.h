@@ -27,7 +27,7 @@ struct LayerProfile {
   int32_t tensor = 1;
   std::map<std::string, Curve> dense;         // by layer, over tokens
   std::map<std::string, Curve> per_sequence;  // over sequences
-  std::map<double, Curve> experts;            // by number of experts visited, over tokens
+  std::map<double, Curve> experts;            // by number of experts activated, over tokens
   AttentionGrid attention;
   // Over how many ranks a layer that was measured whole is divided.
   int32_t expert_ranks = 1, head_norm_ranks = 1;
@@ -77,8 +77,8 @@ std::shared_ptr<const StepModel> MakeProfileStepModel(
     const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
     std::shared_ptr<const ExpertExchange> exchange = nullptr);
 
-// Experts that `tokens` visit of which each visits `per_token` of `experts`, drawn evenly:
+// Experts that `tokens` activate of which each is routed to `per_token` of `experts`, drawn evenly:
 // E (1 - (1 - k/E)^T).
-double VisitedExperts(double tokens, int32_t experts, int32_t per_token);
+double ActivatedExperts(double tokens, int32_t experts, int32_t per_token);
 
 }  // namespace foretrace::serve

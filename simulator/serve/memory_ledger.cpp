@@ -50,13 +50,13 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
-// product's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
+// GEMM's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
 // sampler's warm-up takes, where that is more.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
-  const int64_t visits = model.experts > 0 ? model.top_k : 1;
-  const int64_t ffn = std::max(model.ffn * visits / (plan.expert ? 1 : plan.tensor),
+  const int64_t per_token = model.experts > 0 ? model.top_k : 1;
+  const int64_t ffn = std::max(model.ffn * per_token / (plan.expert ? 1 : plan.tensor),
                                std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
   const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
   const int64_t logits = model.vocabulary * engine.max_num_seqs;

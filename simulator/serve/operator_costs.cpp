@@ -56,8 +56,8 @@ class Family {
   std::map<double, Curve> curves_;
 };
 
-// Times of products y[m,n] = x[m,k] w[n,k].
-class Products {
+// Times of GEMMs y[m,n] = x[m,k] w[n,k].
+class Gemms {
  public:
   void Add(double m, double n, double k, double us) {
     by_n_[n][k].Add(m, us);
@@ -69,7 +69,7 @@ class Products {
     }
     return absl::OkStatus();
   }
-  // nullopt: no products around it.
+  // nullopt: no GEMMs around it.
   std::optional<Interpolated> At(double m, double n, double k) const {
     if (const auto known = Along(n, k, m, n, n)) return known;
     std::optional<Interpolated> over_n = OverN(n, k, m), over_k = OverK(n, k, m);
@@ -143,7 +143,7 @@ class OperatorCosts : public DeviceCosts {
     if (has("moe_dtype")) {
       status = ReadExperts(table);
     } else if (has("gemm_dtype")) {
-      status = ReadProducts(table);
+      status = ReadGemms(table);
     } else if (has("num_heads")) {
       status = ReadAttention(table, has("mla_dtype"), has("step"));
     } else {
@@ -157,7 +157,7 @@ class OperatorCosts : public DeviceCosts {
     return absl::OkStatus();
   }
   absl::Status Finish() {
-    for (auto& [format, products] : products_) FORETRACE_RETURN_IF_ERROR(products.Finish());
+    for (auto& [format, gemms] : gemms_) FORETRACE_RETURN_IF_ERROR(gemms.Finish());
     for (auto& [key, by_heads] : attention_) {
       for (auto& [heads, family] : by_heads) FORETRACE_RETURN_IF_ERROR(family.Finish());
     }
@@ -167,16 +167,16 @@ class OperatorCosts : public DeviceCosts {
 
   Estimate Kernel(const KernelWork& work) const override {
     if (ElementSize(work.dtype) == ElementSize(dtype_)) {
-      if (const auto measured = Product(work, WeightFormat::kModel)) return *measured;
+      if (const auto measured = Gemm(work, WeightFormat::kModel)) return *measured;
     }
     return base_->Kernel(work);
   }
-  std::optional<Estimate> Product(const KernelWork& work, WeightFormat format) const override {
-    const auto products = products_.find(format);
-    if (products == products_.end() || work.kind != KernelKind::kGemm || work.batch > 1) {
+  std::optional<Estimate> Gemm(const KernelWork& work, WeightFormat format) const override {
+    const auto gemms = gemms_.find(format);
+    if (gemms == gemms_.end() || work.kind != KernelKind::kGemm || work.batch > 1) {
       return std::nullopt;
     }
-    const auto measured = products->second.At(Num(work.m), Num(work.n), Num(work.k));
+    const auto measured = gemms->second.At(Num(work.m), Num(work.n), Num(work.k));
     return measured ? std::optional(Of(*measured)) : std::nullopt;
   }
   bool Multiplies(WeightFormat format) const override { return base_->Multiplies(format); }
@@ -239,7 +239,7 @@ class OperatorCosts : public DeviceCosts {
     return SamePrecision(text, dtype_) ? std::optional(WeightFormat::kModel) : std::nullopt;
   }
 
-  absl::Status ReadProducts(OperatorTableText& table) {
+  absl::Status ReadGemms(OperatorTableText& table) {
     FORETRACE_ASSIGN_OR_RETURN(CsvColumns rows,
                                CsvColumns::Parse(table.file, std::move(table.text),
                                                  {"gemm_dtype", "m", "n", "k", "latency_ms"}));
@@ -247,8 +247,8 @@ class OperatorCosts : public DeviceCosts {
       const CsvRow& row = rows.row();
       const auto format = FormatOf(row.Text(0));
       if (!format) continue;
-      products_[*format].Add(row.Number(1, 1, kMost), row.Number(2, 1, kMost),
-                             row.Number(3, 1, kMost), Us(row, 4));
+      gemms_[*format].Add(row.Number(1, 1, kMost), row.Number(2, 1, kMost), row.Number(3, 1, kMost),
+                          Us(row, 4));
       ++rows_;
     }
     return rows.status();
@@ -307,7 +307,7 @@ class OperatorCosts : public DeviceCosts {
   const std::shared_ptr<const DeviceCosts> base_;
   const DType dtype_;
   const std::set<WeightFormat> formats_;  // beside the model's precision
-  std::map<WeightFormat, Products> products_;
+  std::map<WeightFormat, Gemms> gemms_;
   std::map<AttentionKey, std::map<double, Family>> attention_;  // by heads
   std::map<ExpertKey, Curve> experts_;
   size_t rows_ = 0;

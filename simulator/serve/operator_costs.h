@@ -17,10 +17,10 @@ struct OperatorTableText {
   std::string text;
 };
 
-// `base` with products, attention, latent attention and experts of `tables` (aiconfigurator's
+// `base` with GEMMs, attention, latent attention and experts of `tables` (aiconfigurator's
 // columns: operator_table.h), of the rows whose precision is `dtype` or another of 16 bits, of
-// products and experts also those of weights in `formats`, and whose experts are visited evenly.
-// Products lie between the nearest n and k; attention between the nearest heads that share keys in
+// GEMMs and experts also those of weights in `formats`, and whose experts are activated evenly.
+// GEMMs lie between the nearest n and k; attention between the nearest heads that share keys in
 // the same proportion, and the nearest batches; all along lines, but for prompts, whose times are
 // powers of their tokens. What no table has is the base's. Errors name file and line; a table
 // without such rows.

@@ -104,7 +104,7 @@ class Reader {
         break;
       }
       case Kind::kLatentAttention:
-        // Latents are read once for all heads; what each adds is its products.
+        // Latents are read once for all heads; what each adds is its GEMMs.
         row.lines = {
             {header_.Rest(fields, {"num_heads", "tp_size"}), size("num_heads"), Along::kLine}};
         break;

@@ -10,11 +10,11 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 
 DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelModels& kernels,
-               Precision products = Precision::kFloat32) {
+               Precision gemms = Precision::kFloat32) {
   DenseOp op;
   op.name = name;
   for (const KernelWork& work : Kernels(call)) {
-    const Estimate estimate = kernels.Predict(work, products);
+    const Estimate estimate = kernels.Predict(work, gemms);
     const auto launches = static_cast<double>(work.launches);
     for (int64_t launch = 0; launch < work.launches; ++launch) {
       op.kernels.push_back({name, estimate.time.ScaledBy(1 / launches), estimate.source});
@@ -25,8 +25,8 @@ DenseOp MakeOp(const std::string& name, const OperatorCall& call, const KernelMo
 
 class DenseBuilder {
  public:
-  DenseBuilder(const ShardingTask& task, const KernelModels& kernels, Precision products)
-      : task_(task), kernels_(kernels), products_(products), batch_(task.local_batch()) {}
+  DenseBuilder(const ShardingTask& task, const KernelModels& kernels, Precision gemms)
+      : task_(task), kernels_(kernels), gemms_(gemms), batch_(task.local_batch()) {}
 
   DenseWork Build() {
     const std::vector<int64_t>& bottom = task_.dense.bottom;
@@ -56,7 +56,7 @@ class DenseBuilder {
  private:
   void Op(std::vector<DenseOp>& ops, const std::string& name, OperatorCall::Shape shape,
           Direction pass) {
-    ops.push_back(MakeOp(name, {std::move(shape), DType::kFloat32, pass}, kernels_, products_));
+    ops.push_back(MakeOp(name, {std::move(shape), DType::kFloat32, pass}, kernels_, gemms_));
   }
 
   // A linear layer and its ReLU.
@@ -91,12 +91,12 @@ class DenseBuilder {
     work_.activations += Bytes(batch_ * width * kFloatBytes);
     if (!task_.dense.dot_interaction) return Averaged(width, dense_width);
     // DLRM: pairwise dot products of all vectors, those below the diagonal go on.
-    const BatchedMatmulOp products{batch_, vectors, vectors, dense_width};
+    const BatchedMatmulOp gemms{batch_, vectors, vectors, dense_width};
     const int64_t pairs = vectors * (vectors - 1) / 2;
     const IndexOp below{batch_ * pairs, pairs, batch_ * vectors * vectors};
     const ConcatOp with_dense{batch_ * (dense_width + pairs), 2};
-    Op(forward, "interaction.bmm", products, Direction::kForward);
-    Op(backward, "interaction.bmm.backward", products, Direction::kBackward);
+    Op(forward, "interaction.bmm", gemms, Direction::kForward);
+    Op(backward, "interaction.bmm.backward", gemms, Direction::kBackward);
     Op(forward, "interaction.index", below, Direction::kForward);
     Op(backward, "interaction.index.backward", below, Direction::kBackward);
     Op(forward, "interaction.cat2", with_dense, Direction::kForward);
@@ -125,7 +125,7 @@ class DenseBuilder {
 
   const ShardingTask& task_;
   const KernelModels& kernels_;
-  Precision products_;
+  Precision gemms_;
   int64_t batch_;
   DenseWork work_;
 };
@@ -149,9 +149,8 @@ DenseOp OptimizerStep(const ShardingTask& task, const KernelModels& kernels, int
   return MakeOp("optimizer", {step, DType::kFloat32, Direction::kForward}, kernels);
 }
 
-DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels,
-                         Precision products) {
-  return DenseBuilder(task, kernels, products).Build();
+DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels, Precision gemms) {
+  return DenseBuilder(task, kernels, gemms).Build();
 }
 
 }  // namespace foretrace

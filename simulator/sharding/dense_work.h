@@ -37,10 +37,10 @@ struct DenseWork {
   Bytes activations;  // kept from forward to backward, of one rank
 };
 
-// For one rank's share of the batch. `kernels` predicts kernel times; `products` is the arithmetic
-// of matrix products.
+// For one rank's share of the batch. `kernels` predicts kernel times; `GEMMs` is the arithmetic
+// of GEMMs.
 DenseWork BuildDenseWork(const ShardingTask& task, const KernelModels& kernels,
-                         Precision products = Precision::kFloat32);
+                         Precision gemms = Precision::kFloat32);
 
 // The optimizer's step for `parameters` values in `tensors` tensors.
 DenseOp OptimizerStep(const ShardingTask& task, const KernelModels& kernels, int64_t parameters,

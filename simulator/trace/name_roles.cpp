@@ -85,7 +85,7 @@ constexpr Pattern kKernelPatterns[] = {
     {"implicit_gemm", Family::kConvolution},
     {"computeOffsetsKernel", Family::kConvolution},
     {"cudnn::cnn::", Family::kConvolution},
-    // Matrix products, their split-K reductions and fused epilogues.
+    // GEMMs, their split-K reductions and fused epilogues.
     {"gemm", Family::kGemm},
     {"gemv", Family::kGemm},
     {"Cijk_", Family::kGemm},

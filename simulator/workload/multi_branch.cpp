@@ -23,12 +23,12 @@ absl::Status CheckSize(const char* model, const char* what, int64_t value, int64
   return InvalidInput("{}: {} must be between 1 and {}, not {}", model, what, limit, value);
 }
 
-// FLOP of products, and traffic of activations, of one sample: what the operator's calls come to
+// FLOP of GEMMs, and traffic of activations, of one sample: what the operator's calls come to
 // but for `weights`, of which a backward pass reads one and writes the gradient.
 void SetWork(Operator& op, Bytes weights) {
   Bytes forward, backward;
   for (OperatorCall call : op.calls) {
-    op.forward_flop += ProductFlopOf(call);
+    op.forward_flop += GemmFlopOf(call);
     forward += TotalWork(call).bytes;
     call.pass = Direction::kBackward;
     backward += TotalWork(call).bytes;
@@ -51,7 +51,7 @@ Operator Linear(std::string name, int64_t in, int64_t out, int64_t rows, int32_t
   return op;
 }
 
-// Input, output, query, key and value products with the score matrix, as FlexFlow's one operator.
+// Input, output, query, key and value GEMMs with the score matrix, as FlexFlow's one operator.
 Operator MultiHeadAttention(std::string name, int64_t h, int64_t heads, int64_t s, int32_t block) {
   Operator op;
   op.name = std::move(name);

@@ -214,7 +214,7 @@ class NetworkLoader {
     }
   }
 
-  // Of products by the input's and the result's last axes; of convolutions from channels to
+  // Of GEMMs by the input's and the result's last axes; of convolutions from channels to
   // channels; of pointwise operators as long as the last axis, of sums of biases the channels.
   TensorId Weight(const GraphOp& op, const Sizes& in, const Sizes& out) {
     GraphTensor weight{"weight", TensorRole::kWeight, dtype_, {}, kNoOp, {}};

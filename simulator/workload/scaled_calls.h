@@ -7,7 +7,7 @@
 
 namespace foretrace {
 
-// Makes a call on `from` samples one on `to`: its batch dimension. False: a product, convolution or
+// Makes a call on `from` samples one on `to`: its batch dimension. False: a GEMM, convolution or
 // attention has no whole batch dimension then.
 bool ScaleSamples(int64_t from, int64_t to, OperatorCall& call);
 

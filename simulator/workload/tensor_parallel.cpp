@@ -9,7 +9,7 @@ namespace foretrace {
 namespace {
 
 enum class Role : uint8_t {
-  kProduct,  // of weights: divides what it makes, or ends a division
+  kGemm,     // of weights: divides what it makes, or ends a division
   kCarrier,  // works on each part alone
   kWhole,    // needs all of its arguments
 };
@@ -18,7 +18,7 @@ enum class Role : uint8_t {
 struct Part {
   Role role = Role::kWhole;
   int64_t ways = 0;
-  int64_t columns = 0, rows = 0;  // of a product's weights
+  int64_t columns = 0, rows = 0;  // of a GEMM's weights
   bool heads = false;             // makes divisions by head of ones by column
   bool within_heads = false;      // can be divided by head alone
 };
@@ -27,9 +27,9 @@ struct Part {
 struct PartOf {
   int64_t samples;
 
-  Part operator()(const LinearOp& o) const { return {Role::kProduct, 0, o.n, o.k}; }
+  Part operator()(const LinearOp& o) const { return {Role::kGemm, 0, o.n, o.k}; }
   Part operator()(const Conv2dOp& o) const {
-    if (o.groups <= 1) return {Role::kProduct, 0, o.k, o.c};
+    if (o.groups <= 1) return {Role::kGemm, 0, o.k, o.c};
     return {Role::kCarrier, o.groups};
   }
   Part operator()(const BatchedMatmulOp& o) const {
@@ -116,7 +116,7 @@ class Regions {
       read[static_cast<size_t>(e.from)] = true;
       Region& r = regions_[static_cast<size_t>(Find(e.from))];
       const Part& reader = part(e.to);
-      if (reader.role == Role::kProduct) r.ways = std::gcd(r.ways, reader.rows);
+      if (reader.role == Role::kGemm) r.ways = std::gcd(r.ways, reader.rows);
       if (reader.role == Role::kWhole) r.possible = false;
       // Divided while its own arguments are whole.
       if (reader.role == Role::kCarrier && !Same(e.from, e.to)) r.possible = false;
@@ -129,7 +129,7 @@ class Regions {
       if (p.role == Role::kWhole || !read[i] || (p.role == Role::kCarrier && !fed_[i])) {
         r.possible = false;
       }
-      r.ways = std::gcd(r.ways, p.role == Role::kProduct ? p.columns : p.ways);
+      r.ways = std::gcd(r.ways, p.role == Role::kGemm ? p.columns : p.ways);
       r.heads = r.heads || p.heads;
       r.within_heads = r.within_heads || p.within_heads;
     }
@@ -181,17 +181,17 @@ void FindTensorParallelism(Workload& workload, Kept kept) {
     return std::ranges::any_of(inputs[static_cast<size_t>(op)],
                                [&](int32_t from) { return ways(from) > 1; });
   };
-  // In order, and a region once all of its products are known to have whole arguments.
-  std::vector<std::vector<int32_t>> products(workload.operators.size());
+  // In order, and a region once all of its GEMMs are known to have whole arguments.
+  std::vector<std::vector<int32_t>> gemms(workload.operators.size());
   std::vector<int32_t> order;
   for (int32_t op = 0; op < count; ++op) {
-    if (regions.part(op).role != Role::kProduct) continue;
-    auto& of_region = products[static_cast<size_t>(regions.Find(op))];
+    if (regions.part(op).role != Role::kGemm) continue;
+    auto& of_region = gemms[static_cast<size_t>(regions.Find(op))];
     if (of_region.empty()) order.push_back(regions.Find(op));
     of_region.push_back(op);
   }
   for (const int32_t region : order) {
-    const auto& makers = products[static_cast<size_t>(region)];
+    const auto& makers = gemms[static_cast<size_t>(region)];
     if (std::ranges::none_of(makers, of_divided)) {
       taken[static_cast<size_t>(region)] = regions.WaysOf(region);
     }
@@ -201,14 +201,14 @@ void FindTensorParallelism(Workload& workload, Kept kept) {
     Operator& o = workload.operators[static_cast<size_t>(op)];
     const Role role = regions.part(op).role;
     if (role == Role::kWhole) continue;
-    const bool rows = role == Role::kProduct && of_divided(op);
+    const bool rows = role == Role::kGemm && of_divided(op);
     int64_t divided = rows ? 1 : ways(op);
     for (const int32_t from : inputs[static_cast<size_t>(op)]) {
       if (rows) divided = std::max(divided, ways(from));
     }
     if (divided == 1) continue;
     o.tensor_ways = divided;
-    if (role != Role::kProduct) continue;
+    if (role != Role::kGemm) continue;
     o.reduces_output = rows;
     for (const int32_t from : inputs[static_cast<size_t>(op)]) {
       if (regions.IsWeight(from)) {
@@ -224,7 +224,7 @@ void FindTensorParallelism(Workload& workload, Kept kept) {
 std::vector<OperatorCall> DividedCalls(const Operator& op, int32_t width) {
   std::vector<OperatorCall> calls = op.calls;
   for (OperatorCall& call : calls) {
-    // Of several products the last ends the division.
+    // Of several GEMMs the last ends the division.
     std::visit(Halves{width, op.reduces_output && &call == &calls.back()}, call.shape);
   }
   return calls;

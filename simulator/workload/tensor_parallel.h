@@ -9,14 +9,14 @@ namespace foretrace {
 enum class Kept : uint8_t { kInputs, kResults };
 
 // Sets tensor_ways, reduces_output and reduces_gradient of operators of one known call, as
-// Megatron-LM divides a transformer (Shoeybi et al., 2019, section 3): the results of a product are
+// Megatron-LM divides a transformer (Shoeybi et al., 2019, section 3): the results of a GEMM are
 // divided by its weights' columns (filters of a convolution), pass through operators that work on
-// each part alone (point-wise ones, attention and batched products by heads, softmax within heads,
-// norms and pools of channels), and end in products whose weights are divided by rows, which are
+// each part alone (point-wise ones, attention and batched GEMMs by heads, softmax within heads,
+// norms and pools of channels), and end in GEMMs whose weights are divided by rows, which are
 // summed over the group. A division is taken where every producer and reader of the tensors between
-// can take part, the earliest first, since a product is divided on one side alone. Sizes that all
+// can take part, the earliest first, since a GEMM is divided on one side alone. Sizes that all
 // of them share bound its width; columns of several weights in one (queries, keys, values) are
-// counted as permuted. Operators whose division is known already keep it. What is kept of a product
+// counted as permuted. Operators whose division is known already keep it. What is kept of a GEMM
 // divided by columns (its inputs) or by rows (its results) stays whole: it moves to stash_sequence.
 void FindTensorParallelism(Workload& workload, Kept kept);
 

@@ -68,7 +68,7 @@ class OperatorReader {
     op.function = in.function;
     const CallList calls = CallsOf(graph_, sizes_, id, Direction::kForward);
     op.calls.assign(calls.begin(), calls.end());
-    op.forward_flop = ProductFlopOf(graph_, sizes_, id);
+    op.forward_flop = GemmFlopOf(graph_, sizes_, id);
     op.backward_flop = Flop(2 * op.forward_flop.count());
     op.forward_bytes = Traffic(id, Direction::kForward);
     op.backward_bytes = Traffic(id, Direction::kBackward);
@@ -166,9 +166,9 @@ class OperatorReader {
     const ShardedGraph sharded = ShardGraph(graph_, division_);
     for (const PlacedExchange& e : sharded.exchanges) {
       const GroupExchange& exchange = sharded.graph.op(e.op).exchange;
-      const bool product = graph_.op(e.of).kind == GraphOpKind::kMatmul;
+      const bool gemm = graph_.op(e.of).kind == GraphOpKind::kMatmul;
       if (e.after) sums_output_[static_cast<size_t>(e.of)] = true;
-      if (product && exchange.backward == CollectiveOp::kAllReduce) {
+      if (gemm && exchange.backward == CollectiveOp::kAllReduce) {
         sums_gradient_[static_cast<size_t>(e.of)] = true;
       }
     }

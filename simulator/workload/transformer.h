@@ -50,7 +50,7 @@ struct TransformerConfig {
   // Operators run one by one, as in PyTorch without a compiler: what a checkpointing policy keeps
   // by operator is kept also where nothing reads it.
   bool eager = false;
-  // Where products add weight gradients to the buffer that they accumulate in, autograd is handed a
+  // Where GEMMs add weight gradients to the buffer that they accumulate in, autograd is handed a
   // tensor of the weights' shape and type instead, of which one for each shape stays (Transformer
   // Engine, pytorch/module/base.py, get_dummy_wgrad).
   bool gradient_placeholders = false;
@@ -60,15 +60,15 @@ struct TransformerConfig {
   bool copies_gathered = false;
   // Departures from the family; what is not given is the family's.
   std::optional<bool> gated;              // feed-forward layers of three matrices
-  std::optional<bool> biases;             // of matrix products
-  std::optional<bool> qkv_biases;         // of the first products of attention alone
+  std::optional<bool> biases;             // of GEMMs
+  std::optional<bool> qkv_biases;         // of the first GEMMs of attention alone
   std::optional<bool> norm_biases;        // layer norm instead of RMS norm
   std::optional<bool> tied;               // output layer and embedding are one table
   std::optional<bool> learned_positions;  // a table of them
   std::optional<bool> rotary;
   bool qk_norm = false;         // RMS norm of each head's queries and keys
   bool embedding_norm = false;  // of the embedding's result
-  int64_t shared_ffn = 0;       // width of the experts that every token visits, all together
+  int64_t shared_ffn = 0;  // width of the shared experts, to which every token goes, all together
   // Latent attention (DeepSeek-V2, 2024, section 2.1): keys and values from a vector of this many
   // elements, queries from one of `query_latent` (0: from the hidden state). 0: plain attention.
   // Of a head's `head_size` the `rotary_size` are rotated, of keys one vector for all heads; values
@@ -83,11 +83,11 @@ struct TransformerConfig {
   // has training but where the sequence is divided (context parallelism).
   int64_t window = 0, global_every = 0;
   bool window_pieces = false;
-  // Modules after the last layer that predict further tokens, each a layer, a product that joins
+  // Modules after the last layer that predict further tokens, each a layer, a GEMM that joins
   // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
   // no part of the published count.
   int64_t further_tokens = 0;
-  // Of the published checkpoint: products of layers, and those of experts that are chosen. Router,
+  // Of the published checkpoint: GEMMs of layers, and those of experts that are chosen. Router,
   // norms, embedding and output layer have the model's precision. Inference has it; training takes
   // `dtype`.
   WeightFormat weights = WeightFormat::kModel, expert_weights = WeightFormat::kModel;

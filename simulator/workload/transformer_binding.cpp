@@ -22,18 +22,18 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.queries, config.sequence / shares.context);
   set(a.keys, config.sequence);
   set(a.stream, tokens / split);
-  // Whole experts are visited by each device's own tokens.
+  // To whole experts each device's own tokens are routed.
   const bool whole = config.experts > 0 && shares.expert_tensor == 1;
   // Whole eights for each expert at home: kernels of sizes that are not aligned are timed slower,
   // which a load on average does not say.
   const int64_t unit = 8 * std::max<int64_t>(config.experts / shares.expert, 1);
-  const auto visits = [&](int64_t mean, double load) {
+  const auto routed = [&](int64_t mean, double load) {
     if (load == 1) return mean;
     const double units = static_cast<double>(mean) * load / static_cast<double>(unit);
     return unit * static_cast<int64_t>(std::ceil(units - 1e-6));
   };
-  set(a.visits, visits(tokens * config.top_k / (whole ? split : 1), shares.arriving));
-  set(a.stream_visits, visits(tokens * config.top_k / split, shares.leaving));
+  set(a.routed, routed(tokens * config.top_k / (whole ? split : 1), shares.arriving));
+  set(a.stream_routed, routed(tokens * config.top_k / split, shares.leaving));
   for (const AxisId axis : {a.heads, a.kv_heads, a.vocabulary}) divide(axis, shares.tensor);
   if (!whole) divide(a.ffn, shares.tensor);
   if (!whole && a.up != a.ffn) divide(a.up, shares.tensor);
@@ -47,7 +47,7 @@ Division DivisionOf(const TransformerGraph& model, const TransformerConfig& conf
                     const TransformerShares& shares) {
   const TransformerAxes& a = model.axes;
   Division division;
-  division.tokens = {a.queries, a.stream, a.visits, a.stream_visits};
+  division.tokens = {a.queries, a.stream, a.routed, a.stream_routed};
   division.sequence = shares.sequence;
   if (shares.balance_loss) division.summed = model.routed;
   const auto divide = [&](ShardGroup group, int64_t ranks, std::initializer_list<AxisId> axes) {
@@ -55,15 +55,15 @@ Division DivisionOf(const TransformerGraph& model, const TransformerConfig& conf
       if (ranks > 1 && !division.Divides(axis, group)) division.parts.push_back({axis, group});
     }
   };
-  divide(ShardGroup::kContext, shares.context, {a.queries, a.stream, a.visits, a.stream_visits});
+  divide(ShardGroup::kContext, shares.context, {a.queries, a.stream, a.routed, a.stream_routed});
   const int64_t split = shares.sequence_parallel ? shares.tensor : 1;
-  divide(ShardGroup::kTensor, split, {a.stream, a.stream_visits});
+  divide(ShardGroup::kTensor, split, {a.stream, a.stream_routed});
   const bool whole = config.experts > 0 && shares.expert_tensor == 1;
-  if (whole) divide(ShardGroup::kTensor, split, {a.visits});
+  if (whole) divide(ShardGroup::kTensor, split, {a.routed});
   divide(ShardGroup::kTensor, shares.tensor, {a.heads, a.kv_heads, a.vocabulary});
   if (!whole) divide(ShardGroup::kTensor, shares.tensor, {a.ffn, a.up});
   if (config.shared_ffn > 0) divide(ShardGroup::kTensor, shares.tensor, {a.shared, a.shared_up});
-  if (config.experts > 0) divide(ShardGroup::kExpert, shares.expert, {a.experts, a.visits});
+  if (config.experts > 0) divide(ShardGroup::kExpert, shares.expert, {a.experts, a.routed});
   return division;
 }
 

@@ -14,8 +14,8 @@ class Builder {
     a.queries = Axis("queries");
     a.keys = Axis("keys");
     a.stream = Axis("stream");
-    a.visits = Axis("visits");
-    a.stream_visits = Axis("stream_visits");
+    a.routed = Axis("routed");
+    a.stream_routed = Axis("stream_routed");
     a.heads = Axis("heads", c_.heads);
     a.kv_heads = Axis("kv_heads", c_.kv_heads);
     a.ffn = Axis("ffn", c_.ffn);
@@ -268,7 +268,7 @@ class Builder {
     return {rows, columns};
   }
 
-  // The first product of a feed-forward layer, with the gate's where it is gated.
+  // The first GEMM of a feed-forward layer, with the gate's where it is gated.
   GraphOp Up(std::string_view name, Ids inputs, Ids outputs) const {
     GraphOp op = Op(name, GraphOpKind::kMatmul, std::move(inputs), std::move(outputs));
     op.parts = gated() ? 2 : 1;
@@ -288,7 +288,7 @@ class Builder {
     return Residual("ffn residual", down, x);
   }
 
-  // Each token visits a few experts; tokens are gathered by expert, and back.
+  // Each token is routed to a few experts; tokens are gathered by expert, and back.
   TensorId Experts(TensorId x) {
     const TransformerAxes& a = out_.axes;
     const TensorId n = Norm("norm 2", x);
@@ -297,17 +297,17 @@ class Builder {
                {Tensor("choices", {a.stream, choices_})}));
     out_.routed = Add(Op("router softmax", GraphOpKind::kSoftmax, {choices},
                          {Tensor("weights", {a.stream, choices_})}));
-    const Axes visiting = {a.stream_visits, hidden_};
+    const Axes routed = {a.stream_routed, hidden_};
     const TensorId sent =
-        Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_visits})},
-               {Tensor("dispatched", visiting)}));
+        Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_routed})},
+               {Tensor("dispatched", routed)}));
     Ids inputs = {sent, Weight("up", {a.experts, hidden_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.experts, a.up}));
-    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", {a.visits, a.up})}));
-    inputs = {Activation(up, a.visits), Weight("down", {a.experts, a.ffn, hidden_})};
+    const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", {a.routed, a.up})}));
+    inputs = {Activation(up, a.routed), Weight("down", {a.experts, a.ffn, hidden_})};
     if (biased()) inputs.push_back(Weight("down bias", {a.experts, hidden_}));
     const TensorId down =
-        Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", visiting)}));
+        Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", routed)}));
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
     combine.kept = 1;  // the routers' gradient
@@ -320,7 +320,7 @@ class Builder {
     return Residual("ffn residual", result, x);
   }
 
-  // Experts that every token visits, as one feed-forward layer.
+  // Shared experts, to which every token goes, as one feed-forward layer.
   TensorId Shared(TensorId n) {
     const TransformerAxes& a = out_.axes;
     const TensorId up = Add(Up("shared up", {n, Weight("shared up", {hidden_, a.shared_up})},
@@ -335,7 +335,7 @@ class Builder {
                   {Tensor("shared down", {a.stream, hidden_})}));
   }
 
-  // BERT's product of each sample's first token.
+  // BERT's GEMM of each sample's first token.
   void Pool(TensorId x) {
     const TensorId first = Tensor("first token", {out_.axes.batch, hidden_});
     GraphOp slice = Op("first token", GraphOpKind::kCopy, {x}, {first});

@@ -8,9 +8,9 @@ namespace foretrace {
 
 // Axes whose sizes a mapping gives: samples of a micro-batch; tokens of a sample on one device and
 // the keys that they attend to; tokens of the residual stream, which sequence parallelism divides;
-// visits of tokens to experts, and those of the stream's share.
+// tokens routed to experts (one for each of a token's experts), and those of the stream's share.
 struct TransformerAxes {
-  AxisId batch, queries, keys, stream, visits, stream_visits;
+  AxisId batch, queries, keys, stream, routed, stream_routed;
   // What tensor parallelism divides: heads, feed-forward widths (one and, where gated, both
   // halves; of chosen and of shared experts), vocabulary. Expert parallelism: experts.
   AxisId heads, kv_heads, ffn, up, shared, shared_up, vocabulary, experts;
@@ -32,7 +32,7 @@ enum class TransformerStack : uint8_t { kOnly, kEncoder, kDecoder };
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config,
                                       TransformerStack stack = TransformerStack::kOnly);
 
-// The product that joins a layer's result with the next token's embedding, for each token that is
+// The GEMM that joins a layer's result with the next token's embedding, for each token that is
 // predicted beyond the next (TransformerConfig::further_tokens), of `tensor` devices on one.
 LinearOp FurtherTokenJoin(const TransformerConfig& config, int64_t rows, int64_t tensor);
 
@@ -43,7 +43,7 @@ struct TransformerShares {
   int64_t expert_tensor = 0;  // 1: experts are not divided by `tensor`; needs sequence_parallel
   SequenceForm sequence = SequenceForm::kGather;  // of `context`
   bool balance_loss = false;  // a loss takes what all tokens of a sequence give each expert
-  // Visits that arrive at a device's experts, and that its own tokens make, in mean ones.
+  // Routed tokens that arrive at a device's experts, and that its own tokens make, in mean ones.
   double arriving = 1, leaving = 1;
 };
 // A device's local sizes. Degrees divide; fewer key heads than tensor-parallel ranks are

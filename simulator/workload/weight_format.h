@@ -1,5 +1,5 @@
 #pragma once
-// How a checkpoint stores the weights of its products, where that is not the model's precision.
+// How a checkpoint stores the weights of its GEMMs, where that is not the model's precision.
 
 #include <cstdint>
 #include <optional>

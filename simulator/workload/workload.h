@@ -15,14 +15,14 @@
 namespace foretrace {
 
 enum class OperatorKind : uint8_t {
-  kLinear,     // matrix products with weights
+  kLinear,     // GEMMs with weights
   kAttention,  // scores, softmax and weighted sum of values; no weights
   kNorm,
   kElementwise,
   kEmbedding,     // one row per token
   kEmbeddingBag,  // several rows per sample, from a sharded table
   kRouter,
-  kExperts,  // feed-forward layers of which each token visits a few
+  kExperts,  // feed-forward layers of which each token is routed to a few
   kConcat,
   kLoss,
   kGeneric,

@@ -194,8 +194,8 @@ def choices(case):
     yield case("search/micro_batch", "list gpus", (0,), (),
                "$FORETRACE search gpt-small --platform dgx-a100 --global-batch 64 --compare 'tp1 pp1 dp16 mb1' "
                "'tp1 pp1 dp16 mb4' > o", "grep 'iteration ms' o && ! grep -q 'iteration ms.*+0.000' o")
-    # One device is looked up once, not once a product.
-    yield case("large/products", "predict k.json --durations model --platform dgx-a100", (0,), (),
+    # One device is looked up once, not once a GEMM.
+    yield case("large/GEMMs", "predict k.json --durations model --platform dgx-a100", (0,), (),
                "PYTHONPATH=$SRC/tests/hostile python3 -c 'import files, json; d = json.loads(files.kineto()); "
                "e = d[\"traceEvents\"]; d[\"deviceProperties\"][0][\"name\"] = \"NVIDIA A100-SXM4-40GB\"; "
                "mine = [x for x in e if x.get(\"ts\", 0) < 400 and x[\"ph\"] == \"X\" and \"ProfilerStep\" not in x[\"name\"]]; "

@@ -94,7 +94,7 @@ TEST(GraphPipeStudy, EndToEnd) {
   EXPECT_NEAR(most, 1.61, 0.25);
 }
 
-// Operators whose products are measured take what a V100 took for them, with 30 us of launching;
+// Operators whose GEMMs are measured take what a V100 took for them, with 30 us of launching;
 // those without calls keep their times. Beyond the sizes measured it is extrapolated.
 template <typename Calls>
 void UseMeasuredKernels(const KernelModels& kernels, GraphPipeProblem& p, const Calls& calls) {

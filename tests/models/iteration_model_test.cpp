@@ -109,7 +109,7 @@ TEST(IterationModelStudy, FittedToTable5Alone) {
   EXPECT_LE(e.median, 6);
 }
 
-// Products and all-reduces as measured on the device, the rest from data sheets: nothing is fitted
+// GEMMs and all-reduces as measured on the device, the rest from data sheets: nothing is fitted
 // to any iteration.
 TEST(IterationModelStudy, MeasuredDeviceNothingFitted) {
   FORETRACE_SKIP_WITHOUT(RealData("vtrain/ground_truth_multi.csv"));
@@ -179,7 +179,7 @@ TEST(IterationModelStudy, AttainableRanking) {
     if (d % 2 == 0) p.measured = nullptr;
     p.matrix_efficiency = within(0.6, 0.9);
     p.memory_efficiency = within(0.4, 0.95);
-    p.product_slowdown = within(0.9, 1.15);
+    p.gemm_slowdown = within(0.9, 1.15);
     p.nic_share = within(0.7, 1.4);
     p.node_share = within(0.7, 1.2);
     p.launch_floor = SimTime::FromUs(within(0, 3000));

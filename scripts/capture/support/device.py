@@ -159,7 +159,7 @@ def torch_dtype(name):
 
 
 def set_tf32(enabled):
-    """Turns TF32 on or off for matrix products and convolutions, in every PyTorch since 1.12."""
+    """Turns TF32 on or off for GEMMs and convolutions, in every PyTorch since 1.12."""
     torch = import_torch()
     with warnings.catch_warnings():  # newer versions announce a successor of these switches
         warnings.simplefilter("ignore")

@@ -112,8 +112,8 @@ class Dlrm(nn.Module):
         low_level = self.bottom(dense)
         features = torch.cat([low_level.unsqueeze(1)] +
                              [p.to(low_level.dtype) for p in self.lookup(lookups)], 1)
-        products = torch.bmm(features, features.transpose(1, 2))
-        pairs = products[:, self.low[0], self.low[1]]
+        gemms = torch.bmm(features, features.transpose(1, 2))
+        pairs = gemms[:, self.low[0], self.low[1]]
         return self.top(torch.cat([low_level, pairs], 1))
 
     def loss(self, dense, labels, *lookups):

@@ -165,7 +165,7 @@ def add_options(parser):
     parser.add_argument("--read-loss", action="store_true", help="read the loss on the host each step")
     parser.add_argument("--sequence", type=int, default=0, help="tokens; 0: the model's own")
     parser.add_argument("--attention", choices=("sdpa", "math"), default="sdpa",
-                        help="fused attention where PyTorch has it, or separate products and softmax")
+                        help="fused attention where PyTorch has it, or separate GEMMs and softmax")
     parser.add_argument("--channels-last", action="store_true", help="memory format of ResNet")
     parser.add_argument("--tables", choices=sorted(Dlrm.MIXES), default="mixed", help="DLRM's tables")
     parser.add_argument("--indices", default="zipf-1.05",

@@ -60,8 +60,8 @@ bool ShowBandwidth(const GpuPeaks& device, Precision precision,
 }
 
 // `shown`: some samples show what the memory's bandwidth allows.
-void AddProductParameters(KernelModel& model, std::span<const KernelSample> samples, bool shown,
-                          std::vector<Parameter>& list) {
+void AddGemmParameters(KernelModel& model, std::span<const KernelSample> samples, bool shown,
+                       std::vector<Parameter>& list) {
   const bool convolution = model.key.kind == KernelKind::kConvolution;
   const double most = convolution ? 1.5 : 1.0;
   list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
@@ -69,7 +69,7 @@ void AddProductParameters(KernelModel& model, std::span<const KernelSample> samp
   if (shown) {
     list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}});
   }
-  // Tensor cores hide the latency of a step but in products too small to fill the device, which
+  // Tensor cores hide the latency of a step but in GEMMs too small to fill the device, which
   // only large tables hold.
   if (model.key.kind == KernelKind::kGemm &&
       (model.key.precision == Precision::kFloat32 || samples.size() >= kManySamples)) {
@@ -149,7 +149,7 @@ std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
   if (gemm) {
-    AddProductParameters(model, samples, shown, list);
+    AddGemmParameters(model, samples, shown, list);
   } else {
     AddMemoryParameters(model, samples, options.stream_efficiency, list);
   }
@@ -244,7 +244,7 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
     if (key.kind == KernelKind::kGemm || key.kind == KernelKind::kAttention) {
       model.measured = MeasuredShapes::Select(LeftOf(device, samples, model, true));
     }
-  } else if (options.with_residual && samples.size() >= kMinFewSamples && IsProduct(key.kind)) {
+  } else if (options.with_residual && samples.size() >= kMinFewSamples && IsGemm(key.kind)) {
     FORETRACE_RETURN_IF_ERROR(FitFewResiduals(device, samples, model));
   }
   model.lower = model.upper = RangeOf(model.form, samples[0].work);

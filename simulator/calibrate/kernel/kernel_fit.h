@@ -32,7 +32,7 @@ struct KernelFitOptions {
 
 // Roofline by robust least squares on log time (soft L1), then a residual of boosted trees on what
 // is left, clipped to the spread seen in training. `samples` all have the same key. Errors: fewer
-// than 5 samples, or what the solver says. Residuals need 200 samples; of products, 15 suffice for
+// than 5 samples, or what the solver says. Residuals need 200 samples; of GEMMs, 15 suffice for
 // steps along their sizes.
 absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelKey& key,
                                            std::span<const KernelSample> samples,

@@ -18,8 +18,8 @@ struct FittedKriging {
   std::vector<double> left_out;
 };
 
-// Of products that were measured over at least ShapeKriging::kMinPoints weight matrices at one
-// number of rows; empty where no number of rows was. Batched products are left out; of repeats the
+// Of GEMMs that were measured over at least ShapeKriging::kMinPoints weight matrices at one
+// number of rows; empty where no number of rows was. Batched GEMMs are left out; of repeats the
 // last counts. Errors of measurement have the tails of Student's t with 2 degrees of freedom, since
 // libraries choose a bad kernel now and then: a shape far off its neighbours counts for little.
 // Deterministic, in the order of shapes. Errors: a covariance that cannot be factored.

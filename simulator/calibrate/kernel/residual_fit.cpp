@@ -15,10 +15,10 @@
 namespace foretrace {
 namespace {
 
-// Of the features of a product: log m, n, k and the number of products.
+// Of the features of a GEMM: log m, n, k and the number of GEMMs.
 constexpr size_t kFirstSize = 2, kSizes = 4;
 
-// Of products turned round (TurnedRows). Those of fewer rows or columns run by kernels that stream
+// Of GEMMs turned round (TurnedRows). Those of fewer rows or columns run by kernels that stream
 // the other operand, which libraries choose by rules of their own.
 constexpr int64_t kLeastTurned = 64;
 constexpr double kTurnedWeight = 0.3;  // beside a row that was measured as it stands
@@ -102,7 +102,7 @@ ResidualRows RowsOf(const GpuPeaks& device, std::span<const KernelSample> sample
   return rows;
 }
 
-// Rows and columns of a product are the same to a library but for how it chooses and how the result
+// Rows and columns of a GEMM are the same to a library but for how it chooses and how the result
 // lies: what y[m,n] took says what y[n,m] takes, of another matrix than the one that was measured.
 struct TurnedRows {
   ResidualRows rows;

@@ -41,7 +41,7 @@ struct StackKernel {
 // Facts of the software, and of kernels as they were measured on one device.
 struct LookupStack {
   std::string name, source;
-  bool tensor_float32 = false;  // products of the dense part
+  bool tensor_float32 = false;  // GEMMs of the dense part
   // Collectives start when a loop of this period finds all ranks ready, on average half of it after
   // they were asked for, and the CPU goes on when they are done. Zero: neither.
   SimTime cycle;

@@ -12,11 +12,11 @@ namespace {
 // Under a causal mask a tile on the diagonal is computed whole.
 constexpr double kTile = 128;
 constexpr double kLargestTileIntensity = 128.0 * 256 / (128 + 256);
-constexpr double kForwardProducts = 2, kBackwardProducts = 5;
+constexpr double kForwardGemms = 2, kBackwardGemms = 5;
 
 // Instructions a score that the backward pass has beyond its exponentials: difference, product,
 // mask, conversions of P and dS, their stores, the sums of dQ. Unlike forward, registers leave no
-// second block whose products could run meanwhile. What published kernels need on A100
+// second block whose GEMMs could run meanwhile. What published kernels need on A100
 // (FlashAttention-2, 2023, figure 6), H100 (FlashAttention-3, 2024, figure 6) and B200 amounts to
 // 10 to 16.
 constexpr double kBackwardInstructions = 12;
@@ -33,21 +33,20 @@ constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
 // times too slow with both in turn, within 13 % so).
 bool PairsTiles(const GpuPeaks& device) { return device.accelerator.chip == "GB100"; }
 
-// FlashAttention-2 forward where products, exponentials and the rest of a tile of scores follow
+// FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
 double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
   const VectorRates rates = VectorRatesOf(device);
   const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
   const double blocks = real(work.batch) * std::ceil(real(work.m) / kTile);
   double tiles = std::ceil(real(work.n) / kTile);
-  const double scores = work.flop.count() / (2 * real(work.k) * kForwardProducts);
+  const double scores = work.flop.count() / (2 * real(work.k) * kForwardGemms);
   const bool causal = scores < 0.75 * real(work.batch) * real(work.m) * real(work.n);
   if (causal) tiles = (tiles + 1) / 2;
   const double rate = device.peak_tflops(precision) * 1e6 * WarpInstructionShare(device, work);
-  const double tile_us =
-      kTile * kTile * device.sms *
-      (2 * kForwardProducts * real(work.k) / rate + 1 / rates.exponentials_per_us +
-       kForwardInstructions / rates.instructions_per_us);
+  const double tile_us = kTile * kTile * device.sms *
+                         (2 * kForwardGemms * real(work.k) / rate + 1 / rates.exponentials_per_us +
+                          kForwardInstructions / rates.instructions_per_us);
   return std::max(blocks / device.sms, 1.0) *
          (kBlockCycles / rates.cycles_per_us + tiles * tile_us);
 }
@@ -57,12 +56,12 @@ double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const Kerne
 GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                            const KernelWork& work) {
   const bool forward = work.pass == Direction::kForward;
-  const double products = forward ? kForwardProducts : kBackwardProducts;
+  const double gemms = forward ? kForwardGemms : kBackwardGemms;
   const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
   const double batch = real(work.batch), m = real(work.m), n = real(work.n), k = real(work.k);
-  const double scores = work.flop.count() / (2 * k * products);
+  const double scores = work.flop.count() / (2 * k * gemms);
   const double masked = scores < 0.75 * batch * m * n ? 1 + kTile / n : 1;
-  // A tile's products load one row of keys and one of values for each key and use both for all
+  // A tile's GEMMs load one row of keys and one of values for each key and use both for all
   // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
   // is what limits the GEMM's largest.
   const double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency *
@@ -74,8 +73,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
   const double filled = full + p.partial_wave * (std::max(time.waves, 1.0) - full);
-  // Of one score; the products of one of two tiles hide the exponentials of the other.
-  const double multiplied = 2 * k * products / rate;
+  // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
+  const double multiplied = 2 * k * gemms / rate;
   const double score_us =
       forward && PairsTiles(device) ? std::max(multiplied, between) : multiplied + between;
   time.compute_us = masked * scores * score_us * filled / time.waves;

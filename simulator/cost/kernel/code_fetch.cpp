@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
-#include "simulator/cost/kernel/product_block.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kCacheBytes = 128 << 10;
 constexpr int64_t kLineBytes = 128;
 // Trips to DRAM (ColdStartUs) for each line, of which about a dozen are under way: 3.5 to 4 us for
-// a product's kernel.
+// a GEMM's kernel.
 constexpr double kCyclesPerLine = 50;
 constexpr int64_t kUnrolled = 16 << 10, kSeveralLoops = 8 << 10, kOneLoop = 2 << 10;
 
@@ -32,7 +32,7 @@ bool LaunchesFetchCode(const GpuPeaks& device) {
 int64_t CodeBytes(std::string_view kernel) {
   switch (TraitsOfKernel(kernel).role) {
     case KernelRole::kMatmul:
-      if (!IsThinProduct(kernel)) return kUnrolled;
+      if (!IsThinGemm(kernel)) return kUnrolled;
       return WalksReduction(kernel) ? kSeveralLoops : kOneLoop;
     case KernelRole::kReduction:
     case KernelRole::kSort:

@@ -11,7 +11,7 @@
 
 namespace foretrace {
 
-// Volta's multiprocessors fetch code on demand, line after line: a product's kernel takes 3 to 5 us
+// Volta's multiprocessors fetch code on demand, line after line: a GEMM's kernel takes 3 to 5 us
 // longer where 30 kernels and more ran since it last did (DLRM-8, df_index_resolver). On Ampere and
 // later it is within 1 us (trace_diff/control) or nothing (five recordings of H100), for a launch
 // names code to fetch ahead.
@@ -23,10 +23,10 @@ bool FetchesCodeOnDemand(const GpuPeaks& device);
 bool LaunchesFetchCode(const GpuPeaks& device);
 
 // Of instructions, 16 bytes each; typical of cuBLAS's, cuDNN's and PyTorch's kernels of Volta. The
-// loops of products are unrolled over a block's results.
+// loops of GEMMs are unrolled over a block's results.
 int64_t CodeBytes(std::string_view kernel);
 
-// What the code of a product's kernel takes on such a device; that of other kernels is within what
+// What the code of a GEMM's kernel takes on such a device; that of other kernels is within what
 // all that start cold wait for (ColdStartUs).
 SimTime CodeFetchTime(const GpuPeaks& device, std::string_view kernel);
 

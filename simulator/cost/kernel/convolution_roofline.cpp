@@ -10,10 +10,10 @@ namespace foretrace {
 namespace {
 
 constexpr int64_t kFilter = 3;
-constexpr double kFusedFilters = 32;    // of a block
-constexpr double kFusedTiles = 32;      // of a block
-constexpr double kFusedProducts = 16;   // of a 4x4 input tile
-constexpr double kStagedProducts = 36;  // of a 6x6 input tile
+constexpr double kFusedFilters = 32;  // of a block
+constexpr double kFusedTiles = 32;    // of a block
+constexpr double kFusedGemms = 16;    // of a 4x4 input tile
+constexpr double kStagedGemms = 36;   // of a 6x6 input tile
 constexpr double kStagedImages = 16;
 constexpr double kDepthStep = 8;
 constexpr double kOverlapPower = 4;       // how compute and memory time of a block add up
@@ -40,7 +40,7 @@ class Device {
   double WavesUs(double blocks, double flop, double efficiency, double fill_us) const {
     return std::ceil(blocks / sms_) * (flop / (sm_flop_per_us_ * efficiency) + fill_us);
   }
-  // Of `batch` products of m x n over k.
+  // Of `batch` GEMMs of m x n over k.
   double TilesUs(Tile tile, double batch, double m, double n, double k, double efficiency,
                  double block_us) const {
     const double area = tile.rows * tile.cols, intensity = area / (tile.rows + tile.cols);
@@ -83,38 +83,38 @@ void AddFused(const GemmParameters& p, const GpuPeaks& gpu, const Device& device
   time.fused_blocks = patches * std::ceil(shape.filters / kFusedFilters);
   time.fused_share = shape.results() / (patches * kFusedTiles * 4);
   if (p.fused_efficiency <= 0) return;
-  const double flop = 2 * kFusedProducts * kFusedTiles * kFusedFilters *
+  const double flop = 2 * kFusedGemms * kFusedTiles * kFusedFilters *
                       std::ceil(shape.channels / kDepthStep) * kDepthStep;
   const double compute_us = device.WavesUs(time.fused_blocks, flop, p.fused_efficiency, p.block_us);
   const double transformed =
-      (kFilter * kFilter + kFusedProducts) * shape.channels * shape.filters * shape.size;
+      (kFilter * kFilter + kFusedGemms) * shape.channels * shape.filters * shape.size;
   time.algorithm_us[1] =
       SmoothSum(compute_us, time.memory_us, kOverlapPower) + device.MemoryUs(transformed);
 }
 
-// The products of the weights' gradient split their long sum over tiles, and those in other
+// The GEMMs of the weights' gradient split their long sum over tiles, and those in other
 // precisions have other tiles: as GEMMs choose.
-double ProductsUs(const GemmParameters& p, const GpuPeaks& gpu, Precision precision,
-                  const KernelWork& work, const Tiled& shape, double tiles) {
+double GemmsUs(const GemmParameters& p, const GpuPeaks& gpu, Precision precision,
+               const KernelWork& work, const Tiled& shape, double tiles) {
   GemmParameters gemm = p;
   gemm.base_us = 0;
   gemm.compute_efficiency = p.staged_efficiency;
   const auto whole = [](double x) {
     return std::max<int64_t>(static_cast<int64_t>(std::min(x, 1e18)), 1);
   };
-  KernelWork products;
-  products.kind = KernelKind::kBatchedGemm;
-  products.batch = static_cast<int64_t>(kStagedProducts);
-  products.m = whole(work.weight_gradient ? shape.filters : tiles);
-  products.n = whole(work.weight_gradient ? shape.channels : shape.filters);
-  products.k = whole(work.weight_gradient ? tiles : shape.channels);
-  const double bytes = kStagedProducts * shape.size;
+  KernelWork gemms;
+  gemms.kind = KernelKind::kBatchedGemm;
+  gemms.batch = static_cast<int64_t>(kStagedGemms);
+  gemms.m = whole(work.weight_gradient ? shape.filters : tiles);
+  gemms.n = whole(work.weight_gradient ? shape.channels : shape.filters);
+  gemms.k = whole(work.weight_gradient ? tiles : shape.channels);
+  const double bytes = kStagedGemms * shape.size;
   const double inputs = shape.channels * tiles, weights = shape.channels * shape.filters,
                results = shape.filters * tiles;
   const double written = work.weight_gradient ? weights : results;
-  products.read = Bytes(whole(bytes * (inputs + weights + results - written)));
-  products.written = Bytes(whole(bytes * written));
-  return GemmRoofline(gemm, gpu, precision, products).kernel_us;
+  gemms.read = Bytes(whole(bytes * (inputs + weights + results - written)));
+  gemms.written = Bytes(whole(bytes * written));
+  return GemmRoofline(gemm, gpu, precision, gemms).kernel_us;
 }
 
 void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& device,
@@ -125,20 +125,20 @@ void AddStaged(const GemmParameters& p, const GpuPeaks& gpu, const Device& devic
   time.staged_share = shape.results() / (time.staged_rows * 16);
   if (p.staged_efficiency <= 0 || gpu.accelerator.winograd.gemm.empty()) return;
   const double traffic_us = device.MemoryUs(
-      kStagedProducts * shape.size *
+      kStagedGemms * shape.size *
       (shape.channels * shape.filters + (shape.channels + shape.filters) * time.staged_rows));
-  double products_us = HUGE_VAL;
+  double gemms_us = HUGE_VAL;
   if (work.weight_gradient || precision != Precision::kFloat32) {
-    products_us = ProductsUs(p, gpu, precision, work, shape, time.staged_rows);
+    gemms_us = GemmsUs(p, gpu, precision, work, shape, time.staged_rows);
   } else {
     for (const auto& [rows, cols] : gpu.accelerator.winograd.gemm) {
       const double compute_us =
-          device.TilesUs({rows, cols}, kStagedProducts, time.staged_rows, shape.filters,
+          device.TilesUs({rows, cols}, kStagedGemms, time.staged_rows, shape.filters,
                          shape.channels, p.staged_efficiency, /*block_us=*/0);
-      products_us = std::min(products_us, SmoothSum(compute_us, traffic_us, kOverlapPower));
+      gemms_us = std::min(gemms_us, SmoothSum(compute_us, traffic_us, kOverlapPower));
     }
   }
-  time.algorithm_us[2] = products_us + time.memory_us + traffic_us;
+  time.algorithm_us[2] = gemms_us + time.memory_us + traffic_us;
 }
 
 // The best of the algorithms, or their average in log: see GemmParameters::choice_spread.

@@ -18,7 +18,7 @@ struct ConvolutionTime {
   double memory_us = 0;                    // operands and results once through DRAM
   std::array<double, 3> implicit_us = {};  // tiles of 128 x 128, 64 and 32; fp32 only
   double fused_blocks = 0;
-  // Rows of each of the staged products: output tiles of 4x4, images counted in sixteens.
+  // Rows of each of the staged GEMMs: output tiles of 4x4, images counted in sixteens.
   double staged_rows = 0;
   double fused_share = 0, staged_share = 0;  // of the tiles' results, those that are kept
 };
@@ -32,7 +32,7 @@ bool IsWinograd(const KernelWork& work);
 // among the tiles of GemmRoofline.
 // Fused (scudnn_winograd_128x128 tile148 and others): F(2x2, 3x3), 16 multiplications for 4 results
 // in one kernel. A block takes 32 filters and 32 tiles, arranged as 1 image by 4 by 8 tiles or as
-// other products of 32 that the architecture has: what of it lies beyond the image is wasted.
+// other GEMMs of 32 that the architecture has: what of it lies beyond the image is wasted.
 // Staged (winograd_nonfused): F(4x4, 3x3), 36 for 16, as transforms of inputs and filters, 36
 // GEMMs and a transform of the results, each through memory; images are padded to a multiple of 16.
 // The gradient of the weights has the staged form alone, F(3x3, 4x4): tiles of the results'

@@ -6,7 +6,7 @@
 
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/code_fetch.h"
-#include "simulator/cost/kernel/grouped_products.h"
+#include "simulator/cost/kernel/grouped_gemms.h"
 #include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
@@ -141,23 +141,23 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
 void KernelCostModel::AssignExperts(const TraceStore& store, const RankTrace& rank,
                                     const CallKernels& op, std::vector<Entry>& entries) const {
   if (!chosen_for_chip_.at(rank.info().device_name)) return;
-  std::vector<NodeIndex> products;
+  std::vector<NodeIndex> gemms;
   std::vector<GroupedLaunch> launches;
   for (const NodeIndex node : op.kernels) {
     if (!GroupedKernelOf(store.name(rank, node))) continue;
-    products.push_back(node);
+    gemms.push_back(node);
     launches.push_back({store.name(rank, node), rank.waves_milli(node)});
   }
   // (tokens [tokens, width], the router's logits [tokens, experts], ...)
   const auto tensors = rank.tensors(op.call);
-  if (products.empty() || tensors.size() < 2) return;
+  if (gemms.empty() || tensors.size() < 2) return;
   const auto given = rank.dims(tensors[0]), logits = rank.dims(tensors[1]);
   if (given.size() != 2 || logits.size() != 2 || given[0] != logits[0]) return;
-  const std::vector<SimTime> times = GroupedProductTimes(
-      models_->device(), StreamEfficiency(*models_), launches, given[0], given[1], logits[1]);
+  const std::vector<SimTime> times = GroupedGemmTimes(models_->device(), StreamEfficiency(*models_),
+                                                      launches, given[0], given[1], logits[1]);
   for (size_t i = 0; i < times.size(); ++i) {
-    entries[products[i].value].estimate = {times[i], EstimateSource::kAnalytic, true};
-    entries[products[i].value].kind = KernelKind::kBatchedGemm;
+    entries[gemms[i].value].estimate = {times[i], EstimateSource::kAnalytic, true};
+    entries[gemms[i].value].kind = KernelKind::kBatchedGemm;
   }
 }
 
@@ -255,10 +255,10 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
     if (single) {
-      launched |= ByLaunchedProduct(*models_,
-                                    {store.name(rank, mains[0]), rank.waves_milli(mains[0]),
-                                     ClearsForParts(store, rank, op.kernels)},
-                                    work, observed.precision, estimate);
+      launched |= ByLaunchedGemm(*models_,
+                                 {store.name(rank, mains[0]), rank.waves_milli(mains[0]),
+                                  ClearsForParts(store, rank, op.kernels)},
+                                 work, observed.precision, estimate);
     }
     estimate.extrapolated |= traced.assumed;
     return estimate;
@@ -318,7 +318,7 @@ SimTime KernelCostModel::Floor() const {
   return models_->Predict(nothing, Precision::kFloat32).time;
 }
 
-// What one of `helpers` kernels takes. Those of matrix products (adding of split reductions, layout
+// What one of `helpers` kernels takes. Those of GEMMs (adding of split reductions, layout
 // transforms, clearing) are within the operator's own estimate, at most half of it; a memset clears
 // at most what the operator writes. Others come on top, each with the floor of a kernel.
 SimTime KernelCostModel::HelperTime(const OperatorCall& call, const KernelList& list,

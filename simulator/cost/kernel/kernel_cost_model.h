@@ -60,10 +60,10 @@ class KernelCostModel : public CostModel {
   };
 
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
-  // Products whose kernel's code was displaced since it last ran.
+  // GEMMs whose kernel's code was displaced since it last ran.
   void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                       std::vector<Entry>& entries) const;
-  // The products of a layer of experts, of whose call no more is known than what it is given.
+  // The GEMMs of a layer of experts, of whose call no more is known than what it is given.
   void AssignExperts(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                      std::vector<Entry>& entries) const;
   // All-reduces that the call runs as kernels of its own.

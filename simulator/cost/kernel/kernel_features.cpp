@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/convolution_roofline.h"
-#include "simulator/cost/kernel/product_tiles.h"
+#include "simulator/cost/kernel/gemm_tiles.h"
 
 namespace foretrace {
 namespace {
@@ -164,7 +164,7 @@ void AddInterpolatedFeatures(const GpuPeaks& device, const KernelWork& work, dou
   auto next = static_cast<size_t>(GemmFeatureCount(work.kind));
   const auto add = [&](float x) { point.features[next++] = x; };
   add(static_cast<float>(log_residual));
-  for (const auto& [rows, cols] : kProductTiles) {
+  for (const auto& [rows, cols] : kGemmTiles) {
     const double waves = std::ceil(Blocks(m, n, rows, cols) / device.sms);
     add(Log2(waves * device.sms * rows * cols / (m * n)));
   }

@@ -28,7 +28,7 @@ KernelPoint MemoryPoint(const MemoryParameters& parameters, const GpuPeaks& devi
 double KeyHeads(const KernelWork& work);
 
 int GemmFeatureCount(KernelKind kind);
-// Of products whose shapes are interpolated, after those of GemmFeatureCount: what interpolation
+// Of GEMMs whose shapes are interpolated, after those of GemmFeatureCount: what interpolation
 // says (log of time), then how each tile fills the multiprocessors, how far each splits the
 // reduction, and how operands fill L2.
 inline constexpr int kInterpolatedFeatureCount = 39;

@@ -42,7 +42,7 @@ size_t Packed(const KernelKey& key) {
 bool UsesTensorCores(Precision precision) { return precision != Precision::kFloat32; }
 
 bool IsGemmLike(KernelKind kind) {
-  return IsProduct(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
+  return IsGemm(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }
 
 // How much a model says of kernels of another key: more is better, negative is nothing.
@@ -55,7 +55,7 @@ int Likeness(const KernelKey& model, const KernelKey& key) {
                           : key.kind == KernelKind::kAttention ? differing & kOneQuery
                                                                : differing;
     if (algorithm != 0) return -1;
-  } else if (!IsGemmLike(key.kind) || !IsProduct(model.kind)) {
+  } else if (!IsGemmLike(key.kind) || !IsGemm(model.kind)) {
     return -1;
   }
   // Kernels on tensor cores resemble each other, whatever they compute, more than those without.
@@ -108,7 +108,7 @@ KernelKey KeyOf(const KernelWork& work, Precision precision) {
     key.pass = Direction::kForward;
   }
   // Backward GEMMs are GEMMs.
-  if (IsProduct(work.kind)) {
+  if (IsGemm(work.kind)) {
     key.pass = Direction::kForward;
   }
   return key;
@@ -179,7 +179,7 @@ double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) con
   const auto at = MeasuredAs(work);
   if (!at) return us;
   // One query of each sequence streams its keys, so that what was measured between its neighbours
-  // says what it takes; products of tiles jump from one shape to the next.
+  // says what it takes; GEMMs of tiles jump from one shape to the next.
   const bool streams = work.kind == KernelKind::kAttention && work.m == 1;
   return us * std::exp(streams ? measured.LogResidualBetween(at->m, at->n, at->k, at->batch)
                                : measured.LogResidual(at->m, at->n, at->k, at->batch));
@@ -187,7 +187,7 @@ double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) con
 
 std::optional<MeasuredShape> MeasuredAs(const KernelWork& work) {
   if (std::min({work.m, work.n, work.k, work.batch}) < 1) return std::nullopt;
-  if (IsProduct(work.kind)) return MeasuredShape{work.m, work.n, work.k, work.batch, 0};
+  if (IsGemm(work.kind)) return MeasuredShape{work.m, work.n, work.k, work.batch, 0};
   const bool attention = work.kind == KernelKind::kAttention && work.pass == Direction::kForward;
   if (!attention || (work.m != 1 && work.m != work.n)) return std::nullopt;
   const double heads = KeyHeads(work);

@@ -73,7 +73,7 @@ struct KernelModel {
   double KernelUs(const GpuPeaks& device, const KernelWork& work) const;
   bool InRange(const KernelWork& work) const;
 };
-// Under which shape a measurement of that work is kept, without its residual. Products under their
+// Under which shape a measurement of that work is kept, without its residual. GEMMs under their
 // own; attention over one query of each sequence or over as many as keys under its heads of keys as
 // rows, since sequences and heads are the same to a kernel, of the heads of queries to each, the
 // size of a head and the keys. nullopt: none.
@@ -95,14 +95,14 @@ class KernelModels {
   // nullptr when the class, precision or pass was not calibrated.
   const KernelModel* Find(const KernelKey& key) const;
   // Calibrated where there is a model. Otherwise analytic: the nearest calibrated relative (another
-  // pass, precision or class of products, then the class's form at the platform's typical
+  // pass, precision or class of GEMMs, then the class's form at the platform's typical
   // efficiency) on the device's peaks. Deterministic; never fails for a class that computes.
   Estimate Predict(const KernelWork& work, Precision precision) const;
 
  private:
   class Memo;
 
-  // What resembles it most among the calibrated models, plain products for any GEMM-like kernel;
+  // What resembles it most among the calibrated models, plain GEMMs for any GEMM-like kernel;
   // nullptr: nothing does.
   const KernelModel* Relative(const KernelKey& key) const;
   Estimate PredictAfresh(const KernelWork& work, Precision precision) const;

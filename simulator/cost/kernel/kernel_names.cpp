@@ -19,7 +19,7 @@ struct RoleRule {
 };
 
 // Kernels that PyTorch's compiler generates say what they do, then which operators are fused in
-// them, of which products are none (torch/_inductor/codegen/triton.py): their epilogues are.
+// them, of which GEMMs are none (torch/_inductor/codegen/triton.py): their epilogues are.
 KernelRole RoleOfGenerated(std::string_view name) {
   if (HasAny(name, {"triton_tem_", "triton_mm", "triton_bmm"})) return KernelRole::kMatmul;
   if (HasAny(name, {"triton_red_", "triton_per_"})) return KernelRole::kReduction;

@@ -6,14 +6,14 @@
 
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/element_instructions.h"
+#include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
-#include "simulator/cost/kernel/product_block.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
 namespace {
 
-// Of products and convolutions whose sizes are not known; a convolution by Winograd reduces over
+// Of GEMMs and convolutions whose sizes are not known; a convolution by Winograd reduces over
 // channels alone. Typical of the recordings with shapes (docs/accuracy.md).
 constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
@@ -76,7 +76,7 @@ Precision PrecisionOfName(std::string_view name) {
   return traits.precision_known ? traits.precision : Precision::kFloat32;
 }
 
-KernelKind KindOfProduct(std::string_view name) {
+KernelKind KindOfGemm(std::string_view name) {
   if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
   return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
              ? KernelKind::kConvolution
@@ -84,33 +84,33 @@ KernelKind KindOfProduct(std::string_view name) {
 }
 
 // By block, or by thread where the name has no block.
-SimTime ProductTime(const KernelModels& models, const Launch& launch) {
+SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
   const GpuPeaks& device = models.device();
   const Precision precision = PrecisionOfName(launch.name);
   const bool winograd = HasAny(launch.name, {"winograd"});
-  BlockedProduct product;
-  product.block = ProductBlockOf(launch.name);
+  BlockedGemm gemm;
+  gemm.block = GemmBlockOf(launch.name);
   const KernelWork::Tile tile = TraitsOfKernel(launch.name).tile;
-  if (!product.block.known() && tile.known()) {
-    product.block = {tile.rows, tile.cols, tile.depth, 0};
+  if (!gemm.block.known() && tile.known()) {
+    gemm.block = {tile.rows, tile.cols, tile.depth, 0};
   }
-  if (!product.block.known()) {
+  if (!gemm.block.known()) {
     // As if each thread had its results in registers, four warps a block.
     constexpr int64_t kRows = 64, kCols = 64, kDepth = 8;
-    product.block = {kRows, kCols, kDepth, 0};
-    product.blocks = Threads(launch, device, 0) * kResultsPerThread / (kRows * kCols);
+    gemm.block = {kRows, kCols, kDepth, 0};
+    gemm.blocks = Threads(launch, device, 0) * kResultsPerThread / (kRows * kCols);
   } else {
-    product.element_bytes = precision == Precision::kHalf ? 2 : 4;
-    product.blocks = launch.waves_milli / 1000.0 * device.sms *
-                     ResidentBlocks(device, product.block, product.element_bytes);
+    gemm.element_bytes = precision == Precision::kHalf ? 2 : 4;
+    gemm.blocks = launch.waves_milli / 1000.0 * device.sms *
+                  ResidentBlocks(device, gemm.block, gemm.element_bytes);
   }
-  product.depth = winograd ? kTypicalChannels : kTypicalDepth;
-  product.load_elements = TraitsOfKernel(launch.name).load_elements;
-  const double results = product.blocks * static_cast<double>(product.block.rows) *
-                         static_cast<double>(product.block.cols);
-  product.written_bytes = results * static_cast<double>(product.element_bytes);
-  product.read_bytes = product.written_bytes;
-  return SimTime::FromUs(BlockedProductUs(device, precision, StreamEfficiency(models), product));
+  gemm.depth = winograd ? kTypicalChannels : kTypicalDepth;
+  gemm.load_elements = TraitsOfKernel(launch.name).load_elements;
+  const double results =
+      gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
+  gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
+  gemm.read_bytes = gemm.written_bytes;
+  return SimTime::FromUs(BlockedGemmUs(device, precision, StreamEfficiency(models), gemm));
 }
 
 // How often kernels that keep to themselves how much they move read and write each element.
@@ -156,24 +156,24 @@ bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on) {
   return recorded.ok() && Compare(recorded->accelerator, device.accelerator) != DeviceMatch::kOther;
 }
 
-bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const KernelWork& work,
-                       Precision precision, Estimate& estimate) {
-  if (!IsProduct(work.kind) || std::min({work.m, work.n, work.k, work.batch}) < 1) return false;
+bool ByLaunchedGemm(const KernelModels& models, const Launch& launch, const KernelWork& work,
+                    Precision precision, Estimate& estimate) {
+  if (!IsGemm(work.kind) || std::min({work.m, work.n, work.k, work.batch}) < 1) return false;
   const GpuPeaks& device = models.device();
   // What was measured knows more than the sizes of blocks, but of the library's own choice.
   const bool measured = estimate.source == EstimateSource::kCalibrated && !estimate.extrapolated;
-  const ProductBlock block = ProductBlockOf(launch.name);
-  // Kernels of older chips, which later ones still run on small products: few of what was measured.
+  const GemmBlock block = GemmBlockOf(launch.name);
+  // Kernels of older chips, which later ones still run on small GEMMs: few of what was measured.
   const std::string_view chip = device.accelerator.chip;
   const bool older = block.known() && (chip.starts_with("GH") || chip.starts_with("GB"));
   if (measured && !older) return false;
   double us = 0;
   if (block.known()) {
-    BlockedProduct product = BlockedProductOf(device, block, work, launch.waves_milli / 1000.0);
-    product.in_turn = launch.after_clearing && block.in_bands;  // flags, where it is CUTLASS's
-    us = BlockedProductUs(device, precision, StreamEfficiency(models), product);
-  } else if (IsThinProduct(launch.name)) {
-    us = ThinProductUs(device, StreamEfficiency(models), work, WalksReduction(launch.name));
+    BlockedGemm gemm = BlockedGemmOf(device, block, work, launch.waves_milli / 1000.0);
+    gemm.in_turn = launch.after_clearing && block.in_bands;  // flags, where it is CUTLASS's
+    us = BlockedGemmUs(device, precision, StreamEfficiency(models), gemm);
+  } else if (IsThinGemm(launch.name)) {
+    us = ThinGemmUs(device, StreamEfficiency(models), work, WalksReduction(launch.name));
   } else {
     return false;
   }
@@ -283,7 +283,7 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     return estimate;
   }
   if (role == KernelRole::kMatmul) {
-    return LaunchEstimate{ProductTime(models, launch), KindOfProduct(launch.name)};
+    return LaunchEstimate{LaunchedGemm(models, launch), KindOfGemm(launch.name)};
   }
   const Passes& passes = PassesOf(launch.name);
   const bool passes_on = passes.kind != KernelKind::kOther && near_elements > 0;

@@ -27,11 +27,11 @@ bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
 // Of the DRAM's peak that element-wise kernels attain.
 double StreamEfficiency(const KernelModels& models);
 
-// A product of known sizes, by the blocks of the kernel that ran it, which was chosen for the
-// models' chip: replaces `estimate` where that rests on no measurement of such products. False:
+// A GEMM of known sizes, by the blocks of the kernel that ran it, which was chosen for the
+// models' chip: replaces `estimate` where that rests on no measurement of such GEMMs. False:
 // left as it was.
-bool ByLaunchedProduct(const KernelModels& models, const Launch& launch, const KernelWork& work,
-                       Precision precision, Estimate& estimate);
+bool ByLaunchedGemm(const KernelModels& models, const Launch& launch, const KernelWork& work,
+                    Precision precision, Estimate& estimate);
 
 // Elements that PyTorch's element-wise kernels, gathers and optimizers name by their threads; what
 // they read and write. nullopt: another kernel, or its grid is not known.
@@ -58,7 +58,7 @@ struct LaunchEstimate {
   SimTime time;
   KernelKind kind = KernelKind::kOther;
 };
-// A kernel of which no shapes are known. Products are taken to have a typical reduction; kernels
+// A kernel of which no shapes are known. GEMMs are taken to have a typical reduction; kernels
 // whose threads do not say what they move, to move what the element-wise kernels beside them do
 // (`near_elements`), or four elements a thread. nullopt: the launch's size is not known.
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,

@@ -1,7 +1,7 @@
 #pragma once
-// Matrix products of one weight matrix, measured over many numbers of rows: what remains between
+// GEMMs of one weight matrix, measured over many numbers of rows: what remains between
 // model and measurement, interpolated. Libraries choose among kernels by rules of their own, so
-// that a product's time jumps with its rows where no model sees a reason; measurements do.
+// that a GEMM's time jumps with its rows where no model sees a reason; measurements do.
 
 #include <cstdint>
 #include <span>

@@ -9,14 +9,14 @@ namespace foretrace {
 namespace {
 
 // Sorts are helpers of the lookups whose indices they sort; what moves elements in the call of a
-// product spreads its addend over the result first.
+// GEMM spreads its addend over the result first.
 bool IsHelper(KernelRole role, const OperatorCall& call) {
   if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
-  const bool product = std::holds_alternative<LinearOp>(call.shape) ||
-                       std::holds_alternative<BatchedMatmulOp>(call.shape);
+  const bool gemm = std::holds_alternative<LinearOp>(call.shape) ||
+                    std::holds_alternative<BatchedMatmulOp>(call.shape);
   const bool moves = role == KernelRole::kElementwise || role == KernelRole::kConverted ||
                      role == KernelRole::kStrided || role == KernelRole::kStridedConverted;
-  if (product && moves) return true;
+  if (gemm && moves) return true;
   return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
 }
 

@@ -50,7 +50,7 @@ class TileChoice {
 
 // Whether libraries run it by kernels without tiles: a matrix times a vector (cuBLAS's gemv).
 bool HasVector(const KernelWork& work, Precision precision) {
-  return precision == Precision::kFloat32 && IsProduct(work.kind) && std::min(work.m, work.n) <= 1;
+  return precision == Precision::kFloat32 && IsGemm(work.kind) && std::min(work.m, work.n) <= 1;
 }
 
 // What blocks spend on operands and results that are not aligned to 16 bytes, the widest access of
@@ -61,7 +61,7 @@ bool HasVector(const KernelWork& work, Precision precision) {
 double NarrowAccessUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
   constexpr int64_t kWidestBytes = 16, kCopiedBytes = 4;
   constexpr double kCopied = 8, kThroughRegisters = 16, kTile = 128;
-  if (precision == Precision::kFloat32 || !IsProduct(work.kind)) return 0;
+  if (precision == Precision::kFloat32 || !IsGemm(work.kind)) return 0;
   const int64_t sizes = work.n | work.k;
   const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
   const int64_t bytes =
@@ -76,7 +76,7 @@ double NarrowAccessUs(const GpuPeaks& device, Precision precision, const KernelW
 
 }  // namespace
 
-bool IsProduct(KernelKind kind) {
+bool IsGemm(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm;
 }
 
@@ -106,7 +106,7 @@ double Measurement::Observed(double kernel_us, int64_t order) const {
 }
 
 double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work) {
-  return work.by_warps ? device.accelerator.instructions.warp_products : 1;
+  return work.by_warps ? device.accelerator.instructions.warp_gemms : 1;
 }
 
 GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,

@@ -49,7 +49,7 @@ struct GemmTime {
   double waves = 0;      // blocks for each SM
 };
 
-// `work` has a matrix view (GEMM, batched GEMM, convolution). Products with a vector in fp32 have
+// `work` has a matrix view (GEMM, batched GEMM, convolution). GEMMs with a vector in fp32 have
 // no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.
 // Of the peak on tensor cores that a kernel's instructions can reach: less than 1 where a warp
 // issues them on a device whose peak takes those of a warpgroup.
@@ -102,8 +102,8 @@ struct Measurement {
   double Observed(double kernel_us, int64_t order = 0) const;
 };
 
-// Plain matrix products, one or many.
-bool IsProduct(KernelKind kind);
+// Plain GEMMs, one or many.
+bool IsGemm(KernelKind kind);
 
 // (a^power + b^power)^(1/power); arguments at least 0.
 double SmoothSum(double a, double b, double power);

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <span>
 
-#include "simulator/cost/kernel/product_tiles.h"
+#include "simulator/cost/kernel/gemm_tiles.h"
 
 namespace foretrace {
 namespace {
 
 // Large ones first.
-constexpr std::span kTiles = std::span(kProductTiles).first<11>();
+constexpr std::span kTiles = std::span(kGemmTiles).first<11>();
 constexpr double kEmptiest = 0.25;  // of a wave: below it tiles no longer decide
 constexpr double kLeastCached = 0.05, kMostCached = 5;  // operands over L2: outside, all or nothing
 constexpr double kOperandBytes = 2;
@@ -120,11 +120,11 @@ constexpr std::array<ShapeCovariance::Regime, 3> kRegimes = {{
         {{{kN, 60}, {kK, 60}, {kDepth + 1, 1.36}, {kDepth + 3, 0.687}, {kFill + 3, 0.434}}}}}}},
 }};
 
-double Blocks(double m, double n, const ProductTile& tile) {
+double Blocks(double m, double n, const GemmTile& tile) {
   return std::ceil(m / tile.rows) * std::ceil(n / tile.cols);
 }
 
-float LogWaveLoss(const ShapeDevice& device, double m, double n, const ProductTile& tile) {
+float LogWaveLoss(const ShapeDevice& device, double m, double n, const GemmTile& tile) {
   const double waves = Blocks(m, n, tile) / device.multiprocessors;
   return static_cast<float>(std::log(std::ceil(waves) / std::max(waves, kEmptiest)));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// How much what a model leaves of two matrix products of the same number of rows m resembles each
+// How much what a model leaves of two GEMMs of the same number of rows m resembles each
 // other: where their sizes do, where the blocks of some tile fill the last wave of multiprocessors
 // as well, where a reduction that is divided among multiprocessors is as deep, where their operands
 // fit into L2 as well; and two of one n or one k, for which libraries choose alike. These are the
@@ -26,7 +26,7 @@ inline constexpr size_t kShapeCoordinates = 23;
 using ShapeCoordinates = std::array<float, kShapeCoordinates>;
 ShapeCoordinates CoordinatesOf(const ShapeDevice& device, int64_t m, int64_t n, int64_t k);
 
-// Of products of one number of rows: that decides which kernels libraries choose from.
+// Of GEMMs of one number of rows: that decides which kernels libraries choose from.
 class ShapeCovariance {
  public:
   explicit ShapeCovariance(int64_t m);

@@ -1,5 +1,5 @@
 #pragma once
-// Residuals of matrix products, interpolated over weight matrices (n, k) that were measured at the
+// Residuals of GEMMs, interpolated over weight matrices (n, k) that were measured at the
 // same number of rows m: a Gaussian process (kriging; Rasmussen and Williams 2006, chapter 2)
 // over the covariance of shape_covariance.h.
 

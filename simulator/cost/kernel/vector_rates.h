@@ -1,5 +1,5 @@
 #pragma once
-// What a device does outside of its units for matrix products.
+// What a device does outside of its units for GEMMs.
 
 #include "simulator/base/units.h"
 #include "simulator/cost/kernel/gpu_peaks.h"

@@ -23,8 +23,8 @@ inline double RealProduct(std::initializer_list<int64_t> factors) {
   return product;
 }
 
-// Each overload of operator() is one shape of operator: products, convolutions and attention in
-// kernel_expander_products.cpp, all else in kernel_expander.cpp.
+// Each overload of operator() is one shape of operator: GEMMs, convolutions and attention in
+// kernel_expander_gemms.cpp, all else in kernel_expander.cpp.
 class KernelExpander {
  public:
   KernelExpander(DType dtype, Direction pass);
@@ -61,7 +61,7 @@ class KernelExpander {
   // Sums down the columns of a row-major matrix: `columns` sums of `rows` elements.
   KernelWork ColumnSums(int64_t columns, int64_t rows) const;
   KernelWork Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k, bool bias) const;
-  // The product of a backward pass whose result is m x n, summed over k rows of both operands.
+  // The GEMM of a backward pass whose result is m x n, summed over k rows of both operands.
   KernelWork WeightGradient(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k) const;
   KernelWork Convolution(const Conv2dOp& op, ConvPass pass) const;
   KernelList FlashAttention(const AttentionOp& op) const;

@@ -1,4 +1,4 @@
-// Matrix products, convolutions and attention from the shapes of framework calls.
+// GEMMs, convolutions and attention from the shapes of framework calls.
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace foretrace::trace_call {
 namespace {
 
 // The last dimensions of an image or a filter as rows and columns: of one, a single row; of three,
-// the first two in one, which keeps FLOP, bytes and the implicit product.
+// the first two in one, which keeps FLOP, bytes and the implicit GEMM.
 struct Plane {
   int64_t rows = 1, columns = 1;
 };

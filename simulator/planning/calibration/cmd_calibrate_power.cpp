@@ -1,4 +1,4 @@
-// calibrate power: power of a device by what its kernels do, from measured powers of products.
+// calibrate power: power of a device by what its kernels do, from measured powers of GEMMs.
 
 #include <filesystem>
 #include <map>
@@ -18,7 +18,7 @@
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/serve/csv_columns.h"
-#include "simulator/serve/weighted_product.h"
+#include "simulator/serve/weighted_gemm.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -45,11 +45,11 @@ Bytes LastCache(const Accelerator& device) {
 }
 
 // y[m,n] = x[m,k] w[n,k], as the table's header of aiconfigurator says it.
-KernelWork ProductOf(int64_t m, int64_t n, int64_t k) {
+KernelWork GemmOf(int64_t m, int64_t n, int64_t k) {
   return Kernels({LinearOp{m, n, k}, DType::kBFloat16, Direction::kForward}).front();
 }
 
-// The table states powers alone: how long each product takes is this program's model of the device.
+// The table states powers alone: how long each GEMM takes is this program's model of the device.
 absl::StatusOr<MeasuredPowers> ReadPowers(const std::string& file, const PlatformSpec& platform) {
   MeasuredPowers measured;
   FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", measured.notes));
@@ -72,9 +72,9 @@ absl::StatusOr<MeasuredPowers> ReadPowers(const std::string& file, const Platfor
     }
     row.watts = in.Number(4, 1, 1e5);
     measured.limit_w = std::max(measured.limit_w, in.Number(5, 1, 1e5));
-    const KernelWork work = ProductOf(m, n, k);
+    const KernelWork work = GemmOf(m, n, k);
     const WeightFormat format = row.narrow ? WeightFormat::kFp8Block : WeightFormat::kModel;
-    row.time = serve::WeightedProduct(*costs, work, format).time;
+    row.time = serve::WeightedGemm(*costs, work, format).time;
     const int64_t operands = work.read.count() / (row.narrow ? 2 : 1);
     row.activity = ActivityOf(work.flop, Bytes(operands + work.written.count()), row.time, cache);
     row.group = n << 32 | k;
@@ -174,7 +174,7 @@ absl::StatusOr<std::string> Write(const PowerCalibrationOptions& options, const 
   header.command = fmt::format("foretrace calibrate power {} --platform {}",
                                fs::path(options.table).filename().string(), options.platform);
   header.note =
-      "times of the products are this program's for the platform; power above idle is that of the "
+      "times of the GEMMs are this program's for the platform; power above idle is that of the "
       "work, whoever does it";
   auto& source = header.sources.emplace_back();
   source["table"] = fs::path(options.table).filename().string();
@@ -227,7 +227,7 @@ void AddPowerCalibration(CLI::App& calibrate, CommandContext& context) {
   auto options = std::make_shared<PowerCalibrationOptions>();
   CLI::App* command = calibrate.add_subcommand(
       "power",
-      "energy of a FLOP and of a byte from measured powers of products, each shape predicted from "
+      "energy of a FLOP and of a byte from measured powers of GEMMs, each shape predicted from "
       "others");
   command
       ->add_option("table", options->table,

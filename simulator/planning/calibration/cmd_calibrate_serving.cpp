@@ -11,7 +11,7 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
-#include "simulator/planning/calibration/product_table.h"
+#include "simulator/planning/calibration/gemm_table.h"
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_validation.h"
 #include "simulator/serve/iteration_table.h"
@@ -58,7 +58,7 @@ absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandC
   return context.console->Print(StepFactorText(fit));
 }
 
-// Products where their device is known, as `calibrate kernel` does; `device` is then its label.
+// GEMMs where their device is known, as `calibrate kernel` does; `device` is then its label.
 // Other operators along lines.
 absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOut(const ServingCalibrationOptions& options,
                                                            std::string_view text,
@@ -70,13 +70,12 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOut(const ServingCalibrat
     const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
       context.console->Progress(what, done, total);
     };
-    FORETRACE_ASSIGN_OR_RETURN(auto products,
-                               HoldOutProducts(device, options.table, text, progress));
-    if (!products.empty()) return products;
+    FORETRACE_ASSIGN_OR_RETURN(auto gemms, HoldOutGemms(device, options.table, text, progress));
+    if (!gemms.empty()) return gemms;
   }
   if (!asked.empty()) {
     return InvalidInput(
-        "--platform goes with folders of measured runs and tables of products, {} is "
+        "--platform goes with folders of measured runs and tables of GEMMs, {} is "
         "neither or too small for a model of kernels",
         options.table);
   }
@@ -128,7 +127,7 @@ absl::Status RunServingCalibration(ServingCalibrationOptions options,
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
   if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
   if (!options.serving.platform.empty()) {
-    return InvalidInput("--platform goes with folders of measured runs and tables of products");
+    return InvalidInput("--platform goes with folders of measured runs and tables of GEMMs");
   }
   if (!options.test.empty()) {
     return InvalidInput("{}: is no table of operators, and only those have --test rows",
@@ -165,7 +164,7 @@ void AddServingCalibration(CLI::App& calibrate, CommandContext& context) {
       ->type_name("DIR");
   command->add_option(
       "--platform", options->serving.platform,
-      "of runs: as validate --serving takes it; of products: the device (default: the one that "
+      "of runs: as validate --serving takes it; of GEMMs: the device (default: the one that "
       "the table's name ends with)");
   command
       ->add_option("-o,--output", options->output,

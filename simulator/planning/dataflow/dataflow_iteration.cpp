@@ -24,7 +24,7 @@ std::string Unsaid(const TransformerConfig& c, const ParallelMapping& m) {
   if (!gpt) return fmt::format("layers of {}: a GPT's alone are", c.name);
   if (m.context > 1) return "context parallelism";
   if (m.zero > 1) return fmt::format("zero{}", m.zero);
-  if (m.narrow()) return "products in 8 or 4 bits";
+  if (m.narrow()) return "GEMMs in 8 or 4 bits";
   if (m.lora > 0) return "adapters";
   if (!m.trains_ends()) return "frozen weights";
   if (m.offload || m.offload_weights) return "what the host keeps";

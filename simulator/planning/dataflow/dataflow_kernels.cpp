@@ -8,7 +8,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/mapping/kernel_coster.h"
-#include "simulator/mapping/partwise_products.h"
+#include "simulator/mapping/partwise_gemms.h"
 #include "simulator/planning/mappings/measured_device.h"
 
 namespace foretrace {
@@ -22,7 +22,7 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
   dataflow::RealTime Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
                         double micro_batch) const override {
     OperatorCall call = CallOf(graph, op, size, std::llround(micro_batch));
-    ProductSplit split;
+    GemmSplit split;
     auto* linear = std::get_if<LinearOp>(&call.shape);
     if (mapping_.chunked_tensor && linear != nullptr) split = PartsOf(graph, op);
     if (split.parts > 1) linear->m = std::max<int64_t>(linear->m / split.parts, 1);
@@ -46,9 +46,9 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
   }
 
  private:
-  // Of a product with weights that enters the tensor-parallel region (forward, or backward past one
+  // Of a GEMM with weights that enters the tensor-parallel region (forward, or backward past one
   // that leaves it), or leaves it forward.
-  ProductSplit PartsOf(const LoopGraph& graph, OpId op) const {
+  GemmSplit PartsOf(const LoopGraph& graph, OpId op) const {
     const bool weighted = KindOf(graph.graph().op(op).kind) == NestKind::kWeighted;
     const bool forward = graph.nest(op).pass == Direction::kForward;
     if (!weighted) return {};

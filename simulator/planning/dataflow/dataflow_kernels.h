@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> FindKernelTimes(
     std::vector<std::string>& notes);
 
 // As iterations of the mapping have them on the cluster's devices: where its exchanges run beside
-// products (ParallelMapping::chunked_tensor), these run part by part.
+// GEMMs (ParallelMapping::chunked_tensor), these run part by part.
 std::unique_ptr<dataflow::KernelTimes> KernelTimesOf(const ClusterParameters& cluster,
                                                      const ParallelMapping& mapping);
 

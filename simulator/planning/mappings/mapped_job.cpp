@@ -242,9 +242,9 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
         ToString(parallel), job.model.workload.name);
   }
   FORETRACE_RETURN_IF_ERROR(CheckMapping(*job.model.transformer, parallel, job.devices));
-  if (parallel.fp8 && !job.eight_bit_products) {
+  if (parallel.fp8 && !job.eight_bit_gemms) {
     return Infeasible(
-        "mapping {}: fp8 needs a device with products of 8 bits; the platform's accelerator states "
+        "mapping {}: fp8 needs a device with GEMMs of 8 bits; the platform's accelerator states "
         "no fp8 rate",
         ToString(parallel));
   }

@@ -24,7 +24,7 @@ using Rows = std::vector<MeasuredMapping>;
 std::vector<ClusterParameter> Fitted(const ClusterParameters& start) {
   using P = ClusterParameter;
   if (start.measured != nullptr) {
-    return {P::kProductSlowdown, P::kMemoryEfficiency, P::kNicShare, P::kLaunchFloor};
+    return {P::kGemmSlowdown, P::kMemoryEfficiency, P::kNicShare, P::kLaunchFloor};
   }
   return {P::kMatrixEfficiency, P::kMemoryEfficiency, P::kNodeShare, P::kNicShare, P::kLaunchFloor};
 }

@@ -26,7 +26,7 @@ class CalibratedDevice : public DeviceMeasurements {
 
   Estimate KernelTime(const KernelWork& work) const override {
     // PyTorch's defaults since 1.12 (torch.backends): TF32 for convolutions, where there is one,
-    // and not for products of matrices.
+    // and not for GEMMs of matrices.
     const bool tf32 =
         work.kind == KernelKind::kConvolution && set_.kernels->device().tf32_tflops > 0;
     return set_.kernels->Predict(work, PrecisionOf(work.dtype, tf32));

@@ -172,7 +172,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
                 job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
   job.files.push_back(workload);
   job.device_watts = device.physical.power_w;
-  job.eight_bit_products = device.peak(RateKind::kFp8) > FlopRate();
+  job.eight_bit_gemms = device.peak(RateKind::kFp8) > FlopRate();
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
   if (job.devices > on_platform) {
     if (on_platform <= job.cluster.devices_per_node) {

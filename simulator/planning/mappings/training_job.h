@@ -35,14 +35,14 @@ struct TrainingJob {
   ClusterParameters cluster;
   Bytes capacity;  // of a device, less the margin
   int64_t devices = 1;
-  double device_watts = 0;          // rated; 0: not stated
-  bool eight_bit_products = false;  // the device has units for them
-  std::vector<std::string> notes;   // what the figures rest on
-  std::vector<std::string> files;   // that all of it was read from
+  double device_watts = 0;         // rated; 0: not stated
+  bool eight_bit_gemms = false;    // the device has units for them
+  std::vector<std::string> notes;  // what the figures rest on
+  std::vector<std::string> files;  // that all of it was read from
 };
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the
-// network model's closed form on it, products and all-reduces within a node from `kernels`
+// network model's closed form on it, GEMMs and all-reduces within a node from `kernels`
 // (measured_device.h), efficiencies from `calibration` (a file, or "none": defaults). Each choice
 // is noted.
 struct ClusterChoice {

@@ -164,7 +164,7 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       ->check(CLI::Range(0.01, 1.0));
   command
       .add_option("--weights", o.weights,
-                  "of the layers' products: model, fp8, fp8_block, mxfp4 or int4 (default: as the "
+                  "of the layers' GEMMs: model, fp8, fp8_block, mxfp4 or int4 (default: as the "
                   "model's checkpoint)")
       ->check(CLI::IsMember({"model", "fp8", "fp8_block", "mxfp4", "int4"}));
   command
@@ -296,7 +296,7 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       ->type_name("FILE");
   command
       ->add_option("--operators", s.operators,
-                   "table of products, attention or experts measured on the device, as calibrate "
+                   "table of GEMMs, attention or experts measured on the device, as calibrate "
                    "serving reads (repeat for further ones): taken before --kernels")
       ->type_name("TABLE.csv");
   command->add_option("--profiles", s.profiles, "step times from a layer profile instead")

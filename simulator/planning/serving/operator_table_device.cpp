@@ -95,12 +95,12 @@ absl::Status CheckRates(const std::string& file, const std::string& text,
     const auto size = [&row](size_t column) {
       return static_cast<int64_t>(row.Number(column, 1, 1e9));
     };
-    const double flop = ProductFlopOf(OperatorCall{LinearOp{size(1), size(2), size(3)}}).count();
+    const double flop = GemmFlopOf(OperatorCall{LinearOp{size(1), size(2), size(3)}}).count();
     const double seconds = row.Number(4, 1e-9, 1e9) * 1e-3;
     if (peak <= 0 || seconds <= 0 || flop < kLeastFlop) continue;
     if (flop / seconds <= kAbovePeak * peak) continue;
     return InvalidInput(
-        "{}:{}: is a product at {:.0f} TFLOP/s, {} has {:.0f} at most: the table is of another "
+        "{}:{}: is a GEMM at {:.0f} TFLOP/s, {} has {:.0f} at most: the table is of another "
         "device",
         file, table.line(), flop / seconds * 1e-12, device.name, peak * 1e-12);
   }

@@ -87,8 +87,8 @@ std::vector<StudyRow> Drafts(const ServeStudy& o) {
   return rows;
 }
 
-// Elements of a layer's products.
-int64_t ProductWeights(const TransformerConfig& model) {
+// Elements of a layer's GEMMs.
+int64_t GemmWeights(const TransformerConfig& model) {
   const serve::FeedForwardKind kind = serve::FeedForwardKinds(model).front();
   const OperatorGraph& graph = kind.graph.graph;
   const Binding sizes = serve::BindServing(kind, {}, 1);
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o) {
   serve::DataflowPass pass;
   pass.hidden = model.hidden;
   pass.layers = model.layers;
-  pass.weights = ProductWeights(model);
+  pass.weights = GemmWeights(model);
   pass.width = ElementSize(model.dtype);
   pass.rate = FlopRate::PerSecond(device->peak(RateKind::kBf16).per_second() * o.reach);
   pass.memory = device->memory_bandwidth();

@@ -200,7 +200,7 @@ TEST(CoreScheduleTest, ProgramsBoundsHoldAtEveryLimit) {
   EXPECT_GT(ended, 10);
 }
 
-// Chains of two products, a vector operator, a product and a vector operator: the one tensor core
+// Chains of two GEMMs, a vector operator, a GEMM and a vector operator: the one tensor core
 // is never idle but while the last vector operator runs, which neither path nor load knows.
 TEST(CoreScheduleTest, WindowsBoundWhatWaitsForTheLastOperator) {
   CoreGraph g;

@@ -52,7 +52,7 @@ MachineBase Machine() {
   return m;
 }
 
-// Sunstone's published cycles of a product of 1024^3. Ours: the L2 buffers get 64 words a cycle.
+// Sunstone's published cycles of a GEMM of 1024^3. Ours: the L2 buffers get 64 words a cycle.
 // {1}: 512 Ki words of results of 1 Mi fit, so one operand is read twice: 3 Mi words, 49152 cycles.
 // {2}: halves of the columns fit, the other operand goes to both: 3 Mi words.
 // {8}: eight tiles of 512 x 256, each 0.75 Mi words: 6 Mi words, 98304 cycles.

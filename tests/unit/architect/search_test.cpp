@@ -270,7 +270,7 @@ TEST(ArchitectTrendsTest, TensorParallelismFollowsThePublishedUnitsAlone) {
 // The best cores for OPT are those of table 2, {4, 256, 256, 256, 256}; as in section 6.1 the best
 // design has cores 256 wide, hundreds of vector cores, a buffer of at most 32 MB and at least 91 %
 // of the area. What does not follow is the single tensor core that table 2 has for five models: by
-// the published estimates a product of 1024^3 takes 32,768 cycles on one core of 256 x 256 and
+// the published estimates a GEMM of 1024^3 takes 32,768 cycles on one core of 256 x 256 and
 // 49,152 on two; by ours 50,000 on either.
 TEST(ArchitectTrendsTest, BestDesignForOptAndWhyNotOneCore) {
   DesignSpace space = Published();

@@ -11,7 +11,7 @@ namespace foretrace {
 namespace {
 
 // x [2, 4] W [4, 8] -> relu -> W [8, 3], of two samples; kept are results.
-constexpr const char* kTwoProducts = R"(
+constexpr const char* kTwoGemms = R"(
 name: two
 graph:
   dtype: float32
@@ -23,19 +23,19 @@ graph:
   edges: [[first, relu], [relu, second]]
 )";
 
-Workload TwoProducts() {
-  auto w = ParseWorkload(kTwoProducts, "two.yaml");
+Workload TwoGemms() {
+  auto w = ParseWorkload(kTwoGemms, "two.yaml");
   EXPECT_TRUE(w.ok()) << w.status();
   return *std::move(w);
 }
 
 TEST(WorkloadLayers, ForwardAndDerivedBackward) {
-  const auto model = SliceWorkload(TwoProducts(), 1, 2);
+  const auto model = SliceWorkload(TwoGemms(), 1, 2);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->micro_batch, 2);
   ASSERT_EQ(model->chain.size(), 1U);
   const LayerSlice& layer = model->kinds[0];
-  // The first product and relu are one fused operator, then the second product.
+  // The first GEMM and relu are one fused operator, then the second GEMM.
   ASSERT_EQ(layer.forward.ops.size(), 2U);
   EXPECT_EQ(layer.forward.ops[0].core, CoreClass::kFused);
   EXPECT_EQ(layer.forward.ops[1].gemm, (Gemm{1, 2, 3, 8}));
@@ -44,16 +44,16 @@ TEST(WorkloadLayers, ForwardAndDerivedBackward) {
   for (const LayerOp& op : layer.backward.ops) backward += op.gemm.m * op.gemm.n * op.gemm.k;
   EXPECT_EQ(forward, 2 * 8 * 4 + 2 * 3 * 8);
   EXPECT_EQ(backward, 2 * forward);
-  EXPECT_EQ(model->product_flop.count(), 2.0 * static_cast<double>(forward));
+  EXPECT_EQ(model->gemm_flop.count(), 2.0 * static_cast<double>(forward));
   // 4 x 8 and 8 x 3 weights, 2 x 8 twice and 2 x 3 results, of 4 bytes.
   EXPECT_EQ(layer.parameters.count(), (32 + 24) * 4);
   EXPECT_EQ(layer.activations.count(), (16 + 16 + 6) * 4);
 }
 
-// Six samples instead of two: rows of products and elements three times, weights as they were. One
+// Six samples instead of two: rows of GEMMs and elements three times, weights as they were. One
 // and a half are no number of rows.
 TEST(WorkloadLayers, OtherMicroBatches) {
-  Workload w = TwoProducts();
+  Workload w = TwoGemms();
   const auto two = SliceWorkload(w, 1, 2), six = SliceWorkload(w, 1, 6);
   ASSERT_TRUE(two.ok() && six.ok()) << six.status();
   EXPECT_EQ(six->micro_batch, 6);
@@ -63,7 +63,7 @@ TEST(WorkloadLayers, OtherMicroBatches) {
   EXPECT_EQ(b.forward.ops[0].elements, 3 * a.forward.ops[0].elements);
   EXPECT_EQ(b.parameters, a.parameters);
   EXPECT_EQ(b.activations.count(), 3 * a.activations.count());
-  EXPECT_EQ(six->product_flop.count(), 3 * two->product_flop.count());
+  EXPECT_EQ(six->gemm_flop.count(), 3 * two->gemm_flop.count());
   w.call_samples = 4;
   EXPECT_EQ(SliceWorkload(w, 1, 3).status().code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -71,7 +71,7 @@ TEST(WorkloadLayers, OtherMicroBatches) {
 // Four devices: columns of the first weight, rows of the second, and a sum of the result. The input
 // has no gradient.
 TEST(WorkloadLayers, TensorParallelWidths) {
-  const auto four = SliceWorkload(TwoProducts(), 4, 2);
+  const auto four = SliceWorkload(TwoGemms(), 4, 2);
   ASSERT_TRUE(four.ok()) << four.status();
   const LayerSlice& layer = four->kinds[0];
   ASSERT_EQ(layer.forward.ops.size(), 3U);
@@ -82,13 +82,13 @@ TEST(WorkloadLayers, TensorParallelWidths) {
   EXPECT_EQ(layer.parameters.count(), (32 + 24) / 4 * 4);
   // The sum is whole on every device.
   EXPECT_EQ(layer.activations.count(), (16 + 16) / 4 * 4 + 6 * 4);
-  EXPECT_EQ(four->product_flop, SliceWorkload(TwoProducts(), 1, 2)->product_flop);
-  const auto three = SliceWorkload(TwoProducts(), 3, 2);
+  EXPECT_EQ(four->gemm_flop, SliceWorkload(TwoGemms(), 1, 2)->gemm_flop);
+  const auto three = SliceWorkload(TwoGemms(), 3, 2);
   EXPECT_EQ(three.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(three.status().message()), testing::HasSubstr("width 3 divides none"));
 }
 
-double Products(const LayerWork& work) {
+double Gemms(const LayerWork& work) {
   double macs = 0;
   for (const LayerOp& op : work.ops) {
     macs += static_cast<double>(op.gemm.batch) * static_cast<double>(op.gemm.m) *
@@ -103,7 +103,7 @@ int64_t Summed(const LayerWork& work) {
 }
 
 // A transformer's block written as operators on shapes is what the model's own graph is divided
-// into: products, parameters and sums at every width.
+// into: GEMMs, parameters and sums at every width.
 TEST(WorkloadLayers, EqualToTheTransformersGraph) {
   TransformerConfig c;
   c.hidden = 64;
@@ -138,13 +138,13 @@ graph:
     int64_t forward_sums = 0, backward_sums = 0;
     for (const int32_t kind : read->chain) {
       const LayerSlice& layer = read->kinds[static_cast<size_t>(kind)];
-      forward += Products(layer.forward);
-      backward += Products(layer.backward);
+      forward += Gemms(layer.forward);
+      backward += Gemms(layer.backward);
       forward_sums += Summed(layer.forward);
       backward_sums += Summed(layer.backward);
     }
-    EXPECT_EQ(forward, Products(block.forward)) << width;
-    EXPECT_EQ(backward, Products(block.backward)) << width;
+    EXPECT_EQ(forward, Gemms(block.forward)) << width;
+    EXPECT_EQ(backward, Gemms(block.backward)) << width;
     EXPECT_EQ(forward_sums, Summed(block.forward)) << width;
     EXPECT_EQ(backward_sums, Summed(block.backward)) << width;
   }
@@ -155,7 +155,7 @@ TEST(WorkloadLayers, LikeLayersAreOneKind) {
   Workload w;
   for (int32_t i = 0; i < 40; ++i) {
     Operator op;
-    op.name = fmt::format("product {}", i);
+    op.name = fmt::format("GEMM {}", i);
     op.calls = {{LinearOp{2, 4, 4}, DType::kFloat32}};
     op.output_bytes = Bytes(32);
     w.operators.push_back(std::move(op));
@@ -210,7 +210,7 @@ TEST(WorkloadLayers, SizesOfFilesMayBeAnything) {
                               "{attention: {b: 1, heads: 0, sq: 8, skv: 8, d: 8}}"}) {
     const auto model = sliced(nothing);
     ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ(model->product_flop, Flop()) << nothing;
+    EXPECT_EQ(model->gemm_flop, Flop()) << nothing;
   }
   for (const char* much : {"{linear: {m: 8999999999999999, n: 8999999999999999, k: 9}}",
                            "{elementwise: {elements: 8999999999999999, outputs: 8999999999999999}}",

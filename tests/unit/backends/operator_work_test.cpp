@@ -34,7 +34,7 @@ TEST(OperatorWork, OfAConvolutionOverThreeDimensions) {
   EXPECT_EQ(GroupKernels(dag, {0})[0].flop.count(), 2.0 * 4 * 5 * 6 * 8 * 8 * 27);
 }
 
-// x [4, 8] W [8, 16] -> + bias -> relu. Alone: the product reads (32 + 128) words and writes 64,
+// x [4, 8] W [8, 16] -> + bias -> relu. Alone: the GEMM reads (32 + 128) words and writes 64,
 // the sum reads 64 + 16 and writes 64, relu reads and writes 64. As one: reads 32 + 128 + 16,
 // writes 64.
 TEST(OperatorWork, AFusedKernelKeepsWhatPassesWithin) {
@@ -59,7 +59,7 @@ TEST(OperatorWork, UnknownTypesHaveNone) {
   EXPECT_TRUE(GroupKernels(dag, {0, 1}).empty());
 }
 
-TEST(OperatorWork, ProductsAroundASoftmaxAreFusedAttention) {
+TEST(OperatorWork, GemmsAroundASoftmaxAreFusedAttention) {
   const OperatorView dag = Parse(
       "  - {name: s, op: batch_matmul, inputs: ['*', '*'], shape: [16, 512, 64], output: [16, 512, "
       "512]}\n"
@@ -69,7 +69,7 @@ TEST(OperatorWork, ProductsAroundASoftmaxAreFusedAttention) {
   const std::vector<KernelWork> fused = GroupKernels(dag, {0, 1, 2});
   ASSERT_EQ(fused.size(), 1U);
   EXPECT_EQ(fused[0].kind, KernelKind::kAttention);
-  // Both products; scores are neither read nor written.
+  // Both GEMMs; scores are neither read nor written.
   EXPECT_GE(fused[0].flop.count(), 4.0 * 16 * 512 * 512 * 64);
   EXPECT_LT(fused[0].written.count(), 16 * 512 * 512 * 4);
 }

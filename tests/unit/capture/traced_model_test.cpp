@@ -120,7 +120,7 @@ TEST(TracedModel, GraphOfTwoLayers) {
   EXPECT_EQ(model->parameter_tensors, 4);
   EXPECT_EQ(model->backward_calls, 3);
   EXPECT_EQ(model->unmatched_calls, 0);
-  // Of one of two samples: 2 x 8 x 3 products, twice in the backward pass; a bias besides.
+  // Of one of two samples: 2 x 8 x 3 GEMMs, twice in the backward pass; a bias besides.
   EXPECT_NEAR(w.operators[2].forward_flop.count(), 2 * 8 * 3, 3);
   EXPECT_NEAR(w.operators[2].backward_flop.count(), 4 * 8 * 3, 3);
   // The first layer's input has no gradient.

@@ -26,7 +26,7 @@ TEST(Graph, NestsAgreeWithTheExpander) {
     EXPECT_TRUE(w.graph.graph().Validate().ok()) << w.graph.graph().Validate();
     for (OpId op = 0; static_cast<size_t>(op) < w.graph.size(); ++op) {
       const Kernel& k = w.kernels[static_cast<size_t>(op)];
-      if (!k.is_product()) continue;
+      if (!k.is_gemm()) continue;
       double flop = 0;
       for (const KernelWork& work : Kernels(CallOf(w.graph, op, k.size, 1)))
         flop += work.flop.count();

@@ -101,7 +101,7 @@ TEST(Iteration, PipelineOfMicroBatches) {
   EXPECT_NEAR(r->time.optimizer.ns(), parameters * 28 / 900, 1e-3);
   EXPECT_NEAR(r->time.total.ns(),
               17 * r->time.stage.ns() + r->time.transfer.ns() + r->time.optimizer.ns(), 1);
-  // Products: 72 h^2 s and 12 h s^2 operations a layer and sample, forward and twice backward.
+  // GEMMs: 72 h^2 s and 12 h s^2 operations a layer and sample, forward and twice backward.
   const double h = 2048, s = 1024;
   EXPECT_NEAR(workload.flop().count(), 72 * h * h * s + 12 * h * s * s,
               0.01 * workload.flop().count());

@@ -225,7 +225,7 @@ TEST(EarlyModel, Megatron) {
   }
 }
 
-// DLRM-A on 128 A100. A product of an MLP takes ceil(211 / 54) x ceil(32 / 8) x 3,375 cycles, or
+// DLRM-A on 128 A100. A GEMM of an MLP takes ceil(211 / 54) x ceil(32 / 8) x 3,375 cycles, or
 // 38,297.87 ns, and 14,650.32 ns for its weights; a weight gradient 106 x 512 cycles, 38,490.78 ns.
 // The two exchanges take 857,088,000 x 64 B / (128 x 25) = 17,141,760 ns each, and 551,181.99 ns
 // for the tables' rows beside the weights: 38 x 52,948.19 + 2 x 17,707,592.32 + 20 x 38,490.78 =

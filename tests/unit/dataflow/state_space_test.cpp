@@ -40,9 +40,9 @@ TEST(StateSpace, FlopOfABlock) {
   const Workload w = MakeStateSpace(Mamba(false));
   ASSERT_TRUE(Validate(w).ok());
   const double projections = 3. * kHidden * kInner + kInner * (kRank + 2 * kState) + kRank * kInner;
-  double products = 0;
-  for (const Kernel& k : w.kernels) products += k.has_weights() ? k.flop(k.size).count() : 0;
-  EXPECT_EQ(products, 2 * projections * kSequence);
+  double gemms = 0;
+  for (const Kernel& k : w.kernels) gemms += k.has_weights() ? k.flop(k.size).count() : 0;
+  EXPECT_EQ(gemms, 2 * projections * kSequence);
   const Kernel& scan = Named(w, "SCAN");
   EXPECT_EQ(scan.flop(scan.size).count(), 9. * kInner * kState * kSequence);
   // Six times the weights' 2.63 billion for each token, and the scans' share.

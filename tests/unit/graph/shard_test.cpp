@@ -90,7 +90,7 @@ TEST(ShardTest, SequenceParallelismGathersAndScatters) {
                 "after ffn down tensor: reduce_scatter / all_gather 4096",
                 "before output layer tensor: all_gather / all_gather reduce_scatter 4096",
                 "before loss tensor: all_reduce / - 128"}));
-  // What enters the product has all 32 tokens, what leaves it is scattered from as many.
+  // What enters the GEMM has all 32 tokens, what leaves it is scattered from as many.
   const GraphOp& qkv = s.sharded.graph.op(s.sharded.exchanges[1].op);
   EXPECT_EQ(Elements(s.sharded.graph, s.sizes, qkv.inputs[0]), 8 * 64);
   EXPECT_EQ(Elements(s.sharded.graph, s.sizes, qkv.outputs[0]), 32 * 64);
@@ -100,7 +100,7 @@ TEST(ShardTest, SequenceParallelismGathersAndScatters) {
 }
 
 // Tokens go to their experts and come back on the devices that hold them; of divided experts all
-// tokens' visits (2 each) are gathered there. The shared expert is a region of its own.
+// routed tokens (2 each) are gathered there. The shared expert is a region of its own.
 TEST(ShardTest, ExpertsAreVisited) {
   TransformerConfig c = Small();
   c.experts = 4;
@@ -250,7 +250,7 @@ TEST(ShardTest, OperatorsAreThoseOfTheGraphBefore) {
         int64_t parts = 1;
         if (division.Divides(axis, ShardGroup::kTensor)) parts *= shares.tensor;
         if (division.Divides(axis, ShardGroup::kContext)) parts *= shares.context;
-        // A device's experts have as many visitors as its own tokens pay visits.
+        // A device's experts have as many routed tokens as its own tokens make.
         const bool home = axis == s.model.axes.experts;
         if (home && division.Divides(axis, ShardGroup::kExpert)) parts *= shares.expert;
         EXPECT_EQ(s.local.of(axis) * parts, whole.of(axis)) << before.axes()[axis].name;

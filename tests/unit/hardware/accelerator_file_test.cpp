@@ -59,15 +59,15 @@ TEST(AcceleratorFile, ReadsValues) {
   EXPECT_EQ(device->driver.latencies.stream_gap, SimTime::FromNs(1200));
   EXPECT_EQ(device->aliases[0], "x one");
   EXPECT_FALSE(device->instructions.fetched_on_demand);
-  EXPECT_EQ(device->instructions.warp_products, 1);
+  EXPECT_EQ(device->instructions.warp_gemms, 1);
   const auto other =
       ParseAccelerator(std::string(kGood) +
-                           "instructions: {fetched_on_demand: true, warp_product_share: 0.5, "
+                           "instructions: {fetched_on_demand: true, warp_gemm_share: 0.5, "
                            "split_accumulation: 1.2, source: s}\n",
                        "x1.yaml");
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(other->instructions.fetched_on_demand);
-  EXPECT_EQ(other->instructions.warp_products, 0.5);
+  EXPECT_EQ(other->instructions.warp_gemms, 0.5);
   EXPECT_EQ(other->instructions.split_accumulation, 1.2);
 }
 

@@ -15,7 +15,7 @@ TEST(DividedCostsTest, KernelsBesideGathersTakeLonger) {
   ParallelMapping m = Mapping(1, 2);
   m.zero = 3;
   m.overlap_gradients = true;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes alone = Times(Model(), m, p);
   p.overlap_slowdown = 0.1;
   const PassTimes beside = Times(Model(), m, p);
@@ -54,7 +54,7 @@ TEST(DividedCostsTest, LayersWaitForTheirGathers) {
   ParallelMapping m = Mapping(1, 2);
   m.zero = 3;
   m.recompute = Recompute::kFull;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes ahead = Times(Model(), m, p);
   p.gathers_ahead = false;
   const PassTimes waits = Times(Model(), m, p);
@@ -297,9 +297,9 @@ TEST(DividedCostsTest, OptimizerMovesItsStates) {
 
 // Experts of a 2-way tensor-parallel job, divided or whole: a device's share of the FLOP and its
 // weights are the same with half or a whole expert's width and twice as many devices to hold them.
-// Whole experts need no reduction of their visits, of which divided ones gather and scatter all at
-// once, top_k = 2 for each token. Backward what is gathered is gathered again: of attention a
-// gathering, again and a scattering, one and a half reductions.
+// Whole experts need no reduction of their routed tokens, of which divided ones gather and scatter
+// all at once, top_k = 2 for each token. Backward what is gathered is gathered again: of attention
+// a gathering, again and a scattering, one and a half reductions.
 TEST(DividedCostsTest, WholeExperts) {
   TransformerConfig c = Model(4);
   c.biases = false;
@@ -309,14 +309,14 @@ TEST(DividedCostsTest, WholeExperts) {
   ParallelMapping whole = m;
   whole.expert_tensor = 1;
   whole.expert = 4;
-  const PassTimes divided = Times(c, m, ProductsAlone()), own = Times(c, whole, ProductsAlone());
+  const PassTimes divided = Times(c, m, GemmsAlone()), own = Times(c, whole, GemmsAlone());
   EXPECT_EQ(Reductions(divided, true), 2);
   EXPECT_EQ(Reductions(own, true), 1);
   EXPECT_EQ(divided.layer_exchanges.forward.back().bytes,
             divided.layer_exchanges.forward.front().bytes * 2);
   m.overlap_tensor = whole.overlap_tensor = false;
-  EXPECT_EQ(Reductions(Times(c, m, ProductsAlone()), false), 3);
-  EXPECT_EQ(Reductions(Times(c, whole, ProductsAlone()), false), 1.5);
+  EXPECT_EQ(Reductions(Times(c, m, GemmsAlone()), false), 3);
+  EXPECT_EQ(Reductions(Times(c, whole, GemmsAlone()), false), 1.5);
   const SimTime kernels = divided.layer_forward - divided.Exchanges(true);
   EXPECT_NEAR((own.layer_forward - own.Exchanges(true)).seconds() / kernels.seconds(), 1, 1e-6);
   EXPECT_EQ(divided.expert_gradient_bytes, own.expert_gradient_bytes);

@@ -12,7 +12,7 @@ namespace {
 // Under sequence parallelism a gathering and a scattering, each of which waits for kernels and is
 // waited for; otherwise one all-reduce.
 TEST(ExchangeCostsTest, CollectivesWaitAcrossStreams) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   ParallelMapping m = Mapping(2, 1);
   const SimTime reduced = Reduction(m, Model(), p);
   p.stream_wait = SimTime::FromUs(3);
@@ -29,7 +29,7 @@ TEST(ExchangeCostsTest, BlockingTransfersHoldTheirStages) {
   ParallelMapping m = Mapping(1, 1);
   m.pipeline = 2;
   m.global_batch = 4;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes free = Times(Model(), m, p);
   p.blocking_transfers = true;
   const PassTimes held = Times(Model(), m, p);
@@ -57,7 +57,7 @@ TEST(ExchangeCostsTest, HeadsAreExchangedForSequences) {
   c.fused_attention = true;
   ParallelMapping m = Mapping(1, 1);
   m.context = 2;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes gathered = Times(c, m, p);
   m.ulysses = true;
   const PassTimes own = Times(c, m, p);
@@ -109,11 +109,11 @@ TEST(ExchangeCostsTest, SequenceParallelismGathersAndScatters) {
   EXPECT_NEAR(Reduction(m, Model(), p).us(), 2 * (0.75 * 2 * kH2 / 100e9 * 1e6 + 3 * 2), 1e-3);
 }
 
-// Products of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
+// GEMMs of T = 1,024 tokens over 4 ranks take 2 T h^2 / 4 times 3 (qkv), 1, 4 and 4 at 100
 // TFLOP/s, of which a quarter runs beside no transfer; an exchange half of a gathering and
-// scattering. Not even the longest product hides one wholly. Backward all are waited for as before.
+// scattering. Not even the longest GEMM hides one wholly. Backward all are waited for as before.
 TEST(ExchangeCostsTest, ExchangesPartByPart) {
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   ParallelMapping m = Mapping(4, 1);
   m.sequence_parallel = true;
   const PassTimes waited = Times(Model(), m, p);
@@ -124,8 +124,8 @@ TEST(ExchangeCostsTest, ExchangesPartByPart) {
   EXPECT_EQ(Reductions(beside, true), 0);
   double longer = 0;
   for (const double width : {3, 1, 4, 4}) {
-    const double product = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
-    longer += std::max(product, exchange + product / 4) - product;
+    const double gemm = 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6;
+    longer += std::max(gemm, exchange + gemm / 4) - gemm;
   }
   EXPECT_NEAR(beside.layer_forward.us(),
               waited.layer_forward.us() - 2 * Reduction(m, Model(), p).us() + longer, 0.1);
@@ -139,10 +139,10 @@ TEST(ExchangeCostsTest, ExchangesPartByPart) {
 }
 
 // Userbuffers split what is scattered into four parts, of which one runs beside no transfer, and
-// keep 22 of 132 multiprocessors; backward the two gathered gradients go beside products of their
+// keep 22 of 132 multiprocessors; backward the two gathered gradients go beside GEMMs of their
 // own, which are as large as the forward ones.
 TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   p.multiprocessors = 132;
   ParallelMapping m = Mapping(4, 1);
   m.sequence_parallel = true;
@@ -152,15 +152,15 @@ TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
   const double exchange = Reduction(m, Model(), p).us() / 2;
   EXPECT_EQ(Reductions(beside, true), 0);
   EXPECT_EQ(Reductions(beside, false), Reductions(waited, false) - 1);
-  const auto product = [](double width) { return 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6; };
+  const auto gemm = [](double width) { return 2 * 1024 * kH2 * width / 4 / 100e12 * 1e6; };
   double forward = 0, backward = 0;
   for (const double width : {3, 4}) {
-    forward += std::max(product(width), exchange + product(width) / 4) - product(width);
+    forward += std::max(gemm(width), exchange + gemm(width) / 4) - gemm(width);
   }
   for (const double width : {1, 4}) {
-    const double slow = product(width) * 132 / 110;
-    forward += std::max(slow, exchange + slow / 4) - product(width);
-    backward += std::max(product(width), exchange + product(width) / 4) - product(width);
+    const double slow = gemm(width) * 132 / 110;
+    forward += std::max(slow, exchange + slow / 4) - gemm(width);
+    backward += std::max(gemm(width), exchange + gemm(width) / 4) - gemm(width);
   }
   EXPECT_NEAR(beside.layer_forward.us(),
               waited.layer_forward.us() - 2 * Reduction(m, Model(), p).us() + forward, 0.1);
@@ -172,7 +172,7 @@ TEST(ExchangeCostsTest, ExchangesByUserbuffers) {
 TEST(ExchangeCostsTest, ScalesAreReducedAfterEveryPass) {
   ParallelMapping m = Mapping(4, 4);
   m.global_batch = 8;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   p.reduces_scales = true;
   EXPECT_EQ(Times(Model(), m, p).scale_reduction, SimTime());
   m.fp8 = true;
@@ -189,7 +189,7 @@ TEST(ExchangeCostsTest, ScalesAreReducedAfterEveryPass) {
 // Kernels that hide a reduction take longer by a share of the time that both run: of a hidden
 // reduction's time, or of its cover's where that is shorter.
 TEST(ExchangeCostsTest, KernelsBesideHiddenReductionsAreSlower) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const ParallelMapping m = Mapping(4, 1);
   const PassTimes alone = Times(Model(), m, p);
   ASSERT_FALSE(HiddenOf(alone).empty());
@@ -208,7 +208,7 @@ TEST(ExchangeCostsTest, BlockingChunksHoldTheirStages) {
   m.pipeline = 2;
   m.chunks = 2;
   m.global_batch = 4;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const auto free = PipelineOf(Model(), m, Times(Model(), m, p));
   p.blocking_chunks = true;
   const PassTimes times = Times(Model(), m, p);
@@ -232,7 +232,7 @@ TEST(ExchangeCostsTest, BlockingChunksHoldTheirStages) {
 // take an all-gather or a reduce-scatter forward, 0.75 times the bytes and three steps of 2 us, the
 // embedding's gradient one backward.
 TEST(ExchangeCostsTest, ExchangesOutsideOfLayers) {
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   ParallelMapping m = Mapping(4, 1);
   m.overlap_tensor = false;
   const PassTimes one = Times(Model(), Mapping(1, 1), p), four = Times(Model(), m, p);
@@ -271,7 +271,8 @@ TEST(ExchangeCostsTest, ExchangesOfALayer) {
   EXPECT_EQ(Reductions(Times(Model(), m), false), 5);
   m.recompute = Recompute::kAlternate;
   EXPECT_EQ(Reductions(Times(Model(), m), false), 4);
-  // Each token visits two experts: one reduction of twice the bytes for them, one of attention.
+  // Each token is routed to two experts: one reduction of twice the bytes for them, one of
+  // attention.
   m = Mapping(4, 8);
   m.overlap_tensor = false;
   times = Times(Model(8), m);
@@ -290,7 +291,7 @@ TEST(ExchangeCostsTest, ExchangesOfALayer) {
   EXPECT_EQ(CountOf(times, true, ShardGroup::kContext, CollectiveOp::kAllGather), 1);
   EXPECT_EQ(CountOf(times, false, ShardGroup::kContext, CollectiveOp::kAllGather), 1);
   EXPECT_EQ(CountOf(times, false, ShardGroup::kContext, CollectiveOp::kReduceScatter), 1);
-  // Experts: 2 visits a token; of 16 ranks 8 are in the node, so half of the bytes leave it.
+  // Experts: 2 experts a token; of 16 ranks 8 are in the node, so half of the bytes leave it.
   m = Mapping(1, 16);
   m.expert = 16;
   times = Times(Model(16), m);
@@ -310,9 +311,9 @@ TEST(ExchangeCostsTest, ExchangesOfALayer) {
 }
 
 // Two reductions of a layer's backward pass, of the input gradients of qkv and of the first
-// feed-forward product, run behind those products' weight gradients: at 1 TFLOP/s 2 T h 3h / 4 FLOP
+// feed-forward GEMM, run behind those GEMMs' weight gradients: at 1 TFLOP/s 2 T h 3h / 4 FLOP
 // take 1,611 us and 2 T h 4h / 4 take 2,147, longer than the 51.5 us of a reduction. Under sequence
-// parallelism the gathering of the products' inputs runs behind their input gradients, as long
+// parallelism the gathering of the GEMMs' inputs runs behind their input gradients, as long
 // again; the gathering of the gradients where the sharded regions end is left, half of two
 // reductions.
 TEST(ExchangeCostsTest, TensorReductionsHideBehindWeightGradients) {

@@ -9,15 +9,15 @@ namespace foretrace {
 namespace {
 
 // Backward under sequence parallelism, in halves of an exchange: attention gathers its gradient,
-// scatters its input's and gathers its input again, 3; visits of experts whose products are divided
-// as those do; whole experts nothing; shared ones as attention.
+// scatters its input's and gathers its input again, 3; tokens routed to experts whose GEMMs are
+// divided as those do; whole experts nothing; shared ones as attention.
 TEST(ExpertCostsTest, HalvesOfExchangesOfExperts) {
   TransformerConfig c = Model(4);
   ParallelMapping m = Mapping(2, 2);
   m.sequence_parallel = true;
   m.overlap_tensor = false;
   const auto halves = [&](bool forward) {
-    return static_cast<int>(2 * Reductions(Times(c, m, ProductsAlone()), forward));
+    return static_cast<int>(2 * Reductions(Times(c, m, GemmsAlone()), forward));
   };
   EXPECT_EQ(halves(true), 2 + 2);
   EXPECT_EQ(halves(false), 3 + 3);
@@ -28,7 +28,7 @@ TEST(ExpertCostsTest, HalvesOfExchangesOfExperts) {
   EXPECT_EQ(halves(false), 3 + 2);
   const auto backward = [&](Recompute recompute) {
     m.recompute = recompute;
-    return Times(c, m, ProductsAlone()).Exchanges(false);
+    return Times(c, m, GemmsAlone()).Exchanges(false);
   };
   EXPECT_NEAR(backward(Recompute::kAlternate).us(),
               (backward(Recompute::kFull).us() + backward(Recompute::kNone).us()) / 2, 1e-5);
@@ -36,8 +36,8 @@ TEST(ExpertCostsTest, HalvesOfExchangesOfExperts) {
   c.shared_ffn = 1024;
   EXPECT_EQ(halves(true), 2 + 2);
   EXPECT_EQ(halves(false), 3 + 3);
-  // Behind the products that lead into attention one whole exchange; the half that is left is the
-  // gradient's gathering, which userbuffers take beside its product.
+  // Behind the GEMMs that lead into attention one whole exchange; the half that is left is the
+  // gradient's gathering, which userbuffers take beside its GEMM.
   c.shared_ffn = 0;
   m.overlap_tensor = true;
   EXPECT_EQ(halves(false), 1);
@@ -46,24 +46,24 @@ TEST(ExpertCostsTest, HalvesOfExchangesOfExperts) {
 }
 
 // What the busiest device of an expert group exchanges at once.
-Bytes Visited(const PassTimes& times) {
+Bytes Routed(const PassTimes& times) {
   for (const PassExchange& e : times.layer_exchanges.forward) {
     if (e.group == ShardGroup::kExpert) return e.bytes;
   }
   return Bytes();
 }
 
-// The busiest of four ranks has half as many visits again: its experts' products are half longer,
-// as is what arrives.
+// The busiest of four ranks has half as many routed tokens again: its experts' GEMMs are half
+// longer, as is what arrives.
 TEST(ExpertCostsTest, UnevenExperts) {
   const TransformerConfig c = Model(4);
   ParallelMapping m = Mapping(1, 4);
   m.expert = 4;
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   const PassTimes even = Times(c, m, p);
   m.expert_imbalance = 50;
   const PassTimes uneven = Times(c, m, p);
-  // 2 FLOP x 1,024 tokens x 2 visits x 8 h^2 weights (up and down) at 100 TFLOP/s.
+  // 2 FLOP x 1,024 tokens x 2 experts x 8 h^2 weights (up and down) at 100 TFLOP/s.
   const double experts = 2.0 * 1024 * 2 * 8 * kH2 / 100e12;
   const auto more = [&](bool forward) {
     const auto kernels = [&](const PassTimes& t) {
@@ -73,7 +73,7 @@ TEST(ExpertCostsTest, UnevenExperts) {
   };
   EXPECT_NEAR(more(true), 0.5 * experts, 1e-7);
   EXPECT_NEAR(more(false), 2 * 0.5 * experts, 1e-7);
-  EXPECT_EQ(Visited(uneven), Bytes(Visited(even).count() * 3 / 2));
+  EXPECT_EQ(Routed(uneven), Bytes(Routed(even).count() * 3 / 2));
   // Experts that are padded to a quarter more than the mean take a quarter longer, on each rank.
   m.expert_imbalance = 0;
   m.expert_capacity = 125;
@@ -82,7 +82,7 @@ TEST(ExpertCostsTest, UnevenExperts) {
                (even.layer_forward - even.Exchanges(true)))
                   .seconds(),
               0.25 * experts, 1e-7);
-  EXPECT_EQ(Visited(padded), Bytes(Visited(even).count() * 5 / 4));
+  EXPECT_EQ(Routed(padded), Bytes(Routed(even).count() * 5 / 4));
   EXPECT_GT(MemoryOf(c, m).activations, MemoryOf(c, Mapping(1, 4)).activations);
   for (const char* wrong :
        {"tp1 pp1 dp4 mb1 imbalance20", "tp1 pp1 dp4 ep4 mb1 imbalance301",
@@ -104,7 +104,7 @@ TEST(ExpertCostsTest, LossesThatBalanceExperts) {
   const TransformerConfig c = Model(4);
   ParallelMapping m = Mapping(2, 1);
   m.context = 2;
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   const PassTimes without = Times(c, m, p);
   m.balance_loss = true;
   const PassTimes with = Times(c, m, p);
@@ -130,10 +130,10 @@ TEST(ExpertCostsTest, LossesThatBalanceExperts) {
   EXPECT_TRUE(sums(m, true).empty());
 }
 
-// A product takes 10 us, a batch of them 7, everything else nothing.
-class ProductsBySize : public DeviceMeasurements {
+// A GEMM takes 10 us, a batch of them 7, everything else nothing.
+class GemmsBySize : public DeviceMeasurements {
  public:
-  explicit ProductsBySize(bool batches) : batches_(batches) {}
+  explicit GemmsBySize(bool batches) : batches_(batches) {}
   Estimate KernelTime(const KernelWork& work) const override {
     const bool batch = work.kind == KernelKind::kBatchedGemm;
     const double us = work.kind == KernelKind::kGemm ? 10 : batch ? 7 : 0;
@@ -150,18 +150,18 @@ class ProductsBySize : public DeviceMeasurements {
   bool batches_;
 };
 
-// Of a device whose batches were not measured both products of the feed-forward layer are one for
+// Of a device whose batches were not measured both GEMMs of the feed-forward layer are one for
 // each of 4 experts at home; of another one batch each.
-TEST(ExpertCostsTest, ProductsOfExpertsRunOneByOne) {
+TEST(ExpertCostsTest, GemmsOfExpertsRunOneByOne) {
   const auto layer = [](bool batches) {
-    ClusterParameters p = ProductsAlone();
+    ClusterParameters p = GemmsAlone();
     p.kernel_gap = SimTime();
-    p.measured = std::make_shared<const ProductsBySize>(batches);
+    p.measured = std::make_shared<const GemmsBySize>(batches);
     return Times(Model(4), Mapping(1, 1), p);
   };
   const PassTimes batched = layer(true), apart = layer(false);
   EXPECT_NEAR((apart.layer_forward - batched.layer_forward).us(), 2 * (4 * 10 - 7), 1e-6);
-  // Backward two products, of inputs and of weights, for each of them.
+  // Backward two GEMMs, of inputs and of weights, for each of them.
   EXPECT_NEAR((apart.layer_backward - batched.layer_backward).us(), 4 * (4 * 10 - 7), 1e-6);
 }
 

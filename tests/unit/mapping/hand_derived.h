@@ -29,7 +29,7 @@ inline ClusterParameters Cluster() {
 }
 
 // 100 TFLOP/s; memory and launches take no time.
-inline ClusterParameters ProductsAlone() {
+inline ClusterParameters GemmsAlone() {
   ClusterParameters p = Cluster();
   p.peak = FlopRate::Teraflops(100);
   p.matrix_efficiency = 1;

@@ -32,7 +32,7 @@ TEST(PartialTrainingTest, LastLayersHaveGradientsAndStates) {
 // its input, 2 T h V FLOP at 100 TFLOP/s.
 TEST(PartialTrainingTest, NoBackwardPassGoesBelow) {
   const TransformerConfig c = Model();
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   ParallelMapping m = Mapping(1, 1);
   const PassTimes all = Times(c, m, p);
   m.last_layers = 1;
@@ -49,13 +49,13 @@ TEST(PartialTrainingTest, NoBackwardPassGoesBelow) {
                                                 last.embedding_forward + last.head_forward);
 }
 
-// Of a layer's 12 h^2 product weights attention has 4 h^2, the feed-forward layer 8; norms and, of
-// this family, biases of products go with neither, respectively with both. Frozen products have no
+// Of a layer's 12 h^2 GEMM weights attention has 4 h^2, the feed-forward layer 8; norms and, of
+// this family, biases of GEMMs go with neither, respectively with both. Frozen GEMMs have no
 // weight gradient: 2 T x 8 h^2, or 4 h^2, FLOP less.
 TEST(PartialTrainingTest, PartsOfLayers) {
   TransformerConfig c = Model();
   c.biases = false;
-  const ClusterParameters p = ProductsAlone();
+  const ClusterParameters p = GemmsAlone();
   ParallelMapping m = Mapping(1, 2);
   const PassTimes all = Times(c, m, p);
   m.train_attention = true;

@@ -10,13 +10,13 @@
 namespace foretrace {
 namespace {
 
-// Products of 100 TFLOP/s alone, of which 40 last at the power limit: everything takes 2.5 times as
+// GEMMs of 100 TFLOP/s alone, of which 40 last at the power limit: everything takes 2.5 times as
 // long; a limit above the rate changes nothing.
-TEST(PassCostsTest, PowerLimitBoundsProducts) {
+TEST(PassCostsTest, PowerLimitBoundsGemms) {
   TransformerConfig c = Model();
   c.dtype = DType::kBFloat16;
-  const PassTimes free = Times(c, Mapping(1, 1), ProductsAlone());
-  ClusterParameters p = ProductsAlone();
+  const PassTimes free = Times(c, Mapping(1, 1), GemmsAlone());
+  ClusterParameters p = GemmsAlone();
   p.sustained = FlopRate::Teraflops(200);
   EXPECT_EQ(Times(c, Mapping(1, 1), p).layer_forward, free.layer_forward);
   p.sustained = FlopRate::Teraflops(40);
@@ -26,11 +26,11 @@ TEST(PassCostsTest, PowerLimitBoundsProducts) {
 
 // A layer takes 5 us more for each kernel between which the stream idles as long.
 TEST(PassCostsTest, StreamsIdleBetweenKernels) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const SimTime without = Times(Model(), Mapping(1, 1), p).head_forward;
   p.kernel_gap = SimTime::FromUs(5);
   const SimTime with = Times(Model(), Mapping(1, 1), p).head_forward;
-  // The final norm, the output layer's product and the loss's kernels.
+  // The final norm, the output layer's GEMM and the loss's kernels.
   const double kernels = (with - without).us() / 5;
   EXPECT_NEAR(kernels, std::round(kernels), 1e-6);
   EXPECT_GE(kernels, 3);
@@ -44,7 +44,7 @@ TEST(PassCostsTest, WindowsOfAttention) {
   c.fused_attention = true;
   const double whole_s = 2 * 1024.0 * kH2 / 1e14;
   const auto forward = [&] {
-    return Times(c, Mapping(1, 1), ProductsAlone()).layer_forward.seconds();
+    return Times(c, Mapping(1, 1), GemmsAlone()).layer_forward.seconds();
   };
   const double whole = forward();
   c.window = 256;
@@ -86,10 +86,10 @@ TEST(DeviceSpreadTest, ExpectedMaximumOfNormals) {
   EXPECT_NEAR(ExpectedMaximum(1000), 3.2414, 1e-4);
 }
 
-// Products of two devices that differ by 10 % take 5.64 % longer than the median's, where a power
+// GEMMs of two devices that differ by 10 % take 5.64 % longer than the median's, where a power
 // limit is what they run at.
 TEST(DeviceSpreadTest, TheSlowestDeviceCounts) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   p.device_spread = 0.1;
   EXPECT_EQ(Times(Model(), Mapping(1, 2), p).head_forward,
             Times(Model(), Mapping(1, 1), p).head_forward);
@@ -103,15 +103,15 @@ TEST(DeviceSpreadTest, TheSlowestDeviceCounts) {
 }
 
 // A quarter of the layers dense, the first one: its own time on its stage, and its own memory. The
-// further token takes a mixture's layer, the output layer and a product of 2 h by h again.
+// further token takes a mixture's layer, the output layer and a GEMM of 2 h by h again.
 TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
   TransformerConfig c = Model(4);
   c.ffn = 1024;
   c.dense_first = 1;
   c.dense_ffn = 8192;
-  const PassTimes both = Times(c, Mapping(1, 1), ProductsAlone());
-  const PassTimes dense = Times(WithLayersOf(c, true), Mapping(1, 1), ProductsAlone());
-  const PassTimes mixture = Times(WithLayersOf(c, false), Mapping(1, 1), ProductsAlone());
+  const PassTimes both = Times(c, Mapping(1, 1), GemmsAlone());
+  const PassTimes dense = Times(WithLayersOf(c, true), Mapping(1, 1), GemmsAlone());
+  const PassTimes mixture = Times(WithLayersOf(c, false), Mapping(1, 1), GemmsAlone());
   EXPECT_EQ(both.layer_forward, mixture.layer_forward);
   ASSERT_NE(both.dense, nullptr);
   EXPECT_EQ(both.dense->layer_forward, dense.layer_forward);
@@ -126,7 +126,7 @@ TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
   two.pipeline = 2;
   EXPECT_NEAR(StageStash(c, two, 0), plain + mixed, 1);
   EXPECT_NEAR(StageStash(c, two, 1), 2 * mixed, 1);
-  const auto pipeline = PipelineOf(c, two, Times(c, two, ProductsAlone()));
+  const auto pipeline = PipelineOf(c, two, Times(c, two, GemmsAlone()));
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   const auto own = [&](int stage) {
     return pipeline->stages[static_cast<size_t>(stage)].forward[0].seconds();
@@ -135,7 +135,7 @@ TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
               dense.layer_forward.seconds() + mixture.layer_forward.seconds(), 1e-9);
   EXPECT_NEAR(own(1) - both.head_forward.seconds(), 2 * mixture.layer_forward.seconds(), 1e-9);
   c.further_tokens = 1;
-  const PassTimes further = Times(c, Mapping(1, 1), ProductsAlone());
+  const PassTimes further = Times(c, Mapping(1, 1), GemmsAlone());
   // 2 x 1,024 tokens x 2 h^2 FLOP at 100 TFLOP/s.
   const double join = 2 * 1024 * 2 * kH2 / 100e12;
   EXPECT_NEAR(further.head_forward.seconds(),
@@ -151,12 +151,12 @@ TEST(PassCostsTest, LatentAttention) {
   c.family = TransformerFamily::kLlama;
   c.fused_attention = true;
   c.ffn = 1024;
-  const PassTimes plain = Times(c, Mapping(1, 1), ProductsAlone());
+  const PassTimes plain = Times(c, Mapping(1, 1), GemmsAlone());
   c.head_size = 128;
   c.rotary_size = c.value_size = 64;
   c.latent = 256;
   c.query_latent = 512;
-  const PassTimes latent = Times(c, Mapping(1, 1), ProductsAlone());
+  const PassTimes latent = Times(c, Mapping(1, 1), GemmsAlone());
   const double h = 1024, s = 1024;
   const double weights = h * 512 + 512 * 16 * 128 + h * 320 + 256 * 16 * 128 + 16 * 64 * h;
   const double scores = 2 * 16 * (128 + 64) * s * s / 2;
@@ -187,11 +187,11 @@ TEST(PassCostsTest, KernelsOneByOne) {
   EXPECT_NEAR(extra / (112 * 1024.0 * 1024.0 / 1e9), 1, 1e-3);
 }
 
-// Eight experts on four devices: two visits of 1,024 tokens of 1,024 activations of 2 bytes are
-// copied, read and written, before and after the experts, backward likewise; with one expert a
-// device nothing is to be sorted.
+// Eight experts on four devices: 1,024 tokens routed to two experts, of 1,024 activations of 2
+// bytes are copied, read and written, before and after the experts, backward likewise; with one
+// expert a device nothing is to be sorted.
 TEST(PassCostsTest, VisitsAreSortedByExpert) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   p.peak_memory = Bandwidth::GBps(1000);
   p.memory_efficiency = 1;
   ParallelMapping m = Mapping(1, 8);
@@ -204,7 +204,7 @@ TEST(PassCostsTest, VisitsAreSortedByExpert) {
   EXPECT_NEAR((local(4) - local(8)).seconds(), copies, 2e-7);
 }
 
-// Products of layers in 8 bits: backward, both of them, half again as long; the output layer's in
+// GEMMs of layers in 8 bits: backward, both of them, half again as long; the output layer's in
 // 16 bits are as before.
 TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {
   TransformerConfig c = Model();
@@ -213,17 +213,17 @@ TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {
   ParallelMapping m = Mapping(1, 1);
   m.fp8 = true;
   m.gradient_bytes = 2;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes fast = Times(c, m, p);
   p.split_accumulation = 1.5;
   const PassTimes promoted = Times(c, m, p);
   EXPECT_EQ(promoted.layer_forward, fast.layer_forward);
   EXPECT_EQ(promoted.head_backward, fast.head_backward);
-  const double products = 2 * 2 * 1024 * 12 * kH2 * p.eight_bit_share / 100e12;
-  EXPECT_NEAR((promoted.layer_backward - fast.layer_backward).seconds(), 0.5 * products, 1e-7);
+  const double gemms = 2 * 2 * 1024 * 12 * kH2 * p.eight_bit_share / 100e12;
+  EXPECT_NEAR((promoted.layer_backward - fast.layer_backward).seconds(), 0.5 * gemms, 1e-7);
 }
 
-// A gradient that accumulates in 32 bits over micro-batches is read and written by its product, 8
+// A gradient that accumulates in 32 bits over micro-batches is read and written by its GEMM, 8
 // bytes a weight instead of the 2 of a 16-bit result: 6 x 12 h^2 bytes are exposed at the memory's
 // peak of 100 GB/s. Kept and reduced in 16 bits it is 2 x 12 h^2; a single micro-batch writes only.
 TEST(PassCostsTest, AccumulationOfGradientsIsExposed) {
@@ -246,78 +246,78 @@ TEST(PassCostsTest, AccumulationOfGradientsIsExposed) {
   EXPECT_NEAR(exposed(2, 2), 2 * byte, 1e-2);
 }
 
-// With memory that takes no time a layer takes its products: 24 T h^2 + 4 T s h FLOP forward for T
+// With memory that takes no time a layer takes its GEMMs: 24 T h^2 + 4 T s h FLOP forward for T
 // tokens, twice that backward, of which the weights' gradients 24 T h^2; the head 2 T h V.
-TEST(PassCostsTest, ProductsOfALayer) {
-  ClusterParameters p = ProductsAlone();
+TEST(PassCostsTest, GemmsOfALayer) {
+  ClusterParameters p = GemmsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 1);
   PassTimes times = Times(Model(), m, p);
-  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
-  EXPECT_NEAR(times.layer_forward.us(), products + attention, 1);
-  EXPECT_NEAR(times.layer_backward.us(), 2 * (products + attention), 1);
-  EXPECT_NEAR(times.layer_weight.us(), products, 1);
+  const double gemms = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  EXPECT_NEAR(times.layer_forward.us(), gemms + attention, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * (gemms + attention), 1);
+  EXPECT_NEAR(times.layer_weight.us(), gemms, 1);
   EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
   m.recompute = Recompute::kFull;
-  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 3 * (products + attention), 1);
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 3 * (gemms + attention), 1);
   m.recompute = Recompute::kSelective;
-  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2 * products + 3 * attention, 1);
-  // Every second layer; or every second product of each, attention kept only where it is fused.
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2 * gemms + 3 * attention, 1);
+  // Every second layer; or every second GEMM of each, attention kept only where it is fused.
   m.recompute = Recompute::kAlternate;
-  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * (products + attention), 1);
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * (gemms + attention), 1);
   m.recompute = Recompute::kOperators;
-  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * products + 3 * attention, 1);
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(), 2.5 * gemms + 3 * attention, 1);
   // A fused attention skips what the mask hides, and multiplies the scores once more backward: half
   // of 4 T s h forward, half of 10 T s h backward.
   TransformerConfig fused = Model();
   fused.fused_attention = true;
   m.recompute = Recompute::kNone;
   times = Times(fused, m, p);
-  EXPECT_NEAR(times.layer_forward.us(), products + attention / 2, 1);
-  EXPECT_NEAR(times.layer_backward.us(), 2 * products + 1.25 * attention, 1);
+  EXPECT_NEAR(times.layer_forward.us(), gemms + attention / 2, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * gemms + 1.25 * attention, 1);
   m.recompute = Recompute::kOperators;
-  EXPECT_NEAR(Times(fused, m, p).layer_backward.us(), 2.5 * products + 1.25 * attention, 1);
+  EXPECT_NEAR(Times(fused, m, p).layer_backward.us(), 2.5 * gemms + 1.25 * attention, 1);
   p.attention_slowdown = 2;
-  EXPECT_NEAR(Times(fused, m, p).layer_forward.us(), products + attention, 1);
+  EXPECT_NEAR(Times(fused, m, p).layer_forward.us(), gemms + attention, 1);
 }
 
-// Frozen weights have no gradients: backward takes the input's products, 24 T h^2 / 3 + ..., plus
-// the adapter of rank 16 on qkv: its two products of T h 16 and T 3h 16 forward, as much twice
+// Frozen weights have no gradients: backward takes the input's GEMMs, 24 T h^2 / 3 + ..., plus
+// the adapter of rank 16 on qkv: its two GEMMs of T h 16 and T 3h 16 forward, as much twice
 // backward. Only its 16 (h + 3 h) elements are reduced, for each of the layers.
 TEST(PassCostsTest, AdaptersTrainAlone) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 2);
   m.lora = 16;
-  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  const double gemms = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
   const double adapter = 2 * t * 16 * 4 * h * us;
   PassTimes times = Times(Model(), m, p);
-  EXPECT_NEAR(times.layer_forward.us(), products + attention + adapter, 1);
-  EXPECT_NEAR(times.layer_backward.us(), products + 2 * attention + 2 * adapter, 1);
+  EXPECT_NEAR(times.layer_forward.us(), gemms + attention + adapter, 1);
+  EXPECT_NEAR(times.layer_backward.us(), gemms + 2 * attention + 2 * adapter, 1);
   EXPECT_EQ(times.gradient_bytes, Bytes(static_cast<int64_t>(4 * 16 * 4 * h * 2)));
-  // On every product: qkv, projection and the two of the feed-forward layer are 4, 2, 5 and 5 h
+  // On every GEMM: qkv, projection and the two of the feed-forward layer are 4, 2, 5 and 5 h
   // wide in and out together.
   m.lora_everywhere = true;
   times = Times(Model(), m, p);
-  EXPECT_NEAR(times.layer_forward.us(), products + attention + 4 * adapter, 1);
+  EXPECT_NEAR(times.layer_forward.us(), gemms + attention + 4 * adapter, 1);
   EXPECT_EQ(times.gradient_bytes, Bytes(static_cast<int64_t>(4 * 16 * 16 * h * 2)));
 }
 
-// Products in 8 bits take 0.58 of their time, attention and the output layer as long as before.
-TEST(PassCostsTest, ProductsInEightBits) {
-  ClusterParameters p = ProductsAlone();
+// GEMMs in 8 bits take 0.58 of their time, attention and the output layer as long as before.
+TEST(PassCostsTest, GemmsInEightBits) {
+  ClusterParameters p = GemmsAlone();
   const double t = 1024, h = 1024, us = 1e6 / 100e12;
   ParallelMapping m = Mapping(1, 1);
   m.fp8 = true;
   const PassTimes times = Times(Model(), m, p);
-  const double products = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
-  EXPECT_NEAR(times.layer_forward.us(), 0.58 * products + attention, 1);
-  EXPECT_NEAR(times.layer_backward.us(), 2 * (0.58 * products + attention), 1);
+  const double gemms = 24 * t * h * h * us, attention = 4 * t * 1024 * h * us;
+  EXPECT_NEAR(times.layer_forward.us(), 0.58 * gemms + attention, 1);
+  EXPECT_NEAR(times.layer_backward.us(), 2 * (0.58 * gemms + attention), 1);
   EXPECT_NEAR(times.head_forward.us(), 2 * t * h * 2048 * us, 1);
   ClusterParameters by_row = p;
   by_row.eight_bit_share = 0.75;
-  EXPECT_NEAR(Times(Model(), m, by_row).layer_forward.us(), 0.75 * products + attention, 1);
-  // Casts with memory alone: forward the inputs of the four products, T (h + h + h + 4 h) values of
+  EXPECT_NEAR(Times(Model(), m, by_row).layer_forward.us(), 0.75 * gemms + attention, 1);
+  // Casts with memory alone: forward the inputs of the four GEMMs, T (h + h + h + 4 h) values of
   // which two bytes are read and two written; backward the gradients of the outputs, T (3 h + h + 4
   // h + h).
   p.peak = FlopRate::Teraflops(1e9);
@@ -327,19 +327,19 @@ TEST(PassCostsTest, ProductsInEightBits) {
   whole.fp8 = false;
   const PassTimes eight = Times(Model(), m, p), sixteen = Times(Model(), whole, p);
   const double byte = t * h / 100e9 * 1e6;
-  // Products are bound by memory here and take 0.58 of 2 (7 h + 9 h) T + 2 * 12 h^2 bytes.
+  // GEMMs are bound by memory here and take 0.58 of 2 (7 h + 9 h) T + 2 * 12 h^2 bytes.
   const double moved = (2 * 16 + 2 * 12) * byte;
   EXPECT_NEAR((eight.layer_forward - sixteen.layer_forward).us(), 4 * 7 * byte - 0.42 * moved,
               0.01 * moved);
 }
 
 // The CPU issues 5 us a kernel: where kernels take no time a layer takes that for each.
-// At 16 bits' rate a layer's products take 3 x 24 T h^2 FLOP; in 4 bits 0.29 of that each. Casts,
-// of the memory alone: forward inputs of the four products are 1 + 1 + 1 + 4 times n = T h values,
+// At 16 bits' rate a layer's GEMMs take 3 x 24 T h^2 FLOP; in 4 bits 0.29 of that each. Casts,
+// of the memory alone: forward inputs of the four GEMMs are 1 + 1 + 1 + 4 times n = T h values,
 // backward gradients 3 + 1 + 4 + 1. In 8 bits each value is read in 2 bytes and written in 2 x 1
 // with 2/32 of scales; in 4 bits it is read twice, and 2 x (1/2 + 1/16) written.
 TEST(PassCostsTest, OperandsScaledByBlocks) {
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   TransformerConfig c = Model();
   c.biases = false;
   ParallelMapping m = Mapping(1, 1);
@@ -352,14 +352,14 @@ TEST(PassCostsTest, OperandsScaledByBlocks) {
   EXPECT_TRUE(refused("tp1 pp1 dp1 nvfp4 fp8"));
   EXPECT_TRUE(refused("tp1 pp1 dp1 mxfp8 nvfp4"));
   EXPECT_FALSE(refused("tp1 pp1 dp1 nvfp4"));
-  const double products = 24.0 * 1024 * kH2 / 100e12;
+  const double gemms = 24.0 * 1024 * kH2 / 100e12;
   const SimTime plain = Times(c, m, p).layer_backward;
   m.nvfp4 = true;
-  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.71 * 2 * products, 1e-7);
+  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.71 * 2 * gemms, 1e-7);
   m.nvfp4 = false;
   m.mxfp8 = true;
-  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.42 * 2 * products, 1e-7);
-  p = ProductsAlone();
+  EXPECT_NEAR((plain - Times(c, m, p).layer_backward).seconds(), 0.42 * 2 * gemms, 1e-7);
+  p = GemmsAlone();
   p.four_bit_share = p.eight_bit_share = 1e-9;
   p.peak = FlopRate::Teraflops(1e9);
   p.peak_memory = Bandwidth::GBps(100);
@@ -371,7 +371,7 @@ TEST(PassCostsTest, OperandsScaledByBlocks) {
     own.mxfp8 = std::string(words) == "mxfp8";
     own.nvfp4 = !own.mxfp8;
     const PassTimes with = Times(c, own, p), without = Times(c, none, p);
-    // Without products, which the memory bounds here.
+    // Without GEMMs, which the memory bounds here.
     const auto of = [&](const PassTimes& t) {
       return forward ? t.layer_forward : t.layer_backward;
     };
@@ -388,7 +388,7 @@ TEST(PassCostsTest, LaunchesBoundSmallLayers) {
   p.peak = FlopRate::Teraflops(1e9);
   p.peak_memory = Bandwidth::GBps(1e9);
   p.issue = SimTime::FromUs(5);
-  // Forward: 2 norms, 4 products, scores, softmax, dropout, context, activation, 2 additions.
+  // Forward: 2 norms, 4 GEMMs, scores, softmax, dropout, context, activation, 2 additions.
   EXPECT_NEAR(Times(Model(), Mapping(1, 1), p).layer_forward.us(), 13 * 5, 1e-3);
 }
 

@@ -14,7 +14,7 @@ TEST(RingExchangesTest, HideBehindTheirSteps) {
   c.fused_attention = true;
   ParallelMapping m = Mapping(1, 1);
   m.context = 2;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   const PassTimes gathered = Times(c, m, p);
   m.ring = true;
   p.exchanges = Exchanges({.gather_gbps = 1e6, .inside_us = 0});
@@ -49,7 +49,7 @@ TEST(RingExchangesTest, WithoutStepsAreWaitedFor) {
   ParallelMapping m = Mapping(1, 1);
   m.context = 2;
   m.ring = true;
-  ClusterParameters p = ProductsAlone();
+  ClusterParameters p = GemmsAlone();
   p.exchanges = Exchanges({.gather_gbps = 1, .inside_us = 0});
   const PassTimes times = Times(Model(), m, p);
   EXPECT_NEAR(times.Exchanges(true).us(), 2097.15, 0.01);

@@ -58,12 +58,12 @@ More Beyond(const KernelForms& forms, bool fused = true) {
   return Beyond(Grouped(), ParallelMapping(), forms, fused);
 }
 
-// Two products more read the input for queries, keys and values, one for the gate. Backward each
+// Two GEMMs more read the input for queries, keys and values, one for the gate. Backward each
 // writes a gradient of the input, which compiled kernels read once more and others add up in three
 // passes; weight gradients read the input again.
-TEST(UnfusedKernelsTest, SeparateProducts) {
+TEST(UnfusedKernelsTest, SeparateGemms) {
   KernelForms forms;
-  forms.separate_products = true;
+  forms.separate_gemms = true;
   const More compiled = Beyond(forms), eager = Beyond(forms, false);
   EXPECT_NEAR(compiled.forward, 3, 0.01);
   EXPECT_NEAR(compiled.backward, 3 + 3 + 3, 0.01);
@@ -97,7 +97,7 @@ TEST(UnfusedKernelsTest, RepeatedKeysAndCopiedGroups) {
 
 // Two parts, a step beyond the first; keys and values are half as many elements as queries. In
 // units of the queries' 2 bytes: a filled output, two sums of 3 and half of the keys' copy (2 x
-// 0.25) without; merged, two differences of 6 and a product of 4 in 32 bits, the keys' packing 1,
+// 0.25) without; merged, two differences of 6 and a GEMM of 4 in 32 bits, the keys' packing 1,
 // two casts of 3 and one of 3.
 TEST(UnfusedKernelsTest, RingsMergedIn32Bits) {
   ParallelMapping m;
@@ -237,7 +237,7 @@ TEST(UnfusedKernelsTest, AttentionLosesByHeadDimension) {
   EXPECT_NEAR(seconds(128), 2, 1e-9);
 }
 
-// Eight experts on four devices, two visits a token.
+// Eight experts on four devices, two experts a token.
 TransformerConfig Mixture() {
   TransformerConfig c = Grouped();
   c.experts = 8;
@@ -251,7 +251,7 @@ ParallelMapping TwoExpertsADevice() {
   return m;
 }
 
-// Results of both experts, two visits each, are put together; backward gradients of their inputs.
+// Results of both experts, two tokens each, are put together; backward gradients of their inputs.
 TEST(ExpertKernelsTest, OneExpertAfterAnother) {
   KernelForms forms;
   forms.sequential_experts = true;
@@ -267,7 +267,7 @@ TEST(ExpertKernelsTest, OneExpertAfterAnother) {
 
 // Instead of results read twice and written once (3): their product with the weights (4), a cleared
 // sum (1), read and written with the results (4). Backward instead of 5: gathered gradients (3),
-// two products (4 and 6), a sum by row (2). And 27 and 16 kernels over 8 numbers of 4 bytes a
+// two GEMMs (4 and 6), a sum by row (2). And 27 and 16 kernels over 8 numbers of 4 bytes a
 // token.
 TEST(ExpertKernelsTest, PaddedExperts) {
   KernelForms forms;

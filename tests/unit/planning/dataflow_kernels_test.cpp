@@ -75,7 +75,7 @@ TEST(DataflowIteration, SaysWhatItDoesNotCover) {
   mapping.zero = 1;
   mapping.fp8 = true;
   EXPECT_EQ(DataflowIteration(model, mapping, {}).status().message(),
-            "a dataflow mapping does not say products in 8 or 4 bits");
+            "a dataflow mapping does not say GEMMs in 8 or 4 bits");
   mapping.fp8 = false;
   model.kv_heads = 4;
   EXPECT_FALSE(DataflowIteration(model, mapping, {}).ok());

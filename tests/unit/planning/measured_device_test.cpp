@@ -10,7 +10,7 @@ namespace foretrace {
 namespace {
 
 // Far from bounded by memory, so that times are to one another as the peaks are.
-KernelWork Product(KernelKind kind) {
+KernelWork Gemm(KernelKind kind) {
   KernelWork work;
   work.kind = kind;
   work.flop = Flop(2 * int64_t{8192} * 8192 * 8192);
@@ -29,7 +29,7 @@ double Microseconds(const std::string& gpu, KernelKind kind) {
   std::vector<std::string> notes, files;
   const auto device = FindMeasurements("auto", node, notes, files);
   EXPECT_TRUE(device.ok()) << device.status();
-  return (*device)->KernelTime(Product(kind)).time.us();
+  return (*device)->KernelTime(Gemm(kind)).time.us();
 }
 
 // PyTorch's defaults since 1.12: TF32 for convolutions alone. An A10's datasheet has 31.2 TFLOP/s

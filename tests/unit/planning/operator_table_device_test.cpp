@@ -20,7 +20,7 @@ TEST(OperatorTableDevice, WhatATableSaysOfItsDevice) {
   EXPECT_EQ(Check("gemm.csv", kFast, "h100-pcie-80gb"), "");
   EXPECT_NE(Check("gemm-a100.csv", kFast, "h100-sxm5-80gb").find("measured on a100"),
             std::string::npos);
-  EXPECT_NE(Check("gemm.csv", kFast, "a100").find("gemm.csv:2: is a product at 687 TFLOP/s"),
+  EXPECT_NE(Check("gemm.csv", kFast, "a100").find("gemm.csv:2: is a GEMM at 687 TFLOP/s"),
             std::string::npos);
   const std::string stated = "device,isl\nNVIDIA H100 80GB HBM3,1\n";
   EXPECT_EQ(Check("t.csv", stated, "h100-sxm5-80gb"), "");

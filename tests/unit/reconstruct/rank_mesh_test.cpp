@@ -29,7 +29,7 @@ TEST(RankMesh, TheLastIsNextToTheFirst) {
   EXPECT_FALSE(axis.AreNeighbours(1, 1));
 }
 
-// Sizes and strides whose product divides 8: 2 by 1, 2, 4; 4 by 1, 2; 8 by 1.
+// Sizes and strides whose GEMM divides 8: 2 by 1, 2, 4; 4 by 1, 2; 8 by 1.
 TEST(RankMesh, AxesDivideAllRanks) {
   EXPECT_EQ(MeshAxes(8).size(), 6u);
   EXPECT_EQ(MeshAxes(7).size(), 1u);

@@ -32,7 +32,7 @@ TEST(DurationPlan, Grammar) {
   EXPECT_THAT(message({"model", "recorded"}), HasSubstr("exclude each other"));
 }
 
-// Two ranks: a matrix product, a copy, an all-reduce and a kernel of no known call. Recorded device
+// Two ranks: a GEMM, a copy, an all-reduce and a kernel of no known call. Recorded device
 // work takes `scale` times as long as in the first recording; launches are the same.
 TraceStore Job(double scale) {
   JobScript job(2);

@@ -46,7 +46,7 @@ TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
   for (const ParallelMapping& m : all) EXPECT_TRUE(CheckMapping(Gpt3(), m, 64).ok());
 }
 
-// 96 layers on 64 stages: 32 of two, 32 of one. Experts divided as other products, and whole, with
+// 96 layers on 64 stages: 32 of two, 32 of one. Experts divided as other GEMMs, and whole, with
 // as many groups as then there are.
 TEST(MappingSearchTest, UnevenStagesAndWholeExperts) {
   size_t uneven = 0;

@@ -30,7 +30,7 @@ Workload Of(OperatorCall::Shape shape) {
   Workload w;
   w.call_samples = 4;
   Operator op;
-  op.name = "product";
+  op.name = "gemm";
   op.calls = {{std::move(shape), DType::kFloat16}};
   op.parameters = op.active_parameters = 1000;
   op.tensor_ways = 8;

@@ -9,14 +9,14 @@
 namespace foretrace {
 namespace {
 
-// Four layers of two products each, divided between them (columns, then rows): 1 GFLOP and 100 M
-// parameters a product and sample.
+// Four layers of two GEMMs each, divided between them (columns, then rows): 1 GFLOP and 100 M
+// parameters a GEMM and sample.
 Workload Layers() {
   Workload w;
   w.dtype = DType::kFloat16;
   for (int32_t i = 0; i < 8; ++i) {
     Operator op;
-    op.name = fmt::format("product {}", i);
+    op.name = fmt::format("GEMM {}", i);
     op.parameters = op.active_parameters = 100'000'000;
     op.forward_flop = Flop(1e9);
     op.backward_flop = Flop(2e9);
@@ -66,7 +66,7 @@ TEST(TensorStages, WhatAWidthCosts) {
   EXPECT_EQ(&p.PartOf(2, 1), &p.ops[2]);
 }
 
-// Two replicas of four devices each: half of a micro-batch of four takes every product's part on
+// Two replicas of four devices each: half of a micro-batch of four takes every GEMM's part on
 // two samples, and gradients of a quarter of the parameters go over a ring of two.
 TEST(TensorStages, StagesOfReplicas) {
   const Workload layers = Layers();
@@ -100,8 +100,8 @@ TEST(TensorStages, StagesOfReplicas) {
               testing::HasSubstr("6 devices are no multiple"));
 }
 
-// A product's states take 1.6 GB: with 1 GB a device no pipeline fits, while Piper's and Phaze's
-// programs divide them. With enough memory for one product a device they need not.
+// A GEMM's states take 1.6 GB: with 1 GB a device no pipeline fits, while Piper's and Phaze's
+// programs divide them. With enough memory for one GEMM a device they need not.
 TEST(TensorStages, ProgramsDivideWhatDoesNotFit) {
   const Workload layers = Layers();
   const GraphPipeProblem tight = GraphPipeProblemOf(layers, Device(16, 1), 16);

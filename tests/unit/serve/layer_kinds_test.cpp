@@ -8,7 +8,7 @@
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/memory_ledger.h"
-#include "simulator/serve/weighted_product.h"
+#include "simulator/serve/weighted_gemm.h"
 #include "tests/unit/serve/serving_fixture.h"
 
 namespace foretrace::serve {
@@ -39,7 +39,7 @@ TransformerConfig Latent() {
   return c;
 }
 
-// A microsecond for each byte that a stream moves, or each FLOP of a product; sums cost their
+// A microsecond for each byte that a stream moves, or each FLOP of a GEMM; sums cost their
 // bytes.
 class CountingCosts : public DeviceCosts {
  public:
@@ -118,7 +118,7 @@ TEST(GraphStepModel, PromptsOfWindows) {
                    Part(TimeOf(Small(), batch), StepPart::kAttention));
 }
 
-// Of eight layers three are dense: their products are those of a dense model's three layers, the
+// Of eight layers three are dense: their GEMMs are those of a dense model's three layers, the
 // others those of five layers of experts; attention and head are of all.
 TEST(GraphStepModel, DenseLayersAmongExperts) {
   TransformerConfig mixed = Small();
@@ -143,7 +143,7 @@ TEST(GraphStepModel, DenseLayersAmongExperts) {
 }
 
 // A joule a FLOP and a thousandth a byte, whatever the time: of attention's keys and values as of
-// products; weights in 8 bits are half as many bytes, and nothing else changes.
+// GEMMs; weights in 8 bits are half as many bytes, and nothing else changes.
 class JouleCosts : public CountingCosts {
  public:
   double JoulesAboveIdle(DType, Flop flop, Bytes bytes, SimTime) const override {
@@ -191,8 +191,8 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
                    (8 + 1) * sum / 2 + logits + 1000.0 * 2 * 8 * 16 * 64 * 2 * 2);
 }
 
-// Latents of 576 elements stream by once; products of 4 heads by 1,088 elements of each token are
-// 2 x 4 x 1,088 x 1,001 FLOP, which is more here. A decode takes the product of 512 x 128 into
+// Latents of 576 elements stream by once; GEMMs of 4 heads by 1,088 elements of each token are
+// 2 x 4 x 1,088 x 1,001 FLOP, which is more here. A decode takes the GEMM of 512 x 128 into
 // queries and results; a prompt makes keys and values, of cached tokens too.
 // Reads a byte and does eight FLOP a microsecond, whichever takes longer.
 class StreamingCosts : public CountingCosts {
@@ -208,9 +208,9 @@ class StreamingCosts : public CountingCosts {
   bool multiplies_;
 };
 
-// A product of 2 rows, 64 by 128: read are 2 * 128 and 64 * 128 elements of two bytes. Unpacked
+// A GEMM of 2 rows, 64 by 128: read are 2 * 128 and 64 * 128 elements of two bytes. Unpacked
 // from 4.25 bits, 34 of 128 deep; multiplied in 8 bits one byte each, and the rows brought to it.
-TEST(WeightedProduct, ReadsWhatIsStored) {
+TEST(WeightedGemm, ReadsWhatIsStored) {
   KernelWork work;
   work.kind = KernelKind::kBatchedGemm;
   work.dtype = DType::kBFloat16;
@@ -218,7 +218,7 @@ TEST(WeightedProduct, ReadsWhatIsStored) {
   work.read = Bytes(3 * (2 + 64) * 128 * 2);
   const StreamingCosts unpacks(false), multiplies(true);
   const auto us = [&](const DeviceCosts& costs, WeightFormat format) {
-    return WeightedProduct(costs, work, format).time.us();
+    return WeightedGemm(costs, work, format).time.us();
   };
   EXPECT_NEAR(us(unpacks, WeightFormat::kModel), 3 * 66 * 128 * 2, 1e-6);
   EXPECT_NEAR(us(unpacks, WeightFormat::kMxfp4), 3 * 66 * 34 * 2, 1e-6);
@@ -230,15 +230,15 @@ TEST(WeightedProduct, ReadsWhatIsStored) {
               1);
 }
 
-// Of the layers' products alone: the ledger of 8 layers of 64 * (64 + 2 * 32 + 64 + 3 * 256)
+// Of the layers' GEMMs alone: the ledger of 8 layers of 64 * (64 + 2 * 32 + 64 + 3 * 256)
 // weights, beside two tables of the vocabulary and norms.
 TEST(WeightFormat, LedgerCountsWhatIsStored) {
   TransformerConfig c = Small();
   const EngineConfig engine = SmallEngine();
   const Bytes whole = MakeLedger(c, {}, engine, Bytes(1 << 30)).weights;
   c.weights = WeightFormat::kFp8;
-  const int64_t products = 8 * 64 * (64 + 2 * 32 + 64 + 3 * 256);
-  EXPECT_EQ((whole - MakeLedger(c, {}, engine, Bytes(1 << 30)).weights).count(), products);
+  const int64_t gemms = 8 * 64 * (64 + 2 * 32 + 64 + 3 * 256);
+  EXPECT_EQ((whole - MakeLedger(c, {}, engine, Bytes(1 << 30)).weights).count(), gemms);
   // Of a mixture the router stays as it is.
   TransformerConfig mixture = Small();
   mixture.experts = 4, mixture.top_k = 2;

@@ -62,10 +62,11 @@ TEST(AttentionGrid, ChunksOfSeveralRequestsAddUp) {
   EXPECT_NEAR(grid.At(batch).us, time(0, 0, 2, 300), 1e-9);
 }
 
-// Of 4 experts of which each token visits 1: two tokens meet at the same with a chance of 1/4.
+// Of 4 experts of which each token is routed to 1: two tokens meet at the same with a chance of
+// 1/4.
 TEST(LayerProfile, ExpertsThatTokensVisit) {
-  EXPECT_DOUBLE_EQ(VisitedExperts(1, 4, 1), 1);
-  EXPECT_DOUBLE_EQ(VisitedExperts(2, 4, 1), 1.75);
+  EXPECT_DOUBLE_EQ(ActivatedExperts(1, 4, 1), 1);
+  EXPECT_DOUBLE_EQ(ActivatedExperts(2, 4, 1), 1.75);
 }
 
 // Decodes of unequal lengths were measured a quarter (of two) and three quarters (of eight) of the
@@ -102,7 +103,7 @@ TEST_F(Folder, MistakesInProfilesAreNamed) {
 }
 
 // One layer of a model, us: qkv_proj 10 and its norms of queries and keys 4 at two tokens and 2 at
-// one, attention 20, output layer 100, experts 8 a visited one.
+// one, attention 20, output layer 100, experts 8 an activated one.
 class Profile : public Folder {
  protected:
   void WriteDegree(const std::string& degree, const std::string& more) {
@@ -130,10 +131,10 @@ TEST_F(Profile, WholeLayersAreDividedAmongRanks) {
   batch.AddDecode(16), batch.AddDecode(16);
   const auto step = MakeProfileStepModel(std::make_shared<LayerProfile>(*profile),
                                          {1, 64, 128, 4, 2}, engine, nullptr);
-  // Two tokens that each visit 2 of 4 visit 4 (1 - 1/4) = 3, 1.5 a rank: 16 * 1.5 / 2; norms of
-  // two tokens' heads take what one token's of all do, once for queries and once for keys.
+  // Two tokens that are each routed to 2 of 4 activate 4 (1 - 1/4) = 3, 1.5 a rank: 16 * 1.5 / 2;
+  // norms of two tokens' heads take what one token's of all do, once for queries and once for keys.
   EXPECT_NEAR(step->Time(batch).us(), 10 + 2 * 2 + 20 + 100 + 12, 1e-9);
-  // Of two engines' four tokens 4 (1 - 1/16) = 3.75 experts are visited, a quarter on each rank.
+  // Of two engines' four tokens 4 (1 - 1/16) = 3.75 experts are activated, a quarter on each rank.
   const auto both = MakeProfileStepModel(std::make_shared<LayerProfile>(*profile),
                                          {1, 64, 128, 4, 2, 2}, engine, nullptr);
   batch.peer_tokens = {2};

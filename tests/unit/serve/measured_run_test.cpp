@@ -92,7 +92,7 @@ TEST(IterationModel, SplitwiseHeldOut) {
 
 // Of times n k all but one lie on the lines: 2 * 2 is 20 % more than the 4 that its neighbours in n
 // (2 and 6) and in k (2 and 6) say. Rows at the edge have neighbours on the other axis alone.
-TEST(OperatorTable, ProductsBetweenTheirNeighbours) {
+TEST(OperatorTable, GemmsBetweenTheirNeighbours) {
   std::string text = "gemm_dtype,n,k,m,latency_ms\n";
   for (const int n : {1, 2, 3}) {
     for (const int k : {1, 2, 3}) {
@@ -110,7 +110,7 @@ TEST(OperatorTable, ProductsBetweenTheirNeighbours) {
 }
 
 // Of two columns a tile: exact along k, not along n.
-TEST(OperatorTable, ProductsGrowAlongTheirDepth) {
+TEST(OperatorTable, GemmsGrowAlongTheirDepth) {
   std::string text = "gemm_dtype,n,k,m,latency_ms\n";
   for (const int n : {1, 2, 3, 4}) {
     for (int k = 1; k <= 5; ++k) text += fmt::format("bf16,{},{},8,{}\n", n, k, (n + 1) / 2 * k);

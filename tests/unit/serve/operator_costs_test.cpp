@@ -30,7 +30,7 @@ std::shared_ptr<const DeviceCosts> Costs(std::vector<OperatorTableText> tables) 
   return costs.ok() ? *costs : nullptr;
 }
 
-double ProductUs(const DeviceCosts& costs, int64_t m, int64_t n, int64_t k) {
+double GemmUs(const DeviceCosts& costs, int64_t m, int64_t n, int64_t k) {
   KernelWork work;
   work.kind = KernelKind::kGemm;
   work.dtype = DType::kFloat16;
@@ -41,7 +41,7 @@ double ProductUs(const DeviceCosts& costs, int64_t m, int64_t n, int64_t k) {
 }
 
 // n 100 and 300, k 10 and 30, m 1 and 3: time = 1 us + m + n / 100 + k / 10.
-TEST(OperatorCosts, ProductsLieBetweenMeasuredOnes) {
+TEST(OperatorCosts, GemmsLieBetweenMeasuredOnes) {
   std::string text = "gemm_dtype,n,k,m,latency_ms\nfp8,100,10,1,9\n";
   for (const int n : {100, 300}) {
     for (const int k : {10, 30}) {
@@ -52,13 +52,13 @@ TEST(OperatorCosts, ProductsLieBetweenMeasuredOnes) {
     }
   }
   const auto costs = Costs({{"gemm.csv", text}});
-  EXPECT_NEAR(ProductUs(*costs, 1, 100, 10), 4, 1e-9);
-  EXPECT_NEAR(ProductUs(*costs, 2, 100, 10), 5, 1e-9);
-  EXPECT_NEAR(ProductUs(*costs, 1, 200, 30), 7, 1e-9);
-  EXPECT_NEAR(ProductUs(*costs, 1, 100, 20), 5, 1e-9);
-  EXPECT_NEAR(ProductUs(*costs, 1, 200, 20), 6, 1e-9);
-  EXPECT_NEAR(ProductUs(*costs, 5, 100, 10), 8, 1e-9);    // along the last two
-  EXPECT_NEAR(ProductUs(*costs, 1, 400, 10), 1e6, 1e-3);  // beyond what was measured
+  EXPECT_NEAR(GemmUs(*costs, 1, 100, 10), 4, 1e-9);
+  EXPECT_NEAR(GemmUs(*costs, 2, 100, 10), 5, 1e-9);
+  EXPECT_NEAR(GemmUs(*costs, 1, 200, 30), 7, 1e-9);
+  EXPECT_NEAR(GemmUs(*costs, 1, 100, 20), 5, 1e-9);
+  EXPECT_NEAR(GemmUs(*costs, 1, 200, 20), 6, 1e-9);
+  EXPECT_NEAR(GemmUs(*costs, 5, 100, 10), 8, 1e-9);    // along the last two
+  EXPECT_NEAR(GemmUs(*costs, 1, 400, 10), 1e6, 1e-3);  // beyond what was measured
 }
 
 constexpr const char* kDecodes =
@@ -104,7 +104,7 @@ TEST(OperatorCosts, AttentionLiesBetweenMeasuredHeads) {
 }
 
 // Four layers of 4 heads of 16, 2 of keys. Two decodes with 99 and 299 tokens before: as two of 199
-// cached. A prompt of 500 after 500: three quarters of the products of 1,000 less those of 500:
+// cached. A prompt of 500 after 500: three quarters of the GEMMs of 1,000 less those of 500:
 // pairs 500 x 500 + 500 x 501 / 2 of 1,000 x 1,001 / 2; a further one of 100, less a token's own.
 TEST(OperatorCosts, StepsTakeThem) {
   TransformerConfig model;
@@ -132,7 +132,7 @@ TEST(OperatorCosts, StepsTakeThem) {
   EXPECT_NEAR(attention(batch), 4 * (10'000 * share + 100 - 1), 1e-4);
 }
 
-// 2 of 8 experts: 20 us for 10 tokens of which each visits two, measured even and of kernels with
+// 2 of 8 experts: 20 us for 10 tokens each routed to two, measured even and of kernels with
 // gates alone.
 TEST(OperatorCosts, ExpertsAreWhole) {
   const std::string header =
@@ -148,7 +148,7 @@ TEST(OperatorCosts, ExpertsAreWhole) {
 }
 
 // Rows of the format that weights are stored in, beside those of the model's precision.
-TEST(OperatorCosts, ProductsInTheWeightsFormat) {
+TEST(OperatorCosts, GemmsInTheWeightsFormat) {
   const auto costs = WithOperatorTables(
       std::make_shared<Unknown>(),
       {{"t.csv", "gemm_dtype,n,k,m,latency_ms\nbfloat16,64,32,8,2\nfp8_block,64,32,8,1\n"}},
@@ -159,8 +159,8 @@ TEST(OperatorCosts, ProductsInTheWeightsFormat) {
   work.dtype = DType::kBFloat16;
   work.batch = 1, work.m = 8, work.n = 64, work.k = 32;
   EXPECT_EQ((*costs)->Kernel(work).time, SimTime::FromUs(2000));
-  EXPECT_EQ((*costs)->Product(work, WeightFormat::kFp8Block)->time, SimTime::FromUs(1000));
-  EXPECT_FALSE((*costs)->Product(work, WeightFormat::kInt4));
+  EXPECT_EQ((*costs)->Gemm(work, WeightFormat::kFp8Block)->time, SimTime::FromUs(1000));
+  EXPECT_FALSE((*costs)->Gemm(work, WeightFormat::kInt4));
 }
 
 TEST(OperatorCosts, MistakesAreNamed) {

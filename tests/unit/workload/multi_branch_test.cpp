@@ -49,7 +49,7 @@ TEST(MultiBranchTest, BadSizes) {
   EXPECT_FALSE(BuildDlrm(d).ok());
 }
 
-// By hand, a multiply-add as two: s tokens by four h x h products, scores and sums of values
+// By hand, a multiply-add as two: s tokens by four h x h GEMMs, scores and sums of values
 // 2 s^2 h each; a branch's dense layers 2 w^2 a row.
 TEST(MultiBranchTest, FlopByHand) {
   const auto mmt = BuildMultiModalTransformer({});

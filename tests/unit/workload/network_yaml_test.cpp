@@ -55,7 +55,7 @@ TEST(NetworkFile, AConvolutionIsWhatItsTensorsSay) {
   EXPECT_EQ(conv.ow, 29);
   EXPECT_EQ(conv.groups, 4);
   EXPECT_EQ(TotalWork(call).flop.count(), 2.0 * 2 * 28 * 29 * 64 * 8 * 15);
-  EXPECT_EQ(ProductFlop(network.graph, sizes, 1), TotalWork(call).flop);
+  EXPECT_EQ(GemmFlop(network.graph, sizes, 1), TotalWork(call).flop);
 }
 
 // Gradients of a convolution take as many multiplications as itself, twice.
@@ -93,11 +93,11 @@ TEST(NetworkFile, OperatorsHaveTheWorkOfTheirTensors) {
   EXPECT_EQ(linear.k, 8);
   // A bias by channel, the second axis.
   EXPECT_EQ(std::get<ElementwiseOp>(CallOf(network, 1).shape).read_elements, 6 * 16 + 16);
-  const auto product = std::get<BatchedMatmulOp>(CallOf(network, 2).shape);
-  EXPECT_EQ(product.b, 2);
-  EXPECT_EQ(product.m, 3);
-  EXPECT_EQ(product.n, 5);
-  EXPECT_EQ(product.k, 4);
+  const auto gemm = std::get<BatchedMatmulOp>(CallOf(network, 2).shape);
+  EXPECT_EQ(gemm.b, 2);
+  EXPECT_EQ(gemm.m, 3);
+  EXPECT_EQ(gemm.n, 5);
+  EXPECT_EQ(gemm.k, 4);
   EXPECT_EQ(std::get<PoolOp>(CallOf(network, 3).shape).window, 9);
   EXPECT_EQ(std::get<ReductionOp>(CallOf(network, 4).shape).rows, 4);
   EXPECT_EQ(std::get<ReductionOp>(CallOf(network, 4).shape).cols, 16);
@@ -163,8 +163,8 @@ TEST(NetworkFile, ResNet50HasItsPublishedWork) {
   const auto network =
       LoadNetwork(std::string(FORETRACE_SOURCE_DIR) + "/traces/networks/resnet50-whole.yaml");
   ASSERT_TRUE(network.ok()) << network.status();
-  const double products = ProductFlop(network->graph, network->graph.Declared(), 1).count() / 2;
-  EXPECT_NEAR(products, 4.09e9, 0.01e9);
+  const double gemms = GemmFlop(network->graph, network->graph.Declared(), 1).count() / 2;
+  EXPECT_NEAR(gemms, 4.09e9, 0.01e9);
 }
 
 }  // namespace

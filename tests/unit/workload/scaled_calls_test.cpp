@@ -7,12 +7,12 @@
 namespace foretrace {
 namespace {
 
-// From 4 samples to 6: rows of products must come out whole, elements are rounded up.
+// From 4 samples to 6: rows of GEMMs must come out whole, elements are rounded up.
 TEST(ScaledCalls, ScaleTheirBatchDimension) {
-  OperatorCall product{LinearOp{8, 16, 32}, DType::kFloat16};
-  ASSERT_TRUE(ScaleSamples(4, 6, product));
-  EXPECT_EQ(std::get<LinearOp>(product.shape).m, 12);
-  EXPECT_EQ(std::get<LinearOp>(product.shape).n, 16);
+  OperatorCall gemm{LinearOp{8, 16, 32}, DType::kFloat16};
+  ASSERT_TRUE(ScaleSamples(4, 6, gemm));
+  EXPECT_EQ(std::get<LinearOp>(gemm.shape).m, 12);
+  EXPECT_EQ(std::get<LinearOp>(gemm.shape).n, 16);
   OperatorCall odd{LinearOp{3, 16, 32}, DType::kFloat16};
   EXPECT_FALSE(ScaleSamples(4, 6, odd));
   OperatorCall sums{ElementwiseOp{3, 6}, DType::kFloat16};

@@ -119,7 +119,7 @@ TEST(TensorParallel, PartsOfCalls) {
   EXPECT_FALSE(Named(w, "norm").DividedBy(2));
 }
 
-// Of a chain of products every second is divided by columns; one whose weights were cast (a copy of
+// Of a chain of GEMMs every second is divided by columns; one whose weights were cast (a copy of
 // what nothing makes) takes its weights' parameters with it.
 TEST(TensorParallel, ChainsAlternateAndCastsOfWeightsFollow) {
   Graph g;
@@ -197,7 +197,7 @@ TEST(TensorParallel, OfBuiltModels) {
   ASSERT_TRUE(mmt.ok());
   const Operator& attention = mmt->operators[0];
   EXPECT_EQ(attention.tensor_ways, 16);
-  // Inside, the first product is divided by columns and the last by rows.
+  // Inside, the first GEMM is divided by columns and the last by rows.
   const auto calls = DividedCalls(attention, 4);
   EXPECT_EQ(std::get<LinearOp>(calls.front().shape).n, 3 * 1024 / 4);
   EXPECT_EQ(std::get<LinearOp>(calls.back().shape).k, 1024 / 4);

@@ -58,14 +58,14 @@ TEST(TransformerGraphTest, Parameters) {
 }
 
 // Megatron-LM's count (Narayanan et al., 2021, section 5): 24 b s l h^2 + 4 b s^2 l h forward for
-// products and attention, 2 b s h V for the output layer.
+// GEMMs and attention, 2 b s h V for the output layer.
 TEST(TransformerGraphTest, ModelFlop) {
   const TransformerConfig c = Gpt();
   const TransformerGraph model = MakeTransformerGraph(c);
   const double h = 1024, s = 512, b = 2;
   TransformerShares shares;
   shares.micro_batch = 2;
-  EXPECT_DOUBLE_EQ(ProductFlop(model.graph, BindTransformer(model, c, shares), c.layers).count(),
+  EXPECT_DOUBLE_EQ(GemmFlop(model.graph, BindTransformer(model, c, shares), c.layers).count(),
                    4 * (24 * b * s * h * h + 4 * b * s * s * h) + 2 * b * s * h * 2048);
 }
 
@@ -88,18 +88,18 @@ TEST(TransformerGraphTest, StashIsKorthikantis) {
   EXPECT_DOUBLE_EQ(Num(stash.input.count()), sbh * 2 / 4);
 }
 
-// A gated layer's products one by one: q, k, v, projection, gate, up, down. The first, third, fifth
+// A gated layer's GEMMs one by one: q, k, v, projection, gate, up, down. The first, third, fifth
 // and seventh have 1,024, 256, 3,072 and 1,024 columns; nothing that backward reads follows from
 // the last. Of 512 tokens in two bytes.
-TEST(TransformerGraphTest, EverySecondProduct) {
+TEST(TransformerGraphTest, EverySecondGemm) {
   const TransformerConfig c = Llama();
   const TransformerGraph model = MakeTransformerGraph(c);
-  const AlternateProducts products = EverySecondProduct(model.graph, BindTransformer(model, c, {}));
-  EXPECT_EQ(products.outputs, Bytes(512 * 2 * (1024 + 256 + 3072 + 1024)));
-  EXPECT_EQ(products.needed, Bytes(512 * 2 * (1024 + 256 + 3072)));
+  const AlternateGemms gemms = EverySecondGemm(model.graph, BindTransformer(model, c, {}));
+  EXPECT_EQ(gemms.outputs, Bytes(512 * 2 * (1024 + 256 + 3072 + 1024)));
+  EXPECT_EQ(gemms.needed, Bytes(512 * 2 * (1024 + 256 + 3072)));
   const auto share = [&](std::string_view name) {
     for (size_t i = 0; i < model.graph.ops().size(); ++i) {
-      if (model.graph.ops()[i].name == name) return products.share[i];
+      if (model.graph.ops()[i].name == name) return gemms.share[i];
     }
     return -1.0;
   };
@@ -137,8 +137,8 @@ OpId Find(const OperatorGraph& g, std::string_view name) {
   return 0;
 }
 
-// Sharded products: m is all tokens of the micro-batch, whatever the stream's share of them.
-TEST(TransformerGraphTest, ShardedProducts) {
+// Sharded GEMMs: m is all tokens of the micro-batch, whatever the stream's share of them.
+TEST(TransformerGraphTest, ShardedGemms) {
   const TransformerConfig c = Llama();
   const TransformerGraph model = MakeTransformerGraph(c);
   TransformerShares shares;
@@ -176,7 +176,8 @@ TEST(TransformerGraphTest, ShardedProducts) {
   EXPECT_EQ(backward.input[0].written, Bytes(2 * 512 * 3072));
 }
 
-// Two of eight experts a token, four expert-parallel ranks: two local experts share 1,024 visits.
+// Two of eight experts a token, four expert-parallel ranks: two local experts share 1,024 routed
+// tokens.
 TEST(TransformerGraphTest, Experts) {
   TransformerConfig c = Llama();
   c.experts = 8;

@@ -165,24 +165,24 @@ TEST(TransformerTest, BadSizesAreNamed) {
 
 double ForwardFlop(const TransformerConfig& c) { return Build(c).ForwardFlop().count(); }
 
-// Of s tokens by hand, a multiply-add as two: products of h by w take 2 s h w, scores and sums of
+// Of s tokens by hand, a multiply-add as two: GEMMs of h by w take 2 s h w, scores and sums of
 // values 2 s^2 w each.
 TEST(TransformerTest, ForwardFlopByHand) {
   constexpr double s = 2048, v = 51200;
-  // Four key heads of 16: keys and values of 2048 / 4. Gated: three products of 8192.
+  // Four key heads of 16: keys and values of 2048 / 4. Gated: three GEMMs of 8192.
   TransformerConfig gqa = Gpt(2048, 3, 16);
   gqa.family = TransformerFamily::kLlama;
   gqa.kv_heads = 4;
   const double attention = 2 * s * 2048 * (2 * 2048 + 2 * 512) + 4 * s * s * 2048;
   EXPECT_DOUBLE_EQ(ForwardFlop(gqa), 3 * (attention + 2 * s * 3 * 2048 * 8192) + 2 * s * 2048 * v);
-  // Two of eight experts, and the router's product.
+  // Two of eight experts, and the router's GEMM.
   TransformerConfig experts = Gpt(1024, 3, 16);
   experts.experts = 8;
   experts.top_k = 2;
   const double plain = 2 * s * 4 * 1024 * 1024 + 4 * s * s * 1024;
   EXPECT_DOUBLE_EQ(ForwardFlop(experts),
                    3 * (plain + 2 * s * 1024 * 8 + 2 * 2 * s * 2 * 1024 * 4096) + 2 * s * 1024 * v);
-  // Every layer of the decoder attends twice, with as many products.
+  // Every layer of the decoder attends twice, with as many GEMMs.
   TransformerConfig t5 = Gpt(1024, 4, 16);
   t5.family = TransformerFamily::kT5;
   t5.decoder_layers = 3;
@@ -211,7 +211,7 @@ TEST(TransformerTest, DecodersReadTheEncoder) {
               testing::ElementsAre("block 2 cross key and value", "block 3 cross key and value"));
 }
 
-// Megatron-LM's divisions (Shoeybi et al., 2019, section 3): products by columns, whose inputs'
+// Megatron-LM's divisions (Shoeybi et al., 2019, section 3): GEMMs by columns, whose inputs'
 // gradients are summed, then by rows, whose results are.
 TEST(TransformerTest, TensorParallelDivisions) {
   TransformerConfig c = Gpt(2048, 1, 16);
@@ -244,7 +244,7 @@ TEST(TransformerTest, TensorParallelDivisions) {
   }
 }
 
-// Of one sample, two bytes an element: a product reads its input and writes its result, backward it
+// Of one sample, two bytes an element: a GEMM reads its input and writes its result, backward it
 // reads both and the result's gradient, and writes the input's; weights are not of a sample.
 TEST(TransformerTest, TrafficOfActivationsAlone) {
   TransformerConfig c = Gpt(1024, 1, 16);

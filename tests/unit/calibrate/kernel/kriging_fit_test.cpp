@@ -69,7 +69,7 @@ TEST(KrigingFit, SaysOfEachShapeWhatTheOthersWould) {
 }
 
 TEST(KrigingFit, LeavesOutWhatSaysTooLittle) {
-  // 64 matrices are needed: 63 of one m, and a batch of products, say nothing.
+  // 64 matrices are needed: 63 of one m, and a batch of GEMMs, say nothing.
   std::vector<MeasuredShape> shapes = Grid(4096, Smooth);
   shapes.resize(ShapeKriging::kMinPoints - 1);
   shapes.push_back({4096, 6144, 6144, 8, 0.1f});

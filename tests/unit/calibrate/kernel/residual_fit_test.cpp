@@ -7,8 +7,8 @@
 namespace foretrace {
 namespace {
 
-// Products of 64 to 704 rows and columns, of which those wider than high take `wide` times as long.
-std::vector<KernelSample> Products(double wide) {
+// GEMMs of 64 to 704 rows and columns, of which those wider than high take `wide` times as long.
+std::vector<KernelSample> Gemms(double wide) {
   std::vector<KernelSample> samples;
   for (int64_t m = 64; m < 768; m += 64) {
     for (int64_t n = 64; n < 768; n += 64) {
@@ -22,13 +22,13 @@ std::vector<KernelSample> Products(double wide) {
 
 // 11 x 11 sizes are 55 pairs, enough to judge by.
 TEST(TurnsAlike, WhereNeitherSideIsFaster) {
-  EXPECT_TRUE(TurnsAlike(Products(1)));
-  EXPECT_TRUE(TurnsAlike(Products(0.995)));
-  EXPECT_FALSE(TurnsAlike(Products(1.04)));  // aiconfigurator's H100
+  EXPECT_TRUE(TurnsAlike(Gemms(1)));
+  EXPECT_TRUE(TurnsAlike(Gemms(0.995)));
+  EXPECT_FALSE(TurnsAlike(Gemms(1.04)));  // aiconfigurator's H100
 }
 
 TEST(TurnsAlike, NotOfTooFewPairs) {
-  const std::vector<KernelSample> samples = Products(1);
+  const std::vector<KernelSample> samples = Gemms(1);
   EXPECT_FALSE(TurnsAlike(std::span(samples).first(66)));  // m to 384: 6 x 11, 15 pairs
   EXPECT_FALSE(TurnsAlike({}));
 }

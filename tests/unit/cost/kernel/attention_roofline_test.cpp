@@ -43,10 +43,10 @@ TEST(AttentionRooflineTest, RatesFollowFromUnitsAndClock) {
   EXPECT_NEAR(VectorRatesOf(*h100).exponentials_per_us * 1e6, 3.9e12, 0.05e12);
 }
 
-// 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. Products
+// 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. GEMMs
 // take 4 x 128 FLOP a score forward and 10 x 128 backward at 100 TFLOP/s, exponentials 1/1.6 us a
 // million, backward 12 instructions more at 6.4 a picosecond.
-TEST(AttentionRooflineTest, ExponentialsRunBetweenProducts) {
+TEST(AttentionRooflineTest, ExponentialsRunBetweenGemms) {
   const AttentionOp op{1, 40, 40, 2560, 2560, 128};
   const double scores = 40.0 * 2560 * 2560;
   const double exponentials = scores / 1.6e6;
@@ -69,7 +69,7 @@ TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
               1e-6);
 }
 
-// On Blackwell exponentials, 0.625 us a million scores, hide behind the products of the other
+// On Blackwell exponentials, 0.625 us a million scores, hide behind the GEMMs of the other
 // tile, 5.12 us, and a block has 256 queries. Backward nothing does.
 TEST(AttentionRooflineTest, BlackwellPairsTiles) {
   GpuPeaks device = Device();
@@ -95,11 +95,11 @@ TEST(AttentionRooflineTest, BlocksComeInWaves) {
 }
 
 // 50 heads of 256 queries: 100 blocks, one a multiprocessor, each over two tiles of 128 keys.
-// Products of a tile at 62.9 % of 100 TFLOP/s, then its exponentials, then six instructions a
+// GEMMs of a tile at 62.9 % of 100 TFLOP/s, then its exponentials, then six instructions a
 // score.
 TEST(AttentionRooflineTest, KernelsForAmpereOnHopper) {
   GpuPeaks device = Device();
-  device.accelerator.instructions.warp_products = 0.629;
+  device.accelerator.instructions.warp_gemms = 0.629;
   const auto us = [&](bool causal) {
     KernelWork work = Kernels(
         {AttentionOp{1, 50, 50, 256, 256, 64, causal}, DType::kBFloat16, Direction::kForward})[0];
@@ -109,7 +109,7 @@ TEST(AttentionRooflineTest, KernelsForAmpereOnHopper) {
   const double tile_us = 128 * 128 * 100 * (4 * 64 / 62.9e6 + 1 / 1.6e6 + 6 / 6.4e6);
   EXPECT_NEAR(us(false), 10.25 + 2 * tile_us, 1e-6);
   EXPECT_NEAR(us(true), 10.25 + 1.5 * tile_us, 1e-6);
-  device.accelerator.instructions.warp_products = 1;
+  device.accelerator.instructions.warp_gemms = 1;
   EXPECT_LT(us(false), 12);  // its own kernels
 }
 

@@ -5,7 +5,7 @@
 namespace foretrace {
 namespace {
 
-constexpr std::string_view kProduct = "volta_sgemm_128x32_nn";
+constexpr std::string_view kGemm = "volta_sgemm_128x32_nn";
 
 TEST(CodeFetch, WhatRanLastStays) {
   CodeCache cache;
@@ -31,9 +31,8 @@ TEST(CodeFetch, VoltaWaitsForUnrolledLoops) {
   EXPECT_FALSE(FetchesCodeOnDemand(*FindGpuPeaks("h100-sxm5-80gb")));
   const GpuPeaks v100 = *FindGpuPeaks("v100-sxm2-16gb");
   // 14 KiB beyond the first two: 112 lines of 50 cycles at 1,530 MHz.
-  EXPECT_NEAR(CodeFetchTime(v100, kProduct).us(), 112 * 50 / 1530.0, 1e-3);
-  EXPECT_LT(CodeFetchTime(v100, "void gemmSN_TN_kernel<float, 128>"),
-            CodeFetchTime(v100, kProduct));
+  EXPECT_NEAR(CodeFetchTime(v100, kGemm).us(), 112 * 50 / 1530.0, 1e-3);
+  EXPECT_LT(CodeFetchTime(v100, "void gemmSN_TN_kernel<float, 128>"), CodeFetchTime(v100, kGemm));
   EXPECT_EQ(CodeFetchTime(v100, "void gemvNSP_kernel<float>"), SimTime());
   EXPECT_EQ(CodeFetchTime(v100, "void at::native::vectorized_elementwise_kernel<4>"), SimTime());
 }

@@ -61,7 +61,7 @@ TEST(CommittedKernelCalibrations, A100GemmIsNearItsPeak) {
 }
 
 // 32 experts of 1,024 tokens each take 1.87 ms on a B200 (SimuMax's table), half of its peak.
-TEST(CommittedKernelCalibrations, B200KnowsProductsOfExperts) {
+TEST(CommittedKernelCalibrations, B200KnowsGemmsOfExperts) {
   const auto loaded = LoadKernelModels(std::string(FORETRACE_SOURCE_DIR) +
                                        "/calibration/b200-sxm-nvswitch/kernels.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status();

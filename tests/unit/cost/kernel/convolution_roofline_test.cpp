@@ -112,12 +112,12 @@ TEST(ConvolutionRoofline, WeightGradientsHaveTheStagedFormAlone) {
   // 64 * 8 * 8 tiles of 4x4: 36 GEMMs of 512 filters by 512 channels over 4,096 tiles. At least
   // their FLOP at the peak; at most that, four waves of rounding in a hundred and the traffic of
   // the transforms: both operands written and read, 2 * 36 * 2 * 512 * 4,096 * 4 bytes, the
-  // products likewise, 2 * 36 * 512 * 512 * 4, and the images, 2 * 64 * 512 * 1,024 * 4, at 1,555
+  // GEMMs likewise, 2 * 36 * 512 * 512 * 4, and the images, 2 * 64 * 512 * 1,024 * 4, at 1,555
   // GB/s.
-  const double products = 2.0 * 36 * 512 * 512 * 4096 / 19.5e6;
+  const double gemms = 2.0 * 36 * 512 * 512 * 4096 / 19.5e6;
   const double bytes = 4.0 * (2.0 * 36 * (2 * 512 * 4096 + 512 * 512) + 2.0 * 64 * 512 * 1024);
-  EXPECT_GT(t.algorithm_us[2], products);
-  EXPECT_LT(t.algorithm_us[2], 1.04 * products + bytes / 1555e3);
+  EXPECT_GT(t.algorithm_us[2], gemms);
+  EXPECT_LT(t.algorithm_us[2], 1.04 * gemms + bytes / 1555e3);
   EXPECT_EQ(t.kernel_us, t.algorithm_us[2]);
 }
 

@@ -42,7 +42,7 @@ TEST(KernelsOn, AnotherDeviceIsRefusedWithWhatToDo) {
               HasSubstr("c is of v100-sxm2-16gb, but the device to predict for is h100-sxm5-80gb"));
 }
 
-// A model of matrix products that measured one of 1 x 8192 x 8192 twice as slow as its roofline.
+// A model of GEMMs that measured one of 1 x 8192 x 8192 twice as slow as its roofline.
 KernelModels Measured(std::string_view name) {
   KernelModel model;
   model.form = KernelForm::kGemm;

@@ -205,7 +205,7 @@ TEST_F(TraceTest, GathersWaitForTheirIndices) {
 }
 
 // Nine kernels of 16 KiB do not stay in 128: on Volta each is fetched again in every iteration.
-TEST_F(TraceTest, DisplacedCodeOfProductsIsFetchedAgain) {
+TEST_F(TraceTest, DisplacedCodeOfGemmsIsFetchedAgain) {
   const auto models = std::make_shared<const KernelModels>(*FindGpuPeaks("v100-sxm2-16gb"),
                                                            std::vector<KernelModel>());
   const auto first_time = [&](int kernels) {

@@ -21,7 +21,7 @@ TraceStore Stream(const std::vector<std::string_view>& names) {
 }
 
 TEST(KernelLikes, NeighboursDecideBetweenKernelsOfOneName) {
-  // gemm after a is one product, after b another; the last two are to be told.
+  // gemm after a is one GEMM, after b another; the last two are to be told.
   const TraceStore store = Stream({"a", "gemm", "b", "gemm", "a", "gemm", "b", "gemm"});
   const RankTrace& rank = store.ranks()[0];
   const std::vector<NodeIndex> unknown = {NodeIndex(5), NodeIndex(7)};

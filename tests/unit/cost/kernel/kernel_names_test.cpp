@@ -81,7 +81,7 @@ TEST(KernelNames, SayWhatPartAKernelPlays) {
   for (const Case& c : cases) EXPECT_EQ(TraitsOfKernel(c.name).role, c.role) << c.name;
 }
 
-TEST(KernelNames, SayInWhichPrecisionProductsAre) {
+TEST(KernelNames, SayInWhichPrecisionGemmsAre) {
   const auto precision = [](std::string_view name) { return TraitsOfKernel(name).precision; };
   EXPECT_EQ(precision("nvjet_hsh_64x8_64x16_4x1_v_bz_TNT"), Precision::kHalf);
   EXPECT_EQ(precision("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN"), Precision::kHalf);

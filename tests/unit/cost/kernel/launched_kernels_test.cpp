@@ -95,7 +95,7 @@ TEST(LaunchedKernels, AnotherChipsKernelSaysNothing) {
   EXPECT_FALSE(ChosenForChip(models.device(), "a device of no name"));
   EXPECT_TRUE(ChosenForChip(models.device(), "Tesla V100-SXM2-16GB"));
   EXPECT_TRUE(ChosenForChip(models.device(), ""));
-  EXPECT_TRUE(ByLaunchedProduct(models, launch, work, Precision::kFloat32, estimate));
+  EXPECT_TRUE(ByLaunchedGemm(models, launch, work, Precision::kFloat32, estimate));
   EXPECT_NE(estimate.time, before);
   EXPECT_TRUE(estimate.extrapolated);
 }

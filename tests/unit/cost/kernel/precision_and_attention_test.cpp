@@ -14,7 +14,7 @@ TEST(GpuPeaksTest, EightBitsRunAtTheirRateOrWidened) {
   EXPECT_EQ(PrecisionOf(DType::kFloat8, true), Precision::kFloat8);
   EXPECT_EQ(FindGpuPeaks("h100-sxm5-80gb")->peak_tflops(Precision::kFloat8), 1978.9);
   EXPECT_EQ(FindGpuPeaks("a100-sxm4-80gb")->peak_tflops(Precision::kFloat8), 312);
-  // A product of 8192 bound by its FLOP, where 16 bits alone were measured: half their time.
+  // A GEMM of 8192 bound by its FLOP, where 16 bits alone were measured: half their time.
   KernelModel half;
   half.key = KeyOf(Only(LinearOp{8, 8, 8}, DType::kFloat16), Precision::kHalf);
   half.form = KernelForm::kGemm;

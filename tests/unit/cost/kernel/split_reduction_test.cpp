@@ -1,4 +1,4 @@
-// Products whose reduction is split: parts that take turns wait for each other.
+// GEMMs whose reduction is split: parts that take turns wait for each other.
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_cost_model.h"
-#include "simulator/cost/kernel/product_block.h"
 #include "simulator/trace/builder.h"
 #include "tests/support/job_script.h"
 
@@ -26,13 +26,11 @@ TEST(SplitReduction, PartsThatTakeTurnsWaitForEachOther) {
   call.shape = LinearOp{1024, 128, 4864, false};
   call.dtype = DType::kFloat32;
   const KernelWork work = Kernels(call)[0];
-  BlockedProduct product = BlockedProductOf(A100(), ProductBlockOf(kName), work, 96 / 108.0);
-  ASSERT_EQ(product.split, 12);
-  const auto us = [&] {
-    return BlockedProductUs(A100(), Precision::kTensorFloat32, 0.85, product);
-  };
+  BlockedGemm gemm = BlockedGemmOf(A100(), GemmBlockOf(kName), work, 96 / 108.0);
+  ASSERT_EQ(gemm.split, 12);
+  const auto us = [&] { return BlockedGemmUs(A100(), Precision::kTensorFloat32, 0.85, gemm); };
   const double apart = us();
-  product.in_turn = true;
+  gemm.in_turn = true;
   EXPECT_NEAR(us() / 90.5, 1, 0.1) << us();
   // Eleven turns of three trips and eight steps, a trip 700 cycles of 1.41 GHz, of which the parts'
   // bytes hide some.
@@ -40,14 +38,14 @@ TEST(SplitReduction, PartsThatTakeTurnsWaitForEachOther) {
   EXPECT_GT(us() - apart, 0.8 * turns);
   EXPECT_LT(us() - apart, turns);
   // Where a wave has no room for two parts of all results, the first is through when the next runs.
-  product.blocks = 108;
-  product.split = 1;
+  gemm.blocks = 108;
+  gemm.split = 1;
   const double whole = us();
-  product.in_turn = false;
+  gemm.in_turn = false;
   EXPECT_EQ(us(), whole);
 }
 
-// The time of the product's kernel, or of the one that adds its parts up, where the call launches
+// The time of the GEMM's kernel, or of the one that adds its parts up, where the call launches
 // these kernels too.
 SimTime KernelTime(std::string_view of, bool cleared, std::string_view reduced) {
   JobScript job(1);

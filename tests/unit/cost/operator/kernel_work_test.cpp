@@ -62,7 +62,7 @@ TEST(KernelWork, LinearBackwardOfAFirstLayerHasNoInputGradient) {
 }
 
 TEST(KernelWork, BatchedMatmul) {
-  // 5 products of [2,4] by [4,3]: 5*2*24 FLOP, 5*(8+12) in, 5*6 out.
+  // 5 GEMMs of [2,4] by [4,3]: 5*2*24 FLOP, 5*(8+12) in, 5*6 out.
   const OperatorCall op = Make(BatchedMatmulOp{5, 2, 3, 4});
   const KernelList list = Kernels(op);
   EXPECT_DOUBLE_EQ(list[0].flop.count(), 240);

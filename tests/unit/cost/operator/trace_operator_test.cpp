@@ -111,12 +111,12 @@ TEST(TraceOperator, ConvolutionTakesTheOutputSizeWhereItIsRecorded) {
   EXPECT_TRUE(bare.assumed());
 }
 
-TEST(TraceOperator, ConvolutionsOverOneAndThreeDimensionsHaveTheirProducts) {
+TEST(TraceOperator, ConvolutionsOverOneAndThreeDimensionsHaveTheirGemms) {
   const Lookup volume("aten::cudnn_convolution", {{1, 192, 6, 130, 130}, {192, 192, 3, 3, 3}},
                       {{1, 192, 4, 128, 128}});
   ASSERT_TRUE(volume.found());
   EXPECT_FALSE(volume.assumed());
-  // 4 x 128 x 128 results of 192 channels, each of 192 x 27 products.
+  // 4 x 128 x 128 results of 192 channels, each of 192 x 27 GEMMs.
   EXPECT_DOUBLE_EQ(volume.flop(), 2.0 * 4 * 128 * 128 * 192 * 192 * 27);
   EXPECT_EQ(volume.bytes(), 4 * (192 * 6 * 130 * 130 + 192 * 192 * 27 + 192 * 4 * 128 * 128));
   const KernelWork work = Kernels(volume.op())[0];

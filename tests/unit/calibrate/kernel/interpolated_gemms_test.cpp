@@ -1,4 +1,4 @@
-// Products whose shapes are interpolated: by kriging and trees, and by trees alone, half each.
+// GEMMs whose shapes are interpolated: by kriging and trees, and by trees alone, half each.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ KernelWork Gemm(int64_t m, int64_t n, int64_t k) {
   return Kernels({LinearOp{m, n, k}, DType::kBFloat16, Direction::kForward}).front();
 }
 
-// A library that splits the reduction from 1,000 on, and whose products are slower the wider.
+// A library that splits the reduction from 1,000 on, and whose GEMMs are slower the wider.
 double TruthUs(const KernelWork& work) {
   KernelModel truth;
   truth.key = kKey;
@@ -49,7 +49,7 @@ double LogError(const KernelModel& model, const KernelWork& work) {
   return std::abs(std::log(model.KernelUs(A100(), work) / TruthUs(work)));
 }
 
-TEST(InterpolatedProducts, FollowAStepBetweenShapes) {
+TEST(InterpolatedGemms, FollowAStepBetweenShapes) {
   const KernelModel model = Fit(TruthUs);
   ASSERT_EQ(model.kriging.slices().size(), 3u);
   EXPECT_LT(model.kriging_share, 1);  // kriging smooths the step over, as matrices held out show
@@ -68,7 +68,7 @@ double SmoothUs(const KernelWork& work) {
   return TruthUs(work) * (work.k < 1000 ? std::exp(-0.3) : 1) * std::exp(0.2 * std::sin(n + 2 * k));
 }
 
-TEST(InterpolatedProducts, TrustKrigingWhereItInterpolates) {
+TEST(InterpolatedGemms, TrustKrigingWhereItInterpolates) {
   EXPECT_GE(Fit(SmoothUs).kriging_share, 0.5);
 }
 

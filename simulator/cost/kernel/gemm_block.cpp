@@ -1,4 +1,4 @@
-#include "simulator/cost/kernel/product_block.h"
+#include "simulator/cost/kernel/gemm_block.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,9 +73,9 @@ double InWholeBands(double across) {
 bool IsSide(int64_t x) { return x >= 16 && x <= 512 && x % 8 == 0; }
 
 // Of the peak. Without tensor cores, instructions that load operands and add up addresses take
-// turns with those that multiply: calibration/{v100,a100}-pcie*, where NeuSight's products gave
+// turns with those that multiply: calibration/{v100,a100}-pcie*, where NeuSight's GEMMs gave
 // 0.942 and 2.8, 0.905 and 2.7.
-double ReachedShare(const GpuPeaks& device, Precision precision, const ProductBlock& block) {
+double ReachedShare(const GpuPeaks& device, Precision precision, const GemmBlock& block) {
   constexpr double kLargestBlock = 0.92, kIntensity = 2.75;
   KernelWork work;
   work.by_warps = true;
@@ -87,24 +87,23 @@ double ReachedShare(const GpuPeaks& device, Precision precision, const ProductBl
 
 // What the parts of a split reduction wait for each other, as far as they run at once: what came
 // before has taken its turn.
-double TurnsUs(const GpuPeaks& device, const BlockedProduct& product, double resident,
-               double trip_us) {
-  if (!product.in_turn) return 0;
-  const double at_once = std::floor(device.sms * resident / std::max(product.blocks, 1.0));
-  const double turns = std::clamp(at_once, 1.0, product.split) - 1;
-  const double steps = std::min(Positive(product.block.rows) / 2, kWarpRows) / kEpilogueRows;
+double TurnsUs(const GpuPeaks& device, const BlockedGemm& gemm, double resident, double trip_us) {
+  if (!gemm.in_turn) return 0;
+  const double at_once = std::floor(device.sms * resident / std::max(gemm.blocks, 1.0));
+  const double turns = std::clamp(at_once, 1.0, gemm.split) - 1;
+  const double steps = std::min(Positive(gemm.block.rows) / 2, kWarpRows) / kEpilogueRows;
   return turns * (kTurnTrips + steps) * trip_us;
 }
 
 }  // namespace
 
-ProductBlock ProductBlockOf(std::string_view name) {
-  const bool product = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
-                                     "h884gemm", "h1688gemm", "scudnn_"});
-  if (!product || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
+GemmBlock GemmBlockOf(std::string_view name) {
+  const bool gemm = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
+                                  "h884gemm", "h1688gemm", "scudnn_"});
+  if (!gemm || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
   for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
     std::string_view rest = name.substr(at + 1);
-    ProductBlock block;
+    GemmBlock block;
     if (!TakePair(rest, block.rows, block.cols) || !IsSide(block.rows) || !IsSide(block.cols)) {
       continue;
     }
@@ -128,7 +127,7 @@ ProductBlock ProductBlockOf(std::string_view name) {
   return {};
 }
 
-double ResidentBlocks(const GpuPeaks& device, const ProductBlock& block, int64_t element_bytes) {
+double ResidentBlocks(const GpuPeaks& device, const GemmBlock& block, int64_t element_bytes) {
   const OccupancyLimits& limits = device.accelerator.occupancy;
   double resident = limits.blocks > 0 ? limits.blocks : 32;
   if (limits.registers > 0) {
@@ -142,32 +141,32 @@ double ResidentBlocks(const GpuPeaks& device, const ProductBlock& block, int64_t
   return std::max(std::floor(resident), 1.0);
 }
 
-BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& block,
-                                const KernelWork& work, double waves) {
-  BlockedProduct product;
-  product.block = block;
+BlockedGemm BlockedGemmOf(const GpuPeaks& device, const GemmBlock& block, const KernelWork& work,
+                          double waves) {
+  BlockedGemm gemm;
+  gemm.block = block;
   const double across = std::ceil(Positive(work.n) / Positive(block.rows));
   const double down = std::ceil(Positive(work.m) / Positive(block.cols));
-  product.blocks = Positive(work.batch) * across * down;
-  product.filled_rows = Positive(work.n) / across;
-  product.filled_cols = Positive(work.m) / down;
-  product.depth = Positive(work.k);
-  product.element_bytes = ElementSize(work.dtype);
-  product.load_elements = work.load_elements;
-  product.read_bytes = static_cast<double>(work.read.count());
-  product.written_bytes = static_cast<double>(work.written.count());
-  const double launched = waves * device.sms * ResidentBlocks(device, block, product.element_bytes);
-  const double steps = std::max(std::floor(product.depth / Positive(block.depth)), 1.0);
-  const double whole = product.blocks * (block.in_bands ? InWholeBands(across) / across : 1);
-  product.split = std::clamp(std::round(launched / whole), 1.0, steps);
-  return product;
+  gemm.blocks = Positive(work.batch) * across * down;
+  gemm.filled_rows = Positive(work.n) / across;
+  gemm.filled_cols = Positive(work.m) / down;
+  gemm.depth = Positive(work.k);
+  gemm.element_bytes = ElementSize(work.dtype);
+  gemm.load_elements = work.load_elements;
+  gemm.read_bytes = static_cast<double>(work.read.count());
+  gemm.written_bytes = static_cast<double>(work.written.count());
+  const double launched = waves * device.sms * ResidentBlocks(device, block, gemm.element_bytes);
+  const double steps = std::max(std::floor(gemm.depth / Positive(block.depth)), 1.0);
+  const double whole = gemm.blocks * (block.in_bands ? InWholeBands(across) / across : 1);
+  gemm.split = std::clamp(std::round(launched / whole), 1.0, steps);
+  return gemm;
 }
 
-double ProductStartUs(const GpuPeaks& device) { return kShortestUs + ColdStartUs(device, kTrips); }
+double GemmStartUs(const GpuPeaks& device) { return kShortestUs + ColdStartUs(device, kTrips); }
 
-double BlockedProductUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
-                        const BlockedProduct& product) {
-  const ProductBlock& block = product.block;
+double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
+                     const BlockedGemm& gemm) {
+  const GemmBlock& block = gemm.block;
   const VectorRates rates = VectorRatesOf(device);
   const double rows = Positive(block.rows), cols = Positive(block.cols),
                depth = Positive(block.depth);
@@ -175,14 +174,14 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
       device.peak_tflops(precision) * 1e6 / device.sms * ReachedShare(device, precision, block);
   const double multiply_us = 2 * rows * cols * depth / flop_per_us;
   double load_us = 0, store_us = 0;
-  const int64_t load_bytes = product.load_elements * product.element_bytes;
+  const int64_t load_bytes = gemm.load_elements * gemm.element_bytes;
   if (precision != Precision::kFloat32 && load_bytes > 0 && load_bytes < kWidestBytes) {
     const double us_of_access =
-        kNarrowInstructions * device.sms / rates.integers_per_us / Positive(product.load_elements);
+        kNarrowInstructions * device.sms / rates.integers_per_us / Positive(gemm.load_elements);
     // Threads whose operands lie outside of the matrix do not load them; copies past the registers
     // are issued all the same, and write zeros.
-    const double filled_rows = product.filled_rows > 0 ? product.filled_rows : rows;
-    const double filled_cols = product.filled_cols > 0 ? product.filled_cols : cols;
+    const double filled_rows = gemm.filled_rows > 0 ? gemm.filled_rows : rows;
+    const double filled_cols = gemm.filled_cols > 0 ? gemm.filled_cols : cols;
     const double loaded = block.stages == 0 ? filled_rows + filled_cols : rows + cols;
     load_us = loaded * depth * us_of_access;
     store_us = filled_rows * filled_cols * us_of_access;
@@ -192,9 +191,9 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
   // Operands that are asked for one step ahead alone are waited for.
   constexpr int64_t kDeep = 3;
   const double ahead_us = block.stages < kDeep ? trip_us : 0;
-  const double steps = std::ceil(product.depth / product.split / depth);
-  const double resident = ResidentBlocks(device, block, product.element_bytes);
-  const double blocks = product.blocks * product.split;
+  const double steps = std::ceil(gemm.depth / gemm.split / depth);
+  const double resident = ResidentBlocks(device, block, gemm.element_bytes);
+  const double blocks = gemm.blocks * gemm.split;
   // A multiprocessor's units, each at its rate for all blocks that it holds; and a block's own
   // steps, one after the other, which the last blocks hide from each other the less the fewer they
   // are.
@@ -208,28 +207,28 @@ double BlockedProductUs(const GpuPeaks& device, Precision precision, double band
                            (last_blocks > 0 ? std::max(last_blocks * busy_us, alone_us) : 0);
   // Parts of a split reduction are added in turn: each but the first reads what is there.
   const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
-  const double written_us = product.written_bytes * (2 * product.split - 1) / bytes_per_us;
-  const double memory_us = product.read_bytes / bytes_per_us + written_us;
+  const double written_us = gemm.written_bytes * (2 * gemm.split - 1) / bytes_per_us;
+  const double memory_us = gemm.read_bytes / bytes_per_us + written_us;
   // What the last wave writes, no other block's arithmetic hides.
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
   const double compute_us =
-      blocks_us - trip_us + last * written_us + TurnsUs(device, product, resident, trip_us);
-  return ProductStartUs(device) + SmoothSum(compute_us, memory_us, kOverlapPower);
+      blocks_us - trip_us + last * written_us + TurnsUs(device, gemm, resident, trip_us);
+  return GemmStartUs(device) + SmoothSum(compute_us, memory_us, kOverlapPower);
 }
 
-bool IsThinProduct(std::string_view name) {
+bool IsThinGemm(std::string_view name) {
   return HasAny(name, {"gemv", "gemmSN", "gemmk1", "dot_kernel"});
 }
 
 bool WalksReduction(std::string_view name) { return HasAny(name, {"gemmSN"}); }
 
-double ThinProductUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
-                     bool walks) {
+double ThinGemmUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
+                  bool walks) {
   const double walk_us =
       walks ? Positive(work.k) * kThinCyclesPerElement / VectorRatesOf(device).cycles_per_us : 0;
   const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
   const double memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
-  return ProductStartUs(device) + SmoothMax(walk_us, memory_us);
+  return GemmStartUs(device) + SmoothMax(walk_us, memory_us);
 }
 
 }  // namespace foretrace

@@ -1,4 +1,4 @@
-#include "simulator/mapping/partwise_products.h"
+#include "simulator/mapping/partwise_gemms.h"
 
 #include <algorithm>
 #include <variant>
@@ -6,7 +6,7 @@
 namespace foretrace {
 namespace {
 
-// Transformer Engine's scattering by userbuffers: parts of a product, and multiprocessors that the
+// Transformer Engine's scattering by userbuffers: parts of a GEMM, and multiprocessors that the
 // exchange takes meanwhile (NVIDIA/dgxc-benchmarking, gpt3_175b_hydra.yaml, ub_tp_comm_overlap_cfg:
 // num_splits 4, num_sm 24 and 20 of proj_fprop and fc2_fprop, set_sm_margin).
 constexpr int32_t kScatterParts = 4;
@@ -34,9 +34,9 @@ bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& m) {
   return m.chunked_tensor && edge == RegionEdge::kLeaves;
 }
 
-ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors) {
+GemmSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors) {
   // One part for each rank, of which the own is exchanged with none.
-  ProductSplit split{mapping.tensor, 1};
+  GemmSplit split{mapping.tensor, 1};
   if (mapping.chunked_tensor && edge == RegionEdge::kLeaves) {
     split.parts = kScatterParts;
     if (multiprocessors > 2 * kScatterMultiprocessors) {
@@ -47,21 +47,21 @@ ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t mu
   return split;
 }
 
-double PartwiseProducts::Forward(OpId id, RegionEdge edge, double whole) const {
+double PartwiseGemms::Forward(OpId id, RegionEdge edge, double whole) const {
   const GraphOp& op = l_.graph().op(id);
-  const ProductSplit split = SplitOf(edge, m_, p_.multiprocessors);
+  const GemmSplit split = SplitOf(edge, m_, p_.multiprocessors);
   const TensorId passed = edge == RegionEdge::kEnters ? op.inputs[0] : op.outputs[0];
   return Beside(id, split, false, passed, whole);
 }
 
-double PartwiseProducts::Backward(OpId id, double whole) const {
+double PartwiseGemms::Backward(OpId id, double whole) const {
   return Beside(id, {m_.tensor, 1}, true, l_.graph().op(id).outputs[0], whole);
 }
 
-double PartwiseProducts::Beside(OpId id, const ProductSplit& split, bool backward, TensorId passed,
-                                double whole) const {
+double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, TensorId passed,
+                             double whole) const {
   const OperatorGraph& g = l_.graph();
-  double products = 0, parts = 0;
+  double gemms = 0, parts = 0;
   const auto add = [&](const KernelList& list, double share, double times) {
     double sum = 0;
     for (const KernelWork& work : list) {
@@ -76,7 +76,7 @@ double PartwiseProducts::Beside(OpId id, const ProductSplit& split, bool backwar
     if (linear == nullptr || linear->m < split.parts) return whole;
     if (backward) std::swap(linear->n, linear->k);
     linear->bias = false;
-    products += add(Kernels(call), 1, 1);
+    gemms += add(Kernels(call), 1, 1);
     linear->m /= split.parts;
     parts += add(Kernels(call), split.share, split.parts);
   }
@@ -84,7 +84,7 @@ double PartwiseProducts::Beside(OpId id, const ProductSplit& split, bool backwar
   // Every part is waited for across streams.
   const double exchange =
       groups_.TensorReduction(bytes) / 2 + (split.parts - 1) * groups_.Handovers();
-  return whole - products + std::max(parts, exchange + parts / split.parts);
+  return whole - gemms + std::max(parts, exchange + parts / split.parts);
 }
 
 }  // namespace foretrace

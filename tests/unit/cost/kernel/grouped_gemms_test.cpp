@@ -1,4 +1,4 @@
-#include "simulator/cost/kernel/grouped_products.h"
+#include "simulator/cost/kernel/grouped_gemms.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ constexpr std::string_view kDown =
     "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_"
     "transOut_schedP2x1x2x3_biasM_bN_tmaOpt_clmp_dynBatch_sm100f";
 
-TEST(GroupedProducts, NamesStateBlocksAndTypes) {
+TEST(GroupedGemms, NamesStateBlocksAndTypes) {
   const auto up = GroupedKernelOf(kUp);
   ASSERT_TRUE(up.has_value());
   EXPECT_EQ(up->rows, 128);
@@ -40,7 +40,7 @@ TEST(GroupedProducts, NamesStateBlocksAndTypes) {
   EXPECT_DOUBLE_EQ(plain->weight_bits, 8);
 }
 
-TEST(GroupedProducts, OtherNamesAreNotKnown) {
+TEST(GroupedGemms, OtherNamesAreNotKnown) {
   for (const std::string_view name :
        {"", "bmm_", "bmm_Fp16_E4m3_Fp32_t64x128_s4_x", "bmm_Fp16_Int9_Fp32_t64x128x32_s4_x",
         "bmm_Fp16_E4m3_Fp32_t0x128x32_s4_x", "bmm_Fp16_E4m3_Fp32_t64x99999x32_s4_x",
@@ -49,7 +49,7 @@ TEST(GroupedProducts, OtherNamesAreNotKnown) {
   }
 }
 
-TEST(GroupedProducts, ExpectedBlocks) {
+TEST(GroupedGemms, ExpectedBlocks) {
   // A block a token: as many as there are pairs.
   EXPECT_NEAR(ExpectedTokenBlocks(300, 20, 1), 300, 1e-6);
   // A block holds all that an expert is given: one for each expert that is given any, 1 - e^-mean.
@@ -60,12 +60,12 @@ TEST(GroupedProducts, ExpectedBlocks) {
   EXPECT_EQ(ExpectedTokenBlocks(0, 8, 16), 0);
 }
 
-TEST(GroupedProducts, SizesFollowFromThePair) {
+TEST(GroupedGemms, SizesFollowFromThePair) {
   const GpuPeaks device = *FindGpuPeaks("b200");
   // 148 multiprocessors hold a block each. The second: 8,208 blocks over 24 of 128 rows for a width
   // of 3,072 are 342 of 16 tokens; so that the first's 2,736 are 8 of 128 rows, 512 gated results.
   // 342 x 16 - 128 x 15 + 15 = 3,567 pairs at most: 4 experts for each of 888 tokens.
-  const std::vector<SimTime> times = GroupedProductTimes(
+  const std::vector<SimTime> times = GroupedGemmTimes(
       device, 1, std::vector<GroupedLaunch>{{kUp, 18486}, {kDown, 55459}}, 888, 3072, 128);
   ASSERT_EQ(times.size(), 2U);
   const double filled = ExpectedTokenBlocks(4 * 888, 128, 16);
@@ -76,10 +76,10 @@ TEST(GroupedProducts, SizesFollowFromThePair) {
   EXPECT_NEAR(times[1].us(), start + down / bytes_per_us, 0.01);
 }
 
-TEST(GroupedProducts, WhatIsNoPairIsLeftAlone) {
+TEST(GroupedGemms, WhatIsNoPairIsLeftAlone) {
   const GpuPeaks device = *FindGpuPeaks("b200");
   const auto times = [&](std::vector<GroupedLaunch> launches, int64_t experts) {
-    return GroupedProductTimes(device, 1, launches, 888, 3072, experts).size();
+    return GroupedGemmTimes(device, 1, launches, 888, 3072, experts).size();
   };
   EXPECT_EQ(times({{kUp, 18486}}, 128), 0U);
   EXPECT_EQ(times({{kUp, 0}, {kDown, 55459}}, 128), 0U);

@@ -1,4 +1,4 @@
-#include "simulator/planning/calibration/product_table.h"
+#include "simulator/planning/calibration/gemm_table.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,15 +23,15 @@ std::string Table(int side, std::string_view precision) {
   return text;
 }
 
-TEST(ProductTable, NamesItsDevice) {
+TEST(GemmTable, NamesItsDevice) {
   EXPECT_EQ(DeviceOfTable("tables/gemm-a100.csv.xz"), "a100");
   EXPECT_EQ(DeviceOfTable("gemm-h100.csv"), "h100");
   EXPECT_EQ(DeviceOfTable("operators.csv"), "");
   EXPECT_EQ(DeviceOfTable("gemm-.csv"), "");
 }
 
-TEST(ProductTable, HoldsWeightMatricesOut) {
-  const auto errors = HoldOutProducts("a100", "t.csv", Table(13, "bfloat16"), {});
+TEST(GemmTable, HoldsWeightMatricesOut) {
+  const auto errors = HoldOutGemms("a100", "t.csv", Table(13, "bfloat16"), {});
   ASSERT_TRUE(errors.ok()) << errors.status();
   ASSERT_EQ(errors->size(), 1u);
   EXPECT_EQ(errors->front().name, "bfloat16");
@@ -41,21 +41,21 @@ TEST(ProductTable, HoldsWeightMatricesOut) {
   EXPECT_LT(errors->front().median_percent, 5);
 }
 
-TEST(ProductTable, LeavesToLinesWhatHasNoModel) {
+TEST(GemmTable, LeavesToLinesWhatHasNoModel) {
   // Another table; too few matrices; a type that kernels are not calibrated for.
   for (const std::string& text :
        {std::string("num_heads,latency_ms\n8,1\n"), Table(11, "bfloat16"), Table(13, "int8_wo")}) {
-    const auto errors = HoldOutProducts("a100", "t.csv", text, {});
+    const auto errors = HoldOutGemms("a100", "t.csv", text, {});
     ASSERT_TRUE(errors.ok()) << errors.status();
     EXPECT_TRUE(errors->empty());
   }
 }
 
-TEST(ProductTable, SaysWhereItIsWrong) {
+TEST(GemmTable, SaysWhereItIsWrong) {
   const std::string text = std::string(kHeader) + "bfloat16,512,512,0,1\n";
-  EXPECT_EQ(HoldOutProducts("a100", "t.csv", text, {}).status().message(),
+  EXPECT_EQ(HoldOutGemms("a100", "t.csv", text, {}).status().message(),
             "t.csv:2: m '0' is no positive number");
-  EXPECT_FALSE(HoldOutProducts("no-such-gpu", "t.csv", Table(13, "bfloat16"), {}).ok());
+  EXPECT_FALSE(HoldOutGemms("no-such-gpu", "t.csv", Table(13, "bfloat16"), {}).ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "simulator/cost/kernel/product_block.h"
+#include "simulator/cost/kernel/gemm_block.h"
 
 #include <gtest/gtest.h>
 
@@ -7,38 +7,38 @@ namespace {
 
 GpuPeaks Device(std::string_view name) { return *FindGpuPeaks(name); }
 
-KernelWork Product(int64_t m, int64_t n, int64_t k) {
+KernelWork Gemm(int64_t m, int64_t n, int64_t k) {
   OperatorCall call;
   call.shape = LinearOp{m, n, k, false};
   call.dtype = DType::kFloat32;
   return Kernels(call)[0];
 }
 
-TEST(ProductBlock, NamesStateBlockDepthAndStages) {
-  const ProductBlock cutlass = ProductBlockOf(
-      "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x128_32x3_nt_align1>(x)");
+TEST(GemmBlock, NamesStateBlockDepthAndStages) {
+  const GemmBlock cutlass =
+      GemmBlockOf("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x128_32x3_nt_align1>(x)");
   EXPECT_EQ(cutlass.rows, 256);
   EXPECT_EQ(cutlass.cols, 128);
   EXPECT_EQ(cutlass.depth, 32);
   EXPECT_EQ(cutlass.stages, 3);
-  const ProductBlock sliced = ProductBlockOf("ampere_sgemm_32x128_sliced1x4_tn");
+  const GemmBlock sliced = GemmBlockOf("ampere_sgemm_32x128_sliced1x4_tn");
   EXPECT_EQ(sliced.rows, 32);
   EXPECT_EQ(sliced.depth, 32);
   EXPECT_EQ(sliced.stages, 0);
-  EXPECT_EQ(ProductBlockOf("volta_sgemm_128x64_nn").depth, 8);
-  EXPECT_EQ(ProductBlockOf("cudnn_volta_scudnn_128x64_relu_xregs_large_nn_v1").cols, 64);
+  EXPECT_EQ(GemmBlockOf("volta_sgemm_128x64_nn").depth, 8);
+  EXPECT_EQ(GemmBlockOf("cudnn_volta_scudnn_128x64_relu_xregs_large_nn_v1").cols, 64);
 }
 
-TEST(ProductBlock, OtherKernelsAreNotKnown) {
+TEST(GemmBlock, OtherKernelsAreNotKnown) {
   for (const std::string_view name :
        {"", "sgemm_", "volta_sgemm_7x9_nn", "volta_sgemm_99999x64_nn", "volta_sgemm_128x",
         "cudnn_volta_scudnn_winograd_128x128_ldg1", "sm90_xmma_gemm_s16816gemm_128x128",
         "void reduce_kernel<512, 1>", "gemmSN_TN_kernel<float, 128, 16>"}) {
-    EXPECT_FALSE(ProductBlockOf(name).known()) << name;
+    EXPECT_FALSE(GemmBlockOf(name).known()) << name;
   }
 }
 
-TEST(ProductBlock, SharedMemoryAndRegistersLimitBlocks) {
+TEST(GemmBlock, SharedMemoryAndRegistersLimitBlocks) {
   const GpuPeaks a100 = Device("a100-sxm4-40gb");
   // 98,304 bytes of 164 KB; 2 x 128 x 64 results a thread would leave room for four.
   EXPECT_EQ(ResidentBlocks(a100, {64, 64, 32, 6}, 4), 1);
@@ -47,7 +47,7 @@ TEST(ProductBlock, SharedMemoryAndRegistersLimitBlocks) {
 }
 
 // trace_diff/control, A100: median of kernels that nothing ran beside.
-TEST(ProductBlock, MeasuredOnA100) {
+TEST(GemmBlock, MeasuredOnA100) {
   const GpuPeaks a100 = Device("a100-sxm4-40gb");
   struct Case {
     int64_t m, n, k;
@@ -62,37 +62,37 @@ TEST(ProductBlock, MeasuredOnA100) {
            Case{1024, 128, 9375, "s1688gemm_64x64_32x6_nn_align1", 96 / 108.0, 1, 112},
            Case{2048, 4864, 1024, "s1688gemm_256x128_32x3_nt_align4", 384 / 108.0, 4, 184},
        }) {
-    KernelWork work = Product(c.m, c.n, c.k);
+    KernelWork work = Gemm(c.m, c.n, c.k);
     work.load_elements = c.load_elements;
-    const BlockedProduct product = BlockedProductOf(a100, ProductBlockOf(c.name), work, c.waves);
-    const double us = BlockedProductUs(a100, Precision::kTensorFloat32, 0.85, product);
+    const BlockedGemm gemm = BlockedGemmOf(a100, GemmBlockOf(c.name), work, c.waves);
+    const double us = BlockedGemmUs(a100, Precision::kTensorFloat32, 0.85, gemm);
     EXPECT_NEAR(us / c.us, 1, 0.15) << c.name << " " << us;
   }
 }
 
-TEST(ProductBlock, SplitFollowsFromTheLaunch) {
+TEST(GemmBlock, SplitFollowsFromTheLaunch) {
   const GpuPeaks a100 = Device("a100-sxm4-40gb");
-  const ProductBlock block = ProductBlockOf("s1688gemm_64x64_32x6_nn_align4");
-  const KernelWork work = Product(1024, 128, 9375);  // 32 blocks of results
-  EXPECT_EQ(BlockedProductOf(a100, block, work, 96 / 108.0).split, 3);
-  EXPECT_EQ(BlockedProductOf(a100, block, work, 0).split, 1);
+  const GemmBlock block = GemmBlockOf("s1688gemm_64x64_32x6_nn_align4");
+  const KernelWork work = Gemm(1024, 128, 9375);  // 32 blocks of results
+  EXPECT_EQ(BlockedGemmOf(a100, block, work, 96 / 108.0).split, 3);
+  EXPECT_EQ(BlockedGemmOf(a100, block, work, 0).split, 1);
   // No more parts than steps.
-  EXPECT_EQ(BlockedProductOf(a100, block, Product(64, 64, 32), 1000).split, 1);
+  EXPECT_EQ(BlockedGemmOf(a100, block, Gemm(64, 64, 32), 1000).split, 1);
 }
 
 // OWLv2 on H100: 5 x 3072 by 3072 x 768 launches (8, 2, 5) blocks, of which 12 of each 16 have
 // results.
-TEST(ProductBlock, BlocksThatCompleteABandAreNoParts) {
+TEST(GemmBlock, BlocksThatCompleteABandAreNoParts) {
   const GpuPeaks h100 = Device("h100-sxm5-80gb");
-  const ProductBlock block = ProductBlockOf(
+  const GemmBlock block = GemmBlockOf(
       "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x6_tn_align8>");
   OperatorCall call;
   call.shape = LinearOp{5, 768, 3072, false};
   call.dtype = DType::kBFloat16;
   const KernelWork work = Kernels(call)[0];
-  EXPECT_EQ(BlockedProductOf(h100, block, work, 80 / 264.0).split, 5);
+  EXPECT_EQ(BlockedGemmOf(h100, block, work, 80 / 264.0).split, 5);
   call.shape = LinearOp{5, 768, 768, false};
-  EXPECT_EQ(BlockedProductOf(h100, block, Kernels(call)[0], 16 / 264.0).split, 1);
+  EXPECT_EQ(BlockedGemmOf(h100, block, Kernels(call)[0], 16 / 264.0).split, 1);
 }
 
 }  // namespace

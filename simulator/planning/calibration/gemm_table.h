@@ -1,5 +1,5 @@
 #pragma once
-// Products of a table in aiconfigurator's columns by the model that `calibrate kernel` fits, weight
+// GEMMs of a table in aiconfigurator's columns by the model that `calibrate kernel` fits, weight
 // matrices (n, k) held out whole by the rule of its `--hold-out unseen-nk`.
 
 #include <string>
@@ -16,12 +16,12 @@ namespace foretrace {
 // where no accelerator has that name.
 std::string DeviceOfTable(const std::string& file);
 
-// Of each precision. Empty where the table is not one of products, or a precision has no model
+// Of each precision. Empty where the table is not one of GEMMs, or a precision has no model
 // (another type, or fewer weight matrices than shapes are interpolated over): these are predicted
 // along lines (HoldOutOperators). Errors: fields that are no sizes, an unknown device.
-absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutProducts(const std::string& device,
-                                                                   const std::string& file,
-                                                                   std::string_view text,
-                                                                   const ProgressSink& progress);
+absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::string& device,
+                                                                const std::string& file,
+                                                                std::string_view text,
+                                                                const ProgressSink& progress);
 
 }  // namespace foretrace

@@ -1,10 +1,10 @@
-#include "simulator/cost/kernel/grouped_products.h"
+#include "simulator/cost/kernel/grouped_gemms.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "simulator/cost/kernel/product_block.h"
+#include "simulator/cost/kernel/gemm_block.h"
 
 namespace foretrace {
 namespace {
@@ -71,7 +71,7 @@ SimTime TimeOf(const GpuPeaks& device, double bandwidth_efficiency, const Groupe
   const double peak = device.peak_tflops(precision);
   const double compute_us =
       peak > 0 ? sizes.blocks * 2 * rows * tokens * sizes.depth / (peak * 1e6) : 0;
-  return SimTime::FromUs(ProductStartUs(device) + std::max(memory_us, compute_us));
+  return SimTime::FromUs(GemmStartUs(device) + std::max(memory_us, compute_us));
 }
 
 }  // namespace
@@ -126,9 +126,9 @@ double ExpectedTokenBlocks(double pairs, int64_t experts, int64_t tokens) {
   return static_cast<double>(experts) * of_expert;
 }
 
-std::vector<SimTime> GroupedProductTimes(const GpuPeaks& device, double bandwidth_efficiency,
-                                         std::span<const GroupedLaunch> launches, int64_t tokens,
-                                         int64_t width, int64_t experts) {
+std::vector<SimTime> GroupedGemmTimes(const GpuPeaks& device, double bandwidth_efficiency,
+                                      std::span<const GroupedLaunch> launches, int64_t tokens,
+                                      int64_t width, int64_t experts) {
   if (launches.size() != 2 || std::min({tokens, width, experts}) < 1) return {};
   const auto up = GroupedKernelOf(launches[0].name), down = GroupedKernelOf(launches[1].name);
   if (!up || !down || !up->dynamic || !down->dynamic || up->tokens != down->tokens) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Products of tensor parallelism that run part by part beside the exchange of what they take or
+// GEMMs of tensor parallelism that run part by part beside the exchange of what they take or
 // make.
 
 #include "simulator/mapping/group_costs.h"
@@ -8,27 +8,27 @@
 
 namespace foretrace {
 
-// On which side of the tensor-parallel region a product of a layer stands.
+// On which side of the tensor-parallel region a GEMM of a layer stands.
 enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
 RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 
-// Whether the exchange at a product's edge runs beside it: forward (ParallelMapping::async_tensor,
+// Whether the exchange at a GEMM's edge runs beside it: forward (ParallelMapping::async_tensor,
 // chunked_tensor); backward the gathering of its result's gradient (chunked_tensor).
 bool RunsBesideForward(RegionEdge edge, const ParallelMapping& mapping);
 bool RunsBesideBackward(RegionEdge edge, const ParallelMapping& mapping);
 
-// Parts that a product runs in, and what each has of the device's multiprocessors.
-struct ProductSplit {
+// Parts that a GEMM runs in, and what each has of the device's multiprocessors.
+struct GemmSplit {
   int32_t parts = 1;
   double share = 1;
 };
 // Forward. `multiprocessors` of the device; 0: not known.
-ProductSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors);
+GemmSplit SplitOf(RegionEdge edge, const ParallelMapping& mapping, int32_t multiprocessors);
 
-class PartwiseProducts {
+class PartwiseGemms {
  public:
-  PartwiseProducts(const MappedLayer& layer, const ParallelMapping& mapping,
-                   const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
+  PartwiseGemms(const MappedLayer& layer, const ParallelMapping& mapping,
+                const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources)
       : l_(layer),
         m_(mapping),
         p_(cluster),
@@ -36,17 +36,17 @@ class PartwiseProducts {
         kernels_(cluster),
         sources_(sources) {}
 
-  // Forward: the input's gathering beside a product that enters the region, the output's scattering
+  // Forward: the input's gathering beside a GEMM that enters the region, the output's scattering
   // beside one that leaves it. `whole`: of the operator without exchanges.
   double Forward(OpId id, RegionEdge edge, double whole) const;
-  // Backward, of a product that leaves the region: the gathering of its output's gradient beside
+  // Backward, of a GEMM that leaves the region: the gathering of its output's gradient beside
   // the input's. (ParallelMapping::chunked_tensor.)
   double Backward(OpId id, double whole) const;
 
  private:
   // The transfers of the others
-  // follow one another; the first or the last part's product has none to run beside.
-  double Beside(OpId id, const ProductSplit& split, bool backward, TensorId passed,
+  // follow one another; the first or the last part's GEMM has none to run beside.
+  double Beside(OpId id, const GemmSplit& split, bool backward, TensorId passed,
                 double whole) const;
 
   const MappedLayer& l_;

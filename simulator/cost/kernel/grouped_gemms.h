@@ -1,5 +1,5 @@
 #pragma once
-// Products by expert whose sizes no call states: what generated kernels say in their names, their
+// GEMMs by expert whose sizes no call states: what generated kernels say in their names, their
 // launches, and how much the call around them is given.
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace foretrace {
 
-// TensorRT-LLM's generated batched products (trtllm-gen), which vLLM and SGLang run too:
+// TensorRT-LLM's generated batched GEMMs (trtllm-gen), which vLLM and SGLang run too:
 // "bmm_<results>_<weights><tokens>_Fp32_t<a>x<b>x<depth>u<unroll>_s<stages>...": a block of a x b
 // results, of which the weights have a where it says "transOut", else b.
 struct GroupedKernel {
@@ -26,7 +26,7 @@ struct GroupedKernel {
 // nullopt: no such kernel, or of types that are not known. Linear in the name's length.
 std::optional<GroupedKernel> GroupedKernelOf(std::string_view name);
 
-// How many blocks of `tokens` a product by expert fills in the mean, with `pairs` of tokens and
+// How many blocks of `tokens` a GEMM by expert fills in the mean, with `pairs` of tokens and
 // experts of which each goes to one of `experts`, alike and independent (a Poisson distribution).
 // experts, tokens positive.
 double ExpectedTokenBlocks(double pairs, int64_t experts, int64_t tokens);
@@ -35,12 +35,12 @@ struct GroupedLaunch {
   std::string_view name;
   uint32_t waves_milli = 0;  // RankTrace::waves_milli
 };
-// The two products of a layer of experts, in order of issue, of a call that is given `tokens`
+// The two GEMMs of a layer of experts, in order of issue, of a call that is given `tokens`
 // vectors of `width` and the choice among `experts`. The second's results are as wide as what the
 // call is given, which says how many blocks of tokens there are, and so how wide the first's are.
 // Empty: the launches are not those of such a pair.
-std::vector<SimTime> GroupedProductTimes(const GpuPeaks& device, double bandwidth_efficiency,
-                                         std::span<const GroupedLaunch> launches, int64_t tokens,
-                                         int64_t width, int64_t experts);
+std::vector<SimTime> GroupedGemmTimes(const GpuPeaks& device, double bandwidth_efficiency,
+                                      std::span<const GroupedLaunch> launches, int64_t tokens,
+                                      int64_t width, int64_t experts);
 
 }  // namespace foretrace

@@ -1,4 +1,4 @@
-#include "simulator/serve/weighted_product.h"
+#include "simulator/serve/weighted_gemm.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace foretrace::serve {
 namespace {
 
-// Rows with which products of any width are bound by arithmetic on any device of the catalogue.
+// Rows with which GEMMs of any width are bound by arithmetic on any device of the catalogue.
 constexpr int64_t kManyRows = 4096;
 
 KernelWork Sized(KernelWork work, int64_t m, int64_t k) {
@@ -39,8 +39,8 @@ Estimate Narrow(const DeviceCosts& costs, const KernelWork& work, double bits) {
 
 double WeightedJoules(const DeviceCosts& costs, const KernelWork& work, WeightFormat format,
                       SimTime time) {
-  const bool product = work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
-  if (format == WeightFormat::kModel || !product) {
+  const bool gemm = work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
+  if (format == WeightFormat::kModel || !gemm) {
     return costs.JoulesAboveIdle(work.dtype, work.flop, Bytes(work.total_bytes()), time);
   }
   const int64_t weights = std::max<int64_t>(work.batch, 1) * work.n * work.k;
@@ -50,14 +50,14 @@ double WeightedJoules(const DeviceCosts& costs, const KernelWork& work, WeightFo
                                Bytes(others + std::llround(stored)), time);
 }
 
-Estimate WeightedProduct(const DeviceCosts& costs, const KernelWork& work, WeightFormat format) {
-  const bool product_of_weights =
+Estimate WeightedGemm(const DeviceCosts& costs, const KernelWork& work, WeightFormat format) {
+  const bool gemm_of_weights =
       work.kind == KernelKind::kGemm || work.kind == KernelKind::kBatchedGemm;
-  if (format == WeightFormat::kModel || !product_of_weights) return costs.Kernel(work);
-  if (const auto measured = costs.Product(work, format)) return *measured;
+  if (format == WeightFormat::kModel || !gemm_of_weights) return costs.Kernel(work);
+  if (const auto measured = costs.Gemm(work, format)) return *measured;
   if (!costs.Multiplies(format)) return Narrow(costs, work, BitsOf(format));
-  KernelWork product = work;
-  product.dtype = DType::kFloat8;
+  KernelWork gemm = work;
+  gemm.dtype = DType::kFloat8;
   KernelWork quantise;
   quantise.kind = KernelKind::kElementwise;
   quantise.dtype = work.dtype;
@@ -65,8 +65,8 @@ Estimate WeightedProduct(const DeviceCosts& costs, const KernelWork& work, Weigh
   quantise.read = Bytes(elements * ElementSize(work.dtype));
   quantise.written = Bytes(elements);
   const Estimate bits = costs.Kernel(quantise);
-  Estimate all = BitsOf(format) < 8 ? Narrow(costs, product, BitsOf(format))
-                                    : costs.Kernel(Sized(product, work.m, work.k));
+  Estimate all = BitsOf(format) < 8 ? Narrow(costs, gemm, BitsOf(format))
+                                    : costs.Kernel(Sized(gemm, work.m, work.k));
   all.time += bits.time;
   all.extrapolated = all.extrapolated || bits.extrapolated;
   return all;

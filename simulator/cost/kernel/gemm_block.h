@@ -1,5 +1,5 @@
 #pragma once
-// Matrix products by the kernel that a recording shows: the block of results that its name states,
+// GEMMs by the kernel that a recording shows: the block of results that its name states,
 // and how many blocks were launched. A library's choice among kernels is then known, not modelled.
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace foretrace {
 
 // What a thread block computes: rows x cols results (rows lie along n of y[m,n], since cuBLAS is
 // column-major), `depth` of the reduction at a time, `stages` of such operands in shared memory.
-struct ProductBlock {
+struct GemmBlock {
   int64_t rows = 0, cols = 0, depth = 0;
   int64_t stages = 0;     // 0: the name does not say; operands pass through registers
   bool in_bands = false;  // launched in whole bands of blocks
@@ -22,14 +22,14 @@ struct ProductBlock {
 // cuBLAS's "volta_sgemm_128x64_nn" and "ampere_sgemm_32x32_sliced1x4_tn", cuDNN's
 // "scudnn_128x64_relu", CUTLASS's "s1688gemm_256x128_32x3_nt_align1". Kernels for Hopper and later
 // divide their blocks otherwise and are not known; nor are Winograd's.
-ProductBlock ProductBlockOf(std::string_view name);
+GemmBlock GemmBlockOf(std::string_view name);
 
 // Blocks that a multiprocessor holds at once, by registers for results and shared memory for
 // operands.
-double ResidentBlocks(const GpuPeaks& device, const ProductBlock& block, int64_t element_bytes);
+double ResidentBlocks(const GpuPeaks& device, const GemmBlock& block, int64_t element_bytes);
 
-struct BlockedProduct {
-  ProductBlock block;
+struct BlockedGemm {
+  GemmBlock block;
   double blocks = 0;  // of all results, not counting parts of a split reduction
   double split = 1;   // blocks that share the results of one, a part of the reduction each
   // The parts add to the results one after the other, rather than leave that to another kernel.
@@ -41,24 +41,24 @@ struct BlockedProduct {
   int64_t load_elements = 0;  // that a thread loads at once; 0: 16 bytes
 };
 
-// The product of those sizes that a call's shapes state. `waves`: blocks launched over those that
+// The GEMM of those sizes that a call's shapes state. `waves`: blocks launched over those that
 // the device holds at once; 0: not known, the reduction is taken to be whole.
-BlockedProduct BlockedProductOf(const GpuPeaks& device, const ProductBlock& block,
-                                const KernelWork& work, double waves);
+BlockedGemm BlockedGemmOf(const GpuPeaks& device, const GemmBlock& block, const KernelWork& work,
+                          double waves);
 
-// What any product's kernel takes beside what it multiplies and moves.
-double ProductStartUs(const GpuPeaks& device);
+// What any GEMM's kernel takes beside what it multiplies and moves.
+double GemmStartUs(const GpuPeaks& device);
 
 // `bandwidth_efficiency`: of the DRAM's peak.
-double BlockedProductUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
-                        const BlockedProduct& product);
+double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
+                     const BlockedGemm& gemm);
 
 // Kernels without blocks to fill, for a matrix and a vector or a few rows (cuBLAS's gemv, gemmSN,
 // gemmk1 and dot).
-bool IsThinProduct(std::string_view name);
+bool IsThinGemm(std::string_view name);
 // Of those, the ones whose threads each walk the whole reduction.
 bool WalksReduction(std::string_view name);
-double ThinProductUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
-                     bool walks);
+double ThinGemmUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
+                  bool walks);
 
 }  // namespace foretrace

@@ -1,4 +1,4 @@
-#include "simulator/planning/calibration/product_table.h"
+#include "simulator/planning/calibration/gemm_table.h"
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kTypes = 
      {"fp8", "float8_e4m3fn"},
      {"fp8_block", "float8_e4m3fn"}}};
 
-struct Products {
+struct Gemms {
   std::vector<BenchmarkRow> rows;
   std::set<std::pair<int64_t, int64_t>> matrices;
 };
@@ -79,34 +79,34 @@ absl::StatusOr<BenchmarkRow> RowOf(const std::vector<std::string>& fields,
 }
 
 // By precision; empty where one has no model.
-absl::StatusOr<std::map<std::string, Products>> ReadProducts(const std::string& device,
-                                                             const std::string& file,
-                                                             std::string_view text) {
-  std::map<std::string, Products> products;
+absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device,
+                                                       const std::string& file,
+                                                       std::string_view text) {
+  std::map<std::string, Gemms> gemms;
   std::vector<size_t> at;
   size_t number = 0;
   for (const std::string_view line : SplitLines(text)) {
     if (++number == 1) {
       at = ColumnsOf(line);
-      if (at.empty()) return products;
+      if (at.empty()) return gemms;
       continue;
     }
     const std::vector<std::string> fields = SplitCsvLine(line);
     if (line.empty() || fields.size() <= std::ranges::max(at)) continue;
-    if (TypeOf(fields[at[0]]).empty()) return std::map<std::string, Products>();
+    if (TypeOf(fields[at[0]]).empty()) return std::map<std::string, Gemms>();
     auto row = RowOf(fields, at);
     if (!row.ok())
       return InvalidInput("{}:{}: {}", file, number, std::string(row.status().message()));
     row->platform = device;
-    Products& same = products[fields[at[0]]];
+    Gemms& same = gemms[fields[at[0]]];
     same.matrices.emplace(*row->shape.Int("n"), *row->shape.Int("k"));
     same.rows.push_back(*std::move(row));
   }
-  const bool few = std::ranges::any_of(products, [](const auto& entry) {
+  const bool few = std::ranges::any_of(gemms, [](const auto& entry) {
     return entry.second.matrices.size() < 2 * ShapeKriging::kMinPoints;
   });
-  if (few) products.clear();
-  return products;
+  if (few) gemms.clear();
+  return gemms;
 }
 
 }  // namespace
@@ -119,16 +119,16 @@ std::string DeviceOfTable(const std::string& file) {
   return catalog.ok() && !label.empty() && catalog->FindLabel(label) != nullptr ? label : "";
 }
 
-absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutProducts(const std::string& device,
-                                                                   const std::string& file,
-                                                                   std::string_view text,
-                                                                   const ProgressSink& progress) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto products, ReadProducts(device, file, text));
+absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::string& device,
+                                                                const std::string& file,
+                                                                std::string_view text,
+                                                                const ProgressSink& progress) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto gemms, ReadGemms(device, file, text));
   const KernelFitter fitter;
   FitOptions options;
   options.progress = progress;
   std::vector<serve::OperatorErrors> errors;
-  for (const auto& [precision, same] : products) {
+  for (const auto& [precision, same] : gemms) {
     FORETRACE_ASSIGN_OR_RETURN(const RowSplit split, fitter.Split(same.rows, kRule, options.seed));
     FORETRACE_ASSIGN_OR_RETURN(const auto fitted, fitter.Fit(split.train, options));
     std::vector<double> percent;
