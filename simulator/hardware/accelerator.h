@@ -104,6 +104,9 @@ struct InstructionFacts {
   // GEMMs of 8 bits that promote their partial sums to 32 bits as they go take so many times as
   // long.
   double split_accumulation = 1;
+  // Matrix units work beside the instructions of the block that started them, so that one tile of
+  // fused attention is multiplied while another's exponentials are taken.
+  bool asynchronous_matrices = false;
 };
 
 // What a kernel takes longer that ends while a collective beside it has stores to other devices

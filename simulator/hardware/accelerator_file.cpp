@@ -248,11 +248,11 @@ class Loader {
   }
 
   void LoadInstructions(const YamlReader& facts) {
-    facts.ExpectKeys(
-        Keys<4>{"fetched_on_demand", "warp_gemm_share", "split_accumulation", "source"});
-    out_.instructions = {facts.Bool("fetched_on_demand", false),
-                         facts.Number("warp_gemm_share", 0.01, 1, 1),
-                         facts.Number("split_accumulation", 1, 100, 1)};
+    facts.ExpectKeys(Keys<5>{"fetched_on_demand", "warp_gemm_share", "split_accumulation",
+                             "asynchronous_matrices", "source"});
+    out_.instructions = {
+        facts.Bool("fetched_on_demand", false), facts.Number("warp_gemm_share", 0.01, 1, 1),
+        facts.Number("split_accumulation", 1, 100, 1), facts.Bool("asynchronous_matrices", false)};
     facts.String("source");
   }
 

@@ -27,11 +27,13 @@ constexpr double kBackwardInstructions = 12;
 // Qwen1.5's took no part (docs/accuracy.md).
 constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
 
-// Blackwell's tensor cores work asynchronously, so that forward a block has two tiles of queries,
+// Where tensor cores work asynchronously (Blackwell), forward a block has two tiles of queries,
 // of which one is multiplied while the other's exponentials are taken ("FlashAttention-4", Together
 // AI, 2026: new pipelining). What cuDNN takes on a B200 says the same (SimuMax's table: 1.2 to 1.8
 // times too slow with both in turn, within 13 % so).
-bool PairsTiles(const GpuPeaks& device) { return device.accelerator.chip == "GB100"; }
+bool PairsTiles(const GpuPeaks& device) {
+  return device.accelerator.instructions.asynchronous_matrices;
+}
 
 // FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.

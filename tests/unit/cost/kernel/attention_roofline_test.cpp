@@ -74,7 +74,7 @@ TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
 TEST(AttentionRooflineTest, BlackwellPairsTiles) {
   GpuPeaks device = Device();
   const auto us = [&](const AttentionOp& op, Direction pass) {
-    device.accelerator.chip = "GB100";
+    device.accelerator.instructions.asynchronous_matrices = true;
     const KernelWork work = Kernels({op, DType::kBFloat16, pass})[0];
     return GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
   };
