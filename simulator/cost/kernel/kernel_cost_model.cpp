@@ -299,8 +299,15 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
       entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
   }
+  if (chosen) AssignIndexedWrites(store, rank, call, mains, entries);
+}
+
+void KernelCostModel::AssignIndexedWrites(const TraceStore& store, const RankTrace& rank,
+                                          const OperatorCall& call,
+                                          std::span<const NodeIndex> mains,
+                                          std::vector<Entry>& entries) const {
   const auto* indexed = std::get_if<IndexOp>(&call.shape);
-  if (!chosen || indexed == nullptr || mains.size() < 2) return;
+  if (indexed == nullptr || mains.size() < 2) return;
   for (const NodeIndex node : mains) {
     const Launch launch{store.name(rank, node), rank.waves_milli(node)};
     const auto us = IndexedWriteUs(models_->device(), StreamEfficiency(*models_), launch,
