@@ -176,9 +176,8 @@ absl::Status CheckStackDevice(const GpuPeaks& device) {
     return absl::OkStatus();
   }
   return InvalidInput(
-      "{} states no clock, no memory bandwidth or no blocks of a multiprocessor, which kernels of "
-      "a "
-      "lookup stack are timed by; add them to {}",
+      "{} states no clock, no memory bandwidth or no blocks of a multiprocessor, by which kernels "
+      "of a lookup stack are timed; add them to {}",
       device.name, device.accelerator.file);
 }
 
