@@ -38,25 +38,29 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
   return end;
 }
 
-// Of one micro-batch's passes on the first stage, the time in which its devices only communicate:
-// what is left of them without kernels, whichever exchanges they wait for.
+// Of one micro-batch's passes on a stage, the time in which its devices only communicate: what is
+// left of them without kernels, whichever exchanges they wait for.
 SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m,
-                        const PassTimes& passes, const MappedLine& line) {
-  SimTime exposed = line.OfStage(0);
+                        const PassTimes& passes, const MappedLine& line, int32_t stage) {
+  SimTime exposed = line.OfStage(stage);
   const auto kernels = [&](const PassTimes& of, int64_t layers) {
     const SimTime layer = of.layer_forward + of.layer_backward - of.LayerExchanges();
     exposed -= SimTime::FromPs(layer.ps() * layers);
   };
-  const int64_t dense = passes.dense != nullptr ? StageDenseLayers(model, m, 0) : 0;
-  kernels(passes, StageLayers(model, m, 0) - dense);
+  const int64_t dense = passes.dense != nullptr ? StageDenseLayers(model, m, stage) : 0;
+  kernels(passes, StageLayers(model, m, stage) - dense);
   if (dense > 0) kernels(*passes.dense, dense);
-  for (int64_t i = 0; i < FrozenLayers(model, m); ++i) {
+  // Frozen layers, all in the first chunk, have no backward pass.
+  const int64_t first = FirstLayer(model, m, stage, 0), trained = FirstTrained(model, m, stage, 0);
+  for (int64_t i = first; i < trained; ++i) {
     const PassTimes& own = TimesOf(model, i, passes);
     exposed += own.layer_backward - own.Exchanges(false) - own.waited_backward;
   }
-  exposed -= passes.embedding_forward + passes.embedding_backward;
-  exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
-  if (m.pipeline > 1) return exposed;
+  if (stage == 0) {
+    exposed -= passes.embedding_forward + passes.embedding_backward;
+    exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
+  }
+  if (stage + 1 < m.pipeline) return exposed;
   exposed -= passes.head_forward + passes.head_backward;
   return exposed + passes.head_exchanges.Sum(true) + passes.head_exchanges.Sum(false);
 }
@@ -142,10 +146,8 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
     const int64_t busy = line.OfStage(s).ps() * mapping.microbatches();
     idle += (timing.end - SimTime::FromPs(busy)).seconds();
   }
-  SimTime first_reduction = reduced.front() - timing.stage_end.front();
   if (passes.tied_reduction > SimTime()) {
     const SimTime both = std::max(reduced.front(), reduced.back()) + passes.tied_reduction;
-    first_reduction += both - reduced.front();
     reduced.front() = reduced.back() = both;
   }
   out.time = *std::max_element(reduced.begin(), reduced.end()) + passes.optimizer;
@@ -153,10 +155,14 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
                                 (mapping.global_batch / mapping.data));
   out.time = std::max(out.time, out.loading);
   out.bubble = idle / (out.pipeline.seconds() * mapping.pipeline);
-  const SimTime in_passes = ExposedInPasses(model(), mapping, passes, line);
-  out.exposed_communication =
-      (in_passes.seconds() * mapping.microbatches() + first_reduction.seconds()) /
-      out.time.seconds();
+  double exposed = 0;
+  for (int32_t s = 0; s < mapping.pipeline; ++s) {
+    const auto i = static_cast<size_t>(s);
+    const SimTime in_passes = ExposedInPasses(model(), mapping, passes, line, s);
+    exposed +=
+        in_passes.seconds() * mapping.microbatches() + (reduced[i] - timing.stage_end[i]).seconds();
+  }
+  out.exposed_communication = exposed / (out.time.seconds() * mapping.pipeline);
   const Flop sample = mapping.trains_ends() ? flop_ : TrainedFlopOf(model(), mapping);
   out.model_flop_utilisation = ModelFlopUtilisation(Flop(sample.count() * mapping.global_batch),
                                                     out.time, cluster_.peak, mapping.devices());

@@ -226,8 +226,8 @@ struct IterationEstimate {
   SimTime loading;   // preparation of the next batch beside all that, which `time` is not below
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
-  // Share of the iteration in which the first stage's devices only communicate; what stages wait
-  // for each other is the bubble.
+  // Share of the iteration in which devices only communicate, the mean over stages; what stages
+  // wait for each other is the bubble.
   double exposed_communication = 0;
   double model_flop_utilisation = 0;
 };
