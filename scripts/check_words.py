@@ -7,7 +7,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # {house word: the field's}
 WORDS = {
-    r"kept back|keep rows back": "held out, hold rows out",
+    r"(kept|keeps?) (rows )?back|keep_back": "held out, hold rows out",
     r"boards of one chip": "SKUs",
     r"sums? down columns": "column reduction",
     r"a stage passes no faster": "stage throughput is capped by link bandwidth",
@@ -22,7 +22,7 @@ PLACES = ["README.md", "docs/*.md", "topologies/README.md", "calibration/README.
           "traces/README.md", "simulator/README.md", 
           "simulator/console/**/*.cpp", "simulator/replay/**/*.cpp", "simulator/planning/**/*.cpp",
           "simulator/report/**/*.cpp", "simulator/reconstruct/*", "simulator/engine/*",
-          "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp"]
+          "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp", "simulator/calibrate/**/*"]
 
 
 def main():

@@ -222,7 +222,7 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   Report(platform, tested, evaluated, report);
   if (options.output.empty() || data.fitted_elsewhere) return absl::OkStatus();
 
-  // The file rests on all rows; without rows kept back that is what was tested.
+  // The file rests on all rows; without rows held out that is what was tested.
   std::unique_ptr<FittedModels> final_models = std::move(models);
   if (!options.hold_out.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(final_models, FitOrAdapt(fitter, options, prior.models.get(),

@@ -50,7 +50,7 @@ class FittedModels {
   virtual std::vector<std::string> Notes() const { return {}; }
 };
 
-// Rows that took part in a fit, and those kept back.
+// Rows that took part in a fit, and those held out.
 struct RowSplit {
   std::vector<BenchmarkRow> train;
   std::vector<BenchmarkRow> test;

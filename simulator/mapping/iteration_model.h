@@ -23,7 +23,7 @@
 namespace foretrace {
 
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
-// one 200 Gb/s adapter each; peaks from data sheets.
+// one 200 Gb/s NIC each; peaks from data sheets.
 struct ClusterParameters {
   FlopRate peak = FlopRate::Teraflops(312);
   double matrix_efficiency = 0.73;  // of the peak, for large GEMMs

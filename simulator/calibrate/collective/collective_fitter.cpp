@@ -97,7 +97,7 @@ size_t MiddleSize(const Sweep& sweep) {
   return best;
 }
 
-bool KeepBack(std::string_view rule, const Sweep& sweep, size_t index) {
+bool IsHeldOut(std::string_view rule, const Sweep& sweep, size_t index) {
   if (rule == "every-third") return index % 3 == 2;
   if (rule == "powers-of-two") {
     return !std::has_single_bit(static_cast<uint64_t>(SizeOf(*sweep.rows[index])));
@@ -120,7 +120,7 @@ std::set<std::string> InnerRanks(const std::vector<Sweep>& sweeps) {
     it->second.second = std::max(it->second.second, sweep.key.ranks);
   }
   std::set<std::string> inner;
-  // Every second one, so that what is kept back has measured neighbours.
+  // Every second one, so that what is held out has measured neighbours.
   std::map<Family, std::set<int32_t>> measured;
   for (const Sweep& sweep : sweeps) {
     if (sweep.key.nodes == 1) measured[family(sweep.key)].insert(sweep.key.ranks);
@@ -277,7 +277,7 @@ absl::StatusOr<RowSplit> CollectiveFitter::Split(std::span<const BenchmarkRow> r
   for (const Sweep& sweep : sweeps) {
     const bool inner_ranks = inner.contains(sweep.key.Name());
     for (size_t i = 0; i < sweep.rows.size(); ++i) {
-      const bool test = rule == "ranks" ? inner_ranks : KeepBack(rule, sweep, i);
+      const bool test = rule == "ranks" ? inner_ranks : IsHeldOut(rule, sweep, i);
       (test ? split.test : split.train).push_back(*sweep.rows[i]);
     }
   }

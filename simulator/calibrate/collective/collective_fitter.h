@@ -41,10 +41,10 @@ class CollectiveFitter : public Fitter {
   // out, since nothing is known of them on the new machine.
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
-  // "every-third": in each sweep the 3rd, 6th, ... size is kept back. "powers-of-two": sizes that
-  // are powers of two train, all others are kept back. "three-points": three sizes of each sweep
+  // "every-third": in each sweep the 3rd, 6th, ... size is held out. "powers-of-two": sizes that
+  // are powers of two train, all others are held out. "three-points": three sizes of each sweep
   // train (smallest, largest, and the one nearest to their geometric mean), for use with Adapt.
-  // "ranks": each measured number of ranks between two others is kept back, within a node.
+  // "ranks": each measured number of ranks between two others is held out, within a node.
   std::vector<std::string_view> Forms() const override { return {"curve", "three_region"}; }
   std::vector<std::string_view> HoldOutRules() const override {
     return {"every-third", "powers-of-two", "three-points", "ranks"};

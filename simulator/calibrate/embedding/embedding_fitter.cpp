@@ -145,15 +145,15 @@ absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> ro
   RowSplit split;
   std::map<std::string, size_t> points;  // in order of appearance
   for (const BenchmarkRow& row : rows) {
-    bool keep_back = false;
+    bool held_out = false;
     if (rule == "every-third") {
       const std::string_view point = TagOf(row.source, "point");
       const std::string key = point.empty() ? fmt::format("line {}", row.line) : std::string(point);
-      keep_back = points.try_emplace(key, points.size()).first->second % 3 == 2;
+      held_out = points.try_emplace(key, points.size()).first->second % 3 == 2;
     } else {
-      FORETRACE_ASSIGN_OR_RETURN(keep_back, IsOddOfTrace(row, rule));
+      FORETRACE_ASSIGN_OR_RETURN(held_out, IsOddOfTrace(row, rule));
     }
-    (keep_back ? split.test : split.train).push_back(row);
+    (held_out ? split.test : split.train).push_back(row);
   }
   return split;
 }

@@ -228,36 +228,36 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
   for (const BenchmarkRow& row : rows) ++counts[model_of(row)];
   for (size_t i = 0; i < rows.size(); ++i) {
     const BenchmarkRow& row = rows[i];
-    bool keep_back = false;
+    bool held_out = false;
     if (rule == "random-fifth") {
-      keep_back = SplitMix64(seed * 0x100000001 + i) % 5 == 0;
+      held_out = SplitMix64(seed * 0x100000001 + i) % 5 == 0;
     } else if (rule == "unseen-nk") {
       const auto n = row.shape.Int("n"), k = row.shape.Int("k");
-      keep_back = n && k &&
-                  SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*n) << 32 ^
-                                               static_cast<uint64_t>(*k))) %
-                          5 ==
-                      0;
+      held_out = n && k &&
+                 SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*n) << 32 ^
+                                              static_cast<uint64_t>(*k))) %
+                         5 ==
+                     0;
     } else if (rule == "unseen-heads") {
       const auto heads = row.shape.Int("heads"), kv_heads = row.shape.Int("kv_heads"),
                  d = row.shape.Int("d");
-      keep_back = heads && kv_heads && d &&
-                  SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*heads) << 40 ^
-                                               static_cast<uint64_t>(*kv_heads) << 20 ^
-                                               static_cast<uint64_t>(*d))) %
-                          5 ==
-                      0;
+      held_out = heads && kv_heads && d &&
+                 SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*heads) << 40 ^
+                                              static_cast<uint64_t>(*kv_heads) << 20 ^
+                                              static_cast<uint64_t>(*d))) %
+                         5 ==
+                     0;
     } else if (rule == "twenty") {
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
-      keep_back = n++ % stride != 0;
+      held_out = n++ % stride != 0;
     } else {
       return InvalidInput(
           "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk, unseen-heads and "
           "twenty",
           rule);
     }
-    (keep_back ? split.test : split.train).push_back(row);
+    (held_out ? split.test : split.train).push_back(row);
   }
   return split;
 }

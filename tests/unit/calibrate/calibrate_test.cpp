@@ -71,7 +71,7 @@ TEST_F(CalibrateTest, HoldsOutAndWritesTheSameBytesTwice) {
   ASSERT_EQ(report->models.size(), 2u);
   EXPECT_EQ(report->models[0].name, "all_reduce ranks=8 nodes=1 in-place float32 nccl lab");
   EXPECT_EQ(report->models[0].errors.count, 7u);
-  // The largest of 21 sizes is kept back, and so lies beyond what was fitted.
+  // The largest of 21 sizes is held out, and so lies beyond what was fitted.
   EXPECT_EQ(report->models[0].extrapolated_count, 1u);
   EXPECT_LT(report->models[0].errors.mape_percent, 3);
   ASSERT_EQ(report->written.size(), 1u);
