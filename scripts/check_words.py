@@ -22,7 +22,7 @@ PLACES = ["README.md", "docs/*.md", "topologies/README.md", "calibration/README.
           "traces/README.md", "simulator/README.md", 
           "simulator/console/**/*.cpp", "simulator/replay/**/*.cpp", "simulator/planning/**/*.cpp",
           "simulator/report/**/*.cpp", "simulator/reconstruct/*", "simulator/engine/*",
-          "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp", "simulator/calibrate/**/*"]
+          "simulator/mapping/**/*.cpp", "simulator/search/**/*.cpp", "simulator/calibrate/**/*.cpp"]
 
 
 def main():
