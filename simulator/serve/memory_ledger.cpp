@@ -55,8 +55,8 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
-  const int64_t per_token = model.experts > 0 ? model.top_k : 1;
-  const int64_t ffn = std::max(model.ffn * per_token / (plan.expert ? 1 : plan.tensor),
+  const int64_t experts = model.experts > 0 ? model.top_k : 1;
+  const int64_t ffn = std::max(model.ffn * experts / (plan.expert ? 1 : plan.tensor),
                                std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
   const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
   const int64_t logits = model.vocabulary * engine.max_num_seqs;
