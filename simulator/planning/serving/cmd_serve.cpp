@@ -237,9 +237,10 @@ void AddRequestOptions(CLI::App& command, ServingOptions& o) {
 
 // What is answered and written.
 void AddAnswerOptions(CLI::App& command, ServeOptions& o) {
-  command.add_flag("--search", o.search,
-                   "rank configurations of --gpus devices instead: parallelism, engines, pools, "
-                   "limits of steps");
+  auto* search =
+      command.add_flag("--search", o.search,
+                       "rank configurations of --gpus devices instead: parallelism, engines, "
+                       "pools, limits of steps");
   command.add_option("--gpus", o.gpus, "with --search: devices (default: of a node)")
       ->needs("--search")
       ->check(CLI::Range(0, 1 << 16));
@@ -250,7 +251,7 @@ void AddAnswerOptions(CLI::App& command, ServeOptions& o) {
   command
       .add_flag("--energy", o.energy,
                 "refuse a device that states no power; of others every report has the energy")
-      ->excludes("--search");
+      ->excludes(search);
   command.add_option("--timeline", o.timeline, "write steps and requests for ui.perfetto.dev")
       ->group(kOutputGroup)
       ->type_name("FILE.json[.gz]");
