@@ -51,7 +51,8 @@ WRITTEN = {
 PIECEWISE = ("journal",)  # a line at a time, as it is known
 # What takes more than a second, so that it can be interrupted.
 LONG = {
-    "search": "search gpt3-175b --platform dgx-a100-80gb --global-batch 1536 --gpus 1024 --jobs 1 -o o.yaml --html o.html",
+    "search": "search mixtral-8x22b --platform dgx-h100 --global-batch 4096 --gpus 2048 --max-context 16 --max-zero 3 --overlap "
+              "--searcher exhaustive --top 1000000 --jobs 1 -o o.yaml --html o.html",
     "local": "search gpt3-175b --platform dgx-a100-80gb --global-batch 1536 --gpus 1024 --searcher local --steps 10000000 -o o.yaml",
     "collective": "collective all_reduce --topology dgx-a100:4096 --bytes 1K:1T --csv o",
     "serve": "serve llama3.1-8b --platform dgx-h100 --count 3000000 --rate 1000 --timeline o.json",
