@@ -21,6 +21,7 @@ TEST(ExposedShareTest, IsTheMeanOverStages) {
   model.top_k = 2;
   model.dense_first = 2;
   model.dense_ffn = 4096;
+  model.tied = false;
   ParallelMapping m;
   m.pipeline = 2;
   m.data = m.expert = 4;
