@@ -10,6 +10,7 @@
 #include "simulator/mapping/stage_plan.h"
 #include "simulator/plan/lowering.h"
 #include "tests/support/random_mapping.h"
+#include "tests/support/ring_plan.h"
 #include "tests/support/round_links.h"
 
 namespace foretrace {
@@ -88,22 +89,7 @@ class Listener : public NetworkModel {
 // Three devices that pass on to the next are one transfer to networks, of the bytes that each
 // sends.
 TEST(FoldingTest, RingsAreTimedByNetworks) {
-  JobPlan plan;
-  plan.name = "ring";
-  plan.producer = "test";
-  PlannedStage stage;
-  stage.ranks = {0, 1, 2};
-  stage.passes = GPipeSchedule(1);
-  stage.bodies.resize(2);
-  stage.body_of = {0, 1};
-  PlanStep hop;
-  hop.name = Named("hop");
-  hop.group = plan.AddGroup("context", {{0, 1, 2}});
-  hop.op = CollectiveOp::kSendRecv;
-  hop.bytes = Bytes(100);
-  stage.bodies[0].HoldingExchange(hop);
-  stage.bodies[0].Kernel(OfPass(), SimTime::FromNs(5));
-  plan.stages.push_back(std::move(stage));
+  const JobPlan plan = RingPlan({}, SimTime::FromNs(5));
   LoweringOptions options;
   options.communication_durations = false;
   const auto store = Lower(plan, options);

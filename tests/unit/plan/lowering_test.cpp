@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/ring_plan.h"
+
 namespace foretrace {
 namespace {
 
@@ -44,23 +46,7 @@ TraceStore Lowered(const JobPlan& plan, const LoweringOptions& options = {}) {
 
 // Three devices pass on to the next at once: one exchange, in which nobody waits for a turn.
 TEST(Lowering, NeighboursPassOn) {
-  JobPlan plan;
-  plan.name = "ring";
-  plan.producer = "test";
-  PlannedStage stage;
-  stage.ranks = {0, 1, 2};
-  stage.passes = GPipeSchedule(1);
-  stage.bodies.resize(2);
-  stage.body_of = {0, 1};
-  PlanStep hop;
-  hop.name = Named("hop");
-  hop.duration = kUs;
-  hop.group = plan.AddGroup("context", {{0, 1, 2}});
-  hop.op = CollectiveOp::kSendRecv;
-  hop.bytes = Bytes(100);
-  stage.bodies[0].HoldingExchange(hop);
-  plan.stages.push_back(std::move(stage));
-  const TraceStore store = Lowered(plan);
+  const TraceStore store = Lowered(RingPlan(kUs));
   for (size_t rank = 0; rank < 3; ++rank) {
     const RankTrace& trace = store.ranks()[rank];
     const CommAttr* comm = trace.comm(NodeIndex(0));
