@@ -244,7 +244,7 @@ OPTIONS = {
         option: Golden("calibrate_embedding")
         for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
     "calibrate serving": ("$WORK/iterations.csv", {
-        "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100",
+        "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100", "--folds": "5",
         **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),
     "calibrate power": ("$SRC/tests/data/calibrate/powers.csv --platform dgx-h200", {
         "--json": "",

@@ -26,6 +26,7 @@ struct ServingCalibrationOptions {
   std::string table, test;
   ServingValidationOptions serving;  // without its run
   std::string output;
+  int32_t folds = 0;
   bool json = false;
 };
 
@@ -36,6 +37,7 @@ bool IsFolder(const std::string& path) {
 
 absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandContext& context) {
   if (!options.test.empty()) return InvalidInput("--test goes with tables of operators");
+  if (options.folds > 0) return InvalidInput("--folds goes with tables of GEMMs");
   std::vector<serve::PreparedRun> runs;
   std::set<std::filesystem::path> known;
   for (const std::string& folder : options.inputs) {
@@ -60,43 +62,44 @@ absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandC
 
 // GEMMs where their device is known, as `calibrate kernel` does; `device` is then its label.
 // Other operators along lines.
-absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOut(const ServingCalibrationOptions& options,
-                                                           std::string_view text,
-                                                           const CommandContext& context,
-                                                           std::string& device) {
+absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(
+    const ServingCalibrationOptions& options, std::string_view text, const CommandContext& context,
+    std::string& device) {
   const std::string& asked = options.serving.platform;
+  std::string test;
+  if (!options.test.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(test, ReadTableText(options.test));
+  }
   device = asked.empty() ? DeviceOfTable(options.table) : asked;
   if (!device.empty()) {
     const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
       context.console->Progress(what, done, total);
     };
-    FORETRACE_ASSIGN_OR_RETURN(auto gemms, HoldOutGemms(device, options.table, text, progress));
+    FORETRACE_ASSIGN_OR_RETURN(
+        auto gemms, options.test.empty()
+                        ? HoldOutGemms(device, options.table, text, options.folds, progress)
+                        : TestGemms(device, options.table, text, options.test, test, progress));
     if (!gemms.empty()) return gemms;
   }
-  if (!asked.empty()) {
+  for (const auto& [name, given] :
+       {std::pair("--platform", !asked.empty()), std::pair("--folds", options.folds > 0)}) {
+    if (!given) continue;
     return InvalidInput(
-        "--platform goes with folders of measured runs and tables of GEMMs, {} is "
-        "neither or too small for a model of kernels",
-        options.table);
+        "{} goes with tables of GEMMs on a known device that are large enough for a model of "
+        "kernels, {} is none",
+        name, options.table);
   }
   device.clear();
+  if (!options.test.empty()) {
+    return serve::TestOperators(options.table, text, options.test, test);
+  }
   return serve::HoldOutOperators(options.table, text);
 }
 
 absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
                           const CommandContext& context) {
-  std::vector<serve::OperatorErrors> errors;
   std::string device;
-  if (options.test.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(errors, HoldOut(options, text, context, device));
-  } else {
-    if (!options.serving.platform.empty()) {
-      return InvalidInput("--platform would change nothing: --test rows are predicted along lines");
-    }
-    FORETRACE_ASSIGN_OR_RETURN(const std::string test, ReadTableText(options.test));
-    FORETRACE_ASSIGN_OR_RETURN(errors,
-                               serve::TestOperators(options.table, text, options.test, test));
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const auto errors, ErrorsOf(options, text, context, device));
   const std::string& of = options.test.empty() ? options.table : options.test;
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("calibrate serving", [&] { return OperatorJson(of, errors); }));
@@ -105,10 +108,13 @@ absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_
   }
   std::string answer = OperatorText(of, errors);
   if (!device.empty()) {
-    answer += fmt::format(
-        "by the model of kernels on {}, a fifth of the weight matrices (n, k) held out "
-        "(calibrate kernel --hold-out unseen-nk)\n",
-        device);
+    const std::string held_out =
+        !options.test.empty() ? "fitted to " + options.table
+        : options.folds > 0
+            ? fmt::format("each weight matrix (n, k) held out once, in {} parts", options.folds)
+            : "a fifth of the weight matrices (n, k) held out (calibrate kernel --hold-out "
+              "unseen-nk)";
+    answer += fmt::format("by the model of kernels on {}, {}\n", device, held_out);
   }
   return context.console->Print(answer);
 }
@@ -129,6 +135,7 @@ absl::Status RunServingCalibration(ServingCalibrationOptions options,
   if (!options.serving.platform.empty()) {
     return InvalidInput("--platform goes with folders of measured runs and tables of GEMMs");
   }
+  if (options.folds > 0) return InvalidInput("--folds goes with tables of GEMMs");
   if (!options.test.empty()) {
     return InvalidInput("{}: is no table of operators, and only those have --test rows",
                         options.table);
@@ -170,10 +177,18 @@ void AddServingCalibration(CLI::App& calibrate, CommandContext& context) {
       ->add_option("-o,--output", options->output,
                    "of runs: write the factors, for serve and validate --step-factors")
       ->type_name("FILE");
+  auto* test =
+      command
+          ->add_option(
+              "--test", options->test,
+              "operators to predict from TABLE's, in the same columns, instead of TABLE's own")
+          ->type_name("TABLE.csv");
   command
-      ->add_option("--test", options->test,
-                   "operators to predict from TABLE's, in the same columns, instead of TABLE's own")
-      ->type_name("TABLE.csv");
+      ->add_option("--folds", options->folds,
+                   "of GEMMs: hold each weight matrix out once, in so many parts (default: a "
+                   "fifth of them, once)")
+      ->check(CLI::Range(2, 100))
+      ->excludes(test);
   command->add_flag("--json", options->json, "one JSON document instead of a table");
   command->callback([options, &context] {
     context.run = [options, &context] { return RunServingCalibration(*options, context); };

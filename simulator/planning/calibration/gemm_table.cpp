@@ -13,6 +13,7 @@
 #include "simulator/base/csv.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
@@ -78,7 +79,7 @@ absl::StatusOr<BenchmarkRow> RowOf(const std::vector<std::string>& fields,
   return row;
 }
 
-// By precision; empty where one has no model.
+// By precision; empty where the table is another or has a type that no model is of.
 absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device,
                                                        const std::string& file,
                                                        std::string_view text) {
@@ -102,11 +103,41 @@ absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device
     same.matrices.emplace(*row->shape.Int("n"), *row->shape.Int("k"));
     same.rows.push_back(*std::move(row));
   }
-  const bool few = std::ranges::any_of(gemms, [](const auto& entry) {
-    return entry.second.matrices.size() < 2 * ShapeKriging::kMinPoints;
-  });
-  if (few) gemms.clear();
   return gemms;
+}
+
+// Shapes of fewer matrices are not interpolated over.
+bool HasModels(const std::map<std::string, Gemms>& gemms) {
+  return std::ranges::all_of(gemms, [](const auto& entry) {
+    return entry.second.matrices.size() >= 2 * ShapeKriging::kMinPoints;
+  });
+}
+
+// Of the rows of a split the part that is tested, in percent, from the rest.
+absl::Status AddErrors(const RowSplit& split, const FitOptions& options,
+                       std::vector<double>& percent) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto fitted, KernelFitter().Fit(split.train, options));
+  for (const EvaluatedRow& row : fitted->Evaluate(split.test)) {
+    percent.push_back(100 * std::abs(row.predicted_us / row.row->time_us - 1));
+  }
+  return absl::OkStatus();
+}
+
+// Weight matrices whole, by a hash of (n, k).
+RowSplit FoldOf(std::span<const BenchmarkRow> rows, int32_t fold, int32_t folds) {
+  RowSplit split;
+  for (const BenchmarkRow& row : rows) {
+    const auto n = static_cast<uint64_t>(*row.shape.Int("n")),
+               k = static_cast<uint64_t>(*row.shape.Int("k"));
+    const uint64_t part = SplitMix64(SplitMix64(n) ^ k) % static_cast<uint64_t>(folds);
+    (part == static_cast<uint64_t>(fold) ? split.test : split.train).push_back(row);
+  }
+  return split;
+}
+
+serve::OperatorErrors Errors(const std::string& precision, size_t rows,
+                             const std::vector<double>& percent) {
+  return {precision, rows, percent.size(), Quantile(percent, 0.5), Quantile(percent, 0.9)};
 }
 
 }  // namespace
@@ -122,22 +153,46 @@ std::string DeviceOfTable(const std::string& file) {
 absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::string& device,
                                                                 const std::string& file,
                                                                 std::string_view text,
+                                                                int32_t folds,
                                                                 const ProgressSink& progress) {
+  std::vector<serve::OperatorErrors> errors;
   FORETRACE_ASSIGN_OR_RETURN(const auto gemms, ReadGemms(device, file, text));
-  const KernelFitter fitter;
+  if (!HasModels(gemms)) return errors;
   FitOptions options;
   options.progress = progress;
-  std::vector<serve::OperatorErrors> errors;
   for (const auto& [precision, same] : gemms) {
-    FORETRACE_ASSIGN_OR_RETURN(const RowSplit split, fitter.Split(same.rows, kRule, options.seed));
-    FORETRACE_ASSIGN_OR_RETURN(const auto fitted, fitter.Fit(split.train, options));
     std::vector<double> percent;
-    for (const EvaluatedRow& row : fitted->Evaluate(split.test)) {
-      percent.push_back(100 * std::abs(row.predicted_us / row.row->time_us - 1));
+    for (int32_t fold = 0; fold < folds; ++fold) {
+      FORETRACE_RETURN_IF_ERROR(AddErrors(FoldOf(same.rows, fold, folds), options, percent));
+    }
+    if (folds == 0) {
+      FORETRACE_ASSIGN_OR_RETURN(const RowSplit split,
+                                 KernelFitter().Split(same.rows, kRule, options.seed));
+      FORETRACE_RETURN_IF_ERROR(AddErrors(split, options, percent));
     }
     if (percent.empty()) return InvalidInput("{}: no row of {} is held out", file, precision);
-    errors.push_back({precision, same.rows.size(), percent.size(), Quantile(percent, 0.5),
-                      Quantile(percent, 0.9)});
+    errors.push_back(Errors(precision, same.rows.size(), percent));
+  }
+  return errors;
+}
+
+absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
+    const std::string& device, const std::string& file, std::string_view text,
+    const std::string& test_file, std::string_view test_text, const ProgressSink& progress) {
+  std::vector<serve::OperatorErrors> errors;
+  FORETRACE_ASSIGN_OR_RETURN(auto known, ReadGemms(device, file, text));
+  FORETRACE_ASSIGN_OR_RETURN(auto asked, ReadGemms(device, test_file, test_text));
+  const bool all =
+      std::ranges::all_of(asked, [&](const auto& entry) { return known.contains(entry.first); });
+  if (!all || !HasModels(known)) return errors;
+  FitOptions options;
+  options.progress = progress;
+  for (auto& [precision, rows] : asked) {
+    std::vector<double> percent;
+    const size_t count = rows.rows.size();
+    FORETRACE_RETURN_IF_ERROR(
+        AddErrors({std::move(known[precision].rows), std::move(rows.rows)}, options, percent));
+    errors.push_back(Errors(precision, count, percent));
   }
   return errors;
 }

@@ -1,7 +1,8 @@
 #pragma once
 // GEMMs of a table in aiconfigurator's columns by the model that `calibrate kernel` fits, weight
-// matrices (n, k) held out whole by the rule of its `--hold-out unseen-nk`.
+// matrices (n, k) held out whole by the rule of its `--hold-out unseen-nk`, or each once.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,18 @@ std::string DeviceOfTable(const std::string& file);
 
 // Of each precision. Empty where the table is not one of GEMMs, or a precision has no model
 // (another type, or fewer weight matrices than shapes are interpolated over): these are predicted
-// along lines (HoldOutOperators). Errors: fields that are no sizes, an unknown device.
+// along lines (HoldOutOperators). `folds`: parts of which each is predicted from the others; 0: a
+// fifth, once. Errors: fields that are no sizes, an unknown device.
 absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::string& device,
                                                                 const std::string& file,
                                                                 std::string_view text,
+                                                                int32_t folds,
                                                                 const ProgressSink& progress);
+
+// Of each precision of another table's rows, predicted from all of this one's. Empty as above, and
+// where this table lacks one of these precisions. Errors: as above.
+absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
+    const std::string& device, const std::string& file, std::string_view text,
+    const std::string& test_file, std::string_view test_text, const ProgressSink& progress);
 
 }  // namespace foretrace

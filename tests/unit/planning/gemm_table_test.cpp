@@ -31,7 +31,7 @@ TEST(GemmTable, NamesItsDevice) {
 }
 
 TEST(GemmTable, HoldsWeightMatricesOut) {
-  const auto errors = HoldOutGemms("a100", "t.csv", Table(13, "bfloat16"), {});
+  const auto errors = HoldOutGemms("a100", "t.csv", Table(13, "bfloat16"), 0, {});
   ASSERT_TRUE(errors.ok()) << errors.status();
   ASSERT_EQ(errors->size(), 1u);
   EXPECT_EQ(errors->front().name, "bfloat16");
@@ -41,11 +41,35 @@ TEST(GemmTable, HoldsWeightMatricesOut) {
   EXPECT_LT(errors->front().median_percent, 5);
 }
 
+TEST(GemmTable, HoldsEachMatrixOutOnce) {
+  const auto errors = HoldOutGemms("a100", "t.csv", Table(13, "bfloat16"), 4, {});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 1u);
+  EXPECT_EQ(errors->front().held_out, 169u);
+  EXPECT_LT(errors->front().median_percent, 5);
+}
+
+TEST(GemmTable, PredictsTheRowsOfAnother) {
+  std::string test(kHeader);
+  const double us = 5 + 2.0 * 4096 * 1792 * 2304 / 200e6;  // between the table's widths
+  test += fmt::format("bfloat16,1792,2304,4096,{}\n", us / 1e3);
+  const auto errors = TestGemms("a100", "t.csv", Table(13, "bfloat16"), "u.csv", test, {});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 1u);
+  EXPECT_EQ(errors->front().held_out, 1u);
+  EXPECT_LT(errors->front().median_percent, 5);
+  // A precision that the table has not is left to lines, which say so.
+  test += "fp8,1792,2304,4096,1\n";
+  const auto other = TestGemms("a100", "t.csv", Table(13, "bfloat16"), "u.csv", test, {});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(other->empty());
+}
+
 TEST(GemmTable, LeavesToLinesWhatHasNoModel) {
   // Another table; too few matrices; a type that kernels are not calibrated for.
   for (const std::string& text :
        {std::string("num_heads,latency_ms\n8,1\n"), Table(11, "bfloat16"), Table(13, "int8_wo")}) {
-    const auto errors = HoldOutGemms("a100", "t.csv", text, {});
+    const auto errors = HoldOutGemms("a100", "t.csv", text, 0, {});
     ASSERT_TRUE(errors.ok()) << errors.status();
     EXPECT_TRUE(errors->empty());
   }
@@ -53,9 +77,9 @@ TEST(GemmTable, LeavesToLinesWhatHasNoModel) {
 
 TEST(GemmTable, SaysWhereItIsWrong) {
   const std::string text = std::string(kHeader) + "bfloat16,512,512,0,1\n";
-  EXPECT_EQ(HoldOutGemms("a100", "t.csv", text, {}).status().message(),
+  EXPECT_EQ(HoldOutGemms("a100", "t.csv", text, 0, {}).status().message(),
             "t.csv:2: m '0' is no positive number");
-  EXPECT_FALSE(HoldOutGemms("no-such-gpu", "t.csv", Table(13, "bfloat16"), {}).ok());
+  EXPECT_FALSE(HoldOutGemms("no-such-gpu", "t.csv", Table(13, "bfloat16"), 0, {}).ok());
 }
 
 }  // namespace
