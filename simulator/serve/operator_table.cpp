@@ -26,10 +26,10 @@ std::optional<double> FromOthers(const Points& points, const OperatorLine& line)
     }
     return others.empty() ? std::nullopt : std::optional(Quantile(std::move(others), 0.5));
   }
-  const auto at = points.find(line.x);
-  if (at == points.begin() || std::next(at) == points.end()) return std::nullopt;
-  const auto& [a, below] = *std::prev(at);
-  const auto& [b, above] = *std::next(at);
+  const auto from = points.lower_bound(line.x), to = points.upper_bound(line.x);
+  if (from == points.begin() || to == points.end()) return std::nullopt;
+  const auto& [a, below] = *std::prev(from);
+  const auto& [b, above] = *to;
   if (line.along == Along::kLine) return below + (above - below) * (line.x - a) / (b - a);
   const double weight = std::log(line.x / a) / std::log(b / a);
   return below * std::pow(above / below, weight);
