@@ -218,6 +218,11 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Adapt(
   return FitGroups(rows, {}, true, &kernels->models());
 }
 
+uint64_t PartOfMatrix(int64_t n, int64_t k, uint64_t parts, uint64_t seed) {
+  return SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(n) << 32 ^ static_cast<uint64_t>(k))) %
+         parts;
+}
+
 absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
                                              std::string_view rule, uint64_t seed) const {
   RowSplit split;
@@ -233,11 +238,7 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
       held_out = SplitMix64(seed * 0x100000001 + i) % 5 == 0;
     } else if (rule == "unseen-nk") {
       const auto n = row.shape.Int("n"), k = row.shape.Int("k");
-      held_out = n && k &&
-                 SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*n) << 32 ^
-                                              static_cast<uint64_t>(*k))) %
-                         5 ==
-                     0;
+      held_out = n && k && PartOfMatrix(*n, *k, 5, seed) == 0;
     } else if (rule == "unseen-heads") {
       const auto heads = row.shape.Int("heads"), kv_heads = row.shape.Int("kv_heads"),
                  d = row.shape.Int("d");

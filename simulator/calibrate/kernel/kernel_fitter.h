@@ -30,6 +30,10 @@ class FittedKernels : public FittedModels {
   std::vector<std::string> notes_;
 };
 
+// Which of `parts` the weight matrix (n, k) is in; "unseen-nk" holds the first of five out. Other
+// than the parts by which fits judge their own residuals, so that neither leaves the other without.
+uint64_t PartOfMatrix(int64_t n, int64_t k, uint64_t parts, uint64_t seed);
+
 class KernelFitter : public Fitter {
  public:
   std::string_view kind() const override { return "kernel"; }

@@ -13,7 +13,6 @@
 #include "simulator/base/csv.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
-#include "simulator/base/split_mix.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
@@ -123,13 +122,12 @@ absl::Status AddErrors(const RowSplit& split, const FitOptions& options,
   return absl::OkStatus();
 }
 
-// Weight matrices whole, by a hash of (n, k).
-RowSplit FoldOf(std::span<const BenchmarkRow> rows, int32_t fold, int32_t folds) {
+// Weight matrices whole; the first of five parts is what kRule holds out.
+RowSplit FoldOf(std::span<const BenchmarkRow> rows, int32_t fold, int32_t folds, uint64_t seed) {
   RowSplit split;
   for (const BenchmarkRow& row : rows) {
-    const auto n = static_cast<uint64_t>(*row.shape.Int("n")),
-               k = static_cast<uint64_t>(*row.shape.Int("k"));
-    const uint64_t part = SplitMix64(SplitMix64(n) ^ k) % static_cast<uint64_t>(folds);
+    const uint64_t part =
+        PartOfMatrix(*row.shape.Int("n"), *row.shape.Int("k"), static_cast<uint64_t>(folds), seed);
     (part == static_cast<uint64_t>(fold) ? split.test : split.train).push_back(row);
   }
   return split;
@@ -163,7 +161,8 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::strin
   for (const auto& [precision, same] : gemms) {
     std::vector<double> percent;
     for (int32_t fold = 0; fold < folds; ++fold) {
-      FORETRACE_RETURN_IF_ERROR(AddErrors(FoldOf(same.rows, fold, folds), options, percent));
+      FORETRACE_RETURN_IF_ERROR(
+          AddErrors(FoldOf(same.rows, fold, folds, options.seed), options, percent));
     }
     if (folds == 0) {
       FORETRACE_ASSIGN_OR_RETURN(const RowSplit split,
