@@ -70,7 +70,6 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
   if (const auto* parallel = std::get_if<ParallelMapping>(&mapping)) {
     // The mapping says how many.
     if (job_options.gpus == 0) job_options.gpus = parallel->devices();
-    job_options.widest_tensor = parallel->tensor;
   }
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(job_options));
   FORETRACE_ASSIGN_OR_RETURN(mapping, ReadMappingArgument(o.mapping, o.job.global_batch, job));

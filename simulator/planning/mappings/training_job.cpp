@@ -178,6 +178,7 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
     if (options.compiled) {
       return InvalidInput("--torch-compile would change nothing: no --stack is given");
     }
+    if (!job.model.transformer) return absl::OkStatus();
     job.notes.emplace_back(
         "software: none assumed, so that communication is hidden only where a mapping's words say "
         "so; --stack names one (foretrace list stacks)");
@@ -199,9 +200,8 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
     Compile(release);
   }
   SetKernels(release, model);
-  PadVocabulary(release,
-                options.widest_tensor > 0 ? options.widest_tensor : job.cluster.devices_per_node,
-                model);
+  // One model for all mappings, so that search and generate agree.
+  PadVocabulary(release, job.cluster.devices_per_node, model);
   SetCluster(release, chip, job.cluster);
   FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(model));
   workload.name = job.model.workload.name;

@@ -29,9 +29,6 @@ struct TrainingJobOptions {
   double memory_margin = 0.06;
   std::string stack = "none";  // NAME or NAME@RELEASE (stack_choices.h); "none": none is assumed
   bool compiled = false;       // kernels by torch.compile
-  // Of the mappings that are asked for, for which the stack pads the vocabulary; 0: a node's
-  // devices.
-  int32_t widest_tensor = 0;
 
   void Register(CLI::App& command);
   void RegisterPlatform(CLI::App& command, bool required);

@@ -44,7 +44,7 @@ TEST(SoftwareSearchTest, AsValidationOfARow) {
       << "model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,gpus_per_node,tp,pp,dp,cp,vp,"
          "ep,micro_batch,grad_accum,global_batch,precision,sharding,recompute,framework,oom,step_s,"
          "date\n"
-         "llama3-8b,,,,,,,,64,H100,8,2,1,16,2,1,1,1,,128,bf16,,none,NeMo,0,1.5,v25.04\n"
+         "llama3-8b,,,,,,,,64,H100,8,8,1,4,2,1,1,1,,128,bf16,,none,NeMo,0,1.5,v25.04\n"
          "llama3-8b,,,,,,,,64,H100,8,1,1,64,1,1,1,1,,128,bf16,fsdp,full,torchtitan,0,1.5,2025-03\n";
   MappingValidationOptions validation;
   validation.rows = path;
@@ -52,12 +52,9 @@ TEST(SoftwareSearchTest, AsValidationOfARow) {
   const auto rows = ValidateTrainingRows(validation);
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->rows.size(), 2u);
-  TrainingJobOptions nemo = Options("nemo@v25.04"), titan = Options("torchtitan");
-  nemo.widest_tensor = 2;
-  titan.widest_tensor = 1;
   EXPECT_GT(rows->rows[0].predicted, SimTime()) << rows->rows[0].row.refused;
-  EXPECT_EQ(Predicted(nemo, "tp2 cp2 dp16 mb1"), rows->rows[0].predicted);
-  EXPECT_EQ(Predicted(titan, "dp64 zero3 full"), rows->rows[1].predicted)
+  EXPECT_EQ(Predicted(Options("nemo@v25.04"), "tp8 cp2 dp4 mb1"), rows->rows[0].predicted);
+  EXPECT_EQ(Predicted(Options("torchtitan"), "dp64 full"), rows->rows[1].predicted)
       << rows->rows[1].row.refused;
 }
 
