@@ -78,45 +78,21 @@ double DirectMultiprocessors(const ExpertRouting& routing, int32_t multiprocesso
   return static_cast<double>((routing.experts + groups - 1) / groups);
 }
 
-const ExpertKernel& KernelOf(const ExpertExchangeModel& model, const ExpertExchange& exchange) {
-  const ExpertKernels& kernels =
-      exchange.algorithm == ExpertAlgorithm::kDirect ? model.direct : model.deduplicated;
-  const ExpertKernel* by_direction = exchange.routing.nodes > 1 ? kernels.between : kernels.within;
-  return by_direction[static_cast<size_t>(exchange.direction)];
+double Doublings(const ExpertRouting& routing) {
+  return routing.nodes > 1 ? std::log2(routing.nodes) : 0;
 }
 
 // Copies of a token that a kernel makes.
-double SentBy(const ExpertExchange& exchange) {
-  const ExpertCopies copies = ExpectedCopies(exchange.routing);
+double SentBy(const ExpertExchange& exchange, const ExpertCopies& copies) {
   return exchange.algorithm == ExpertAlgorithm::kDirect ? copies.experts : copies.ranks;
 }
 
-}  // namespace
-
-std::string_view Name(ExpertAlgorithm algorithm) {
-  return algorithm < ExpertAlgorithm::kCount ? kNames[static_cast<size_t>(algorithm)] : "?";
-}
-
-std::optional<ExpertAlgorithm> ParseExpertAlgorithm(std::string_view name) {
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) return std::nullopt;
-  return static_cast<ExpertAlgorithm>(found - std::begin(kNames));
-}
-
-ExpertCopies ExpectedCopies(const ExpertRouting& routing) {
-  return {static_cast<double>(routing.top_k), Reached(routing, routing.ranks),
-          Reached(routing, routing.nodes)};
-}
-
-double Fp8TokenBytes(int64_t hidden) { return static_cast<double>(hidden) * (1 + 4.0 / 128); }
-double TokenBytes(int64_t hidden, int64_t width) { return static_cast<double>(hidden * width); }
-
-ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
-                      const ExpertExchange& exchange) {
+// As BoundsOf, of so many copies.
+ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
+                    const ExpertExchange& exchange, const ExpertCopies& copies) {
   const ExpertRouting& routing = exchange.routing;
   const bool direct = exchange.algorithm == ExpertAlgorithm::kDirect;
-  const ExpertCopies copies = ExpectedCopies(routing);
-  const double sends = SentBy(exchange);
+  const double sends = SentBy(exchange, copies);
   const double bytes = exchange.token_bytes, kb = bytes * 1e-3;
   // What leaves the node goes there by NIC; direct copies then are where they should be.
   const double nodes = routing.nodes, devices = static_cast<double>(routing.ranks) / nodes;
@@ -139,33 +115,100 @@ ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
   return bounds;
 }
 
-ExpertTimes TimeOf(const ExpertExchangeModel& model, const ExpertLinks& links,
-                   const ExpertExchange& exchange) {
-  const ExpertKernel& kernel = KernelOf(model, exchange);
+}  // namespace
+
+std::span<const ExpertConstant> ExpertConstants() {
+  using K = ExpertKernel;
+  static constexpr double kUs = 1e4, kExponent = 1e3;
+  static constexpr ExpertConstant kConstants[] = {
+      {"latency_us", &K::latency_us, 0, kUs},
+      {"latency_us_per_KB", &K::latency_us_per_KB, 0, kUs},
+      {"latency_us_per_KB_copy", &K::latency_us_per_KB_copy, 0, kUs},
+      {"latency_us_per_expert", &K::latency_us_per_expert, 0, kUs},
+      {"latency_us_per_doubling", &K::latency_us_per_doubling, 0, kUs},
+      {"fill_us", &K::fill_us, 0, kUs},
+      {"fill_us_per_KB", &K::fill_us_per_KB, 0, kUs},
+      {"fill_us_per_KB_copy", &K::fill_us_per_KB_copy, 0, kUs},
+      {"fill_copies", &K::fill_copies, 1e-3, 1e6},
+      {"copy_us", &K::copy_us, 0, kUs},
+      {"copy_us_per_KB", &K::copy_us_per_KB, 0, kUs},
+      {"relay_us_per_KB", &K::relay_us_per_KB, 0, kUs},
+      {"token_us", &K::token_us, 0, kUs},
+      {"token_us_per_KB", &K::token_us_per_KB, 0, kUs},
+      {"token_us_per_KB_copy", &K::token_us_per_KB_copy, 0, kUs},
+      {"overlap", &K::overlap, 1, kExponent},
+      {"nvlink_share", &K::nvlink_share, 0.01, 1},
+      {"nic_share", &K::nic_share, 0.01, 1},
+      {"sharpness", &K::sharpness, 1, kExponent},
+      {"notify_us", &K::notify_us, 0, kUs},
+      {"notify_us_per_doubling", &K::notify_us_per_doubling, 0, kUs},
+      {"notify_share", &K::notify_share, 0, 1},
+  };
+  return kConstants;
+}
+
+const ExpertKernel& ExpertExchangeModel::Kernel(ExpertAlgorithm algorithm,
+                                                ExpertDirection direction, int32_t nodes) const {
+  const ExpertKernels& kernels = algorithm == ExpertAlgorithm::kDirect ? direct : deduplicated;
+  const ExpertKernel* by_direction = nodes > 1 ? kernels.between : kernels.within;
+  return by_direction[static_cast<size_t>(direction)];
+}
+
+std::string_view Name(ExpertAlgorithm algorithm) {
+  return algorithm < ExpertAlgorithm::kCount ? kNames[static_cast<size_t>(algorithm)] : "?";
+}
+
+std::optional<ExpertAlgorithm> ParseExpertAlgorithm(std::string_view name) {
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<ExpertAlgorithm>(found - std::begin(kNames));
+}
+
+ExpertCopies ExpectedCopies(const ExpertRouting& routing) {
+  return {static_cast<double>(routing.top_k), Reached(routing, routing.ranks),
+          Reached(routing, routing.nodes)};
+}
+
+double Fp8TokenBytes(int64_t hidden) { return static_cast<double>(hidden) * (1 + 4.0 / 128); }
+double TokenBytes(int64_t hidden, int64_t width) { return static_cast<double>(hidden * width); }
+
+ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
+                      const ExpertExchange& exchange) {
+  return Bounds(kernel, links, exchange, ExpectedCopies(exchange.routing));
+}
+
+double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
+                  const ExpertExchange& exchange) {
   const ExpertRouting& routing = exchange.routing;
-  if (exchange.tokens <= 0 || routing.ranks <= 1) return {};
-  const double kb = exchange.token_bytes * 1e-3;
-  const double doublings = routing.nodes > 1 ? std::log2(routing.nodes) : 0;
-  const double copies = SentBy(exchange);
-  const ExpertBounds bounds = BoundsOf(kernel, links, exchange);
+  const ExpertCopies expected = ExpectedCopies(routing);
+  const double kb = exchange.token_bytes * 1e-3, copies = SentBy(exchange, expected);
+  const ExpertBounds bounds = Bounds(kernel, links, exchange, expected);
   const double of_token = Norm(Norm(bounds.multiprocessors_us, bounds.nvlink_us, kernel.sharpness),
                                bounds.nic_us, kernel.sharpness);
   const double on_channel = exchange.tokens * copies / std::max(exchange.multiprocessors / 2, 1);
   const double fill =
       kernel.fill_us + (kernel.fill_us_per_KB + kernel.fill_us_per_KB_copy * copies) * kb;
   const double latency =
-      kernel.latency_us + kernel.latency_us_per_KB * kb +
+      kernel.latency_us + (kernel.latency_us_per_KB + kernel.latency_us_per_KB_copy * copies) * kb +
       kernel.latency_us_per_expert * static_cast<double>(routing.experts) / routing.ranks +
-      kernel.latency_us_per_doubling * doublings;
-  const double transfer =
-      latency + fill * on_channel / (on_channel + kernel.fill_copies) + exchange.tokens * of_token;
-  ExpertTimes times;
-  times.transfer = SimTime::FromUs(transfer);
-  if (routing.nodes > 1) {
-    times.notify = SimTime::FromUs(kernel.notify_us + kernel.notify_us_per_doubling * doublings +
-                                   kernel.notify_share * transfer);
-  }
-  return times;
+      kernel.latency_us_per_doubling * Doublings(routing);
+  return latency + fill * on_channel / (on_channel + kernel.fill_copies) +
+         exchange.tokens * of_token;
+}
+
+double NotifyUs(const ExpertKernel& kernel, const ExpertRouting& routing, double transfer_us) {
+  if (routing.nodes <= 1) return 0;
+  return kernel.notify_us + kernel.notify_us_per_doubling * Doublings(routing) +
+         kernel.notify_share * transfer_us;
+}
+
+ExpertTimes TimeOf(const ExpertExchangeModel& model, const ExpertLinks& links,
+                   const ExpertExchange& exchange) {
+  const ExpertRouting& routing = exchange.routing;
+  if (exchange.tokens <= 0 || routing.ranks <= 1) return {};
+  const ExpertKernel& kernel = model.Kernel(exchange.algorithm, exchange.direction, routing.nodes);
+  const double transfer = TransferUs(kernel, links, exchange);
+  return {SimTime::FromUs(transfer), SimTime::FromUs(NotifyUs(kernel, routing, transfer))};
 }
 
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "simulator/base/time.h"
@@ -66,6 +67,7 @@ struct ExpertLinks {
 struct ExpertKernel {
   double latency_us = 0;               // of a launch with few tokens
   double latency_us_per_KB = 0;        // a token's way through the buffers
+  double latency_us_per_KB_copy = 0;   // and that of its copies
   double latency_us_per_expert = 0;    // of a rank: the counts of tokens that it awaits
   double latency_us_per_doubling = 0;  // of the nodes
   // Filling the chunks that ranks pass on: half of it when a channel has sent fill_copies.
@@ -93,6 +95,14 @@ struct ExpertKernel {
   double notify_share = 0;
 };
 
+// Each constant by the name that files have for it, and between what it may be.
+struct ExpertConstant {
+  std::string_view name;
+  double ExpertKernel::*value;
+  double least, most;
+};
+std::span<const ExpertConstant> ExpertConstants();
+
 enum class ExpertDirection : uint8_t { kDispatch, kCombine };
 
 // Kernels of an algorithm. Within a node and between nodes DeepEP's normal mode has different ones;
@@ -102,6 +112,10 @@ struct ExpertKernels {
 };
 struct ExpertExchangeModel {
   ExpertKernels deduplicated, direct;
+
+  // Requires an algorithm other than kAllToAll.
+  const ExpertKernel& Kernel(ExpertAlgorithm algorithm, ExpertDirection direction,
+                             int32_t nodes) const;
 };
 
 struct ExpertExchange {
@@ -119,6 +133,11 @@ struct ExpertBounds {
 };
 ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
                       const ExpertExchange& exchange);
+
+// The kernel that moves tokens alone, and what runs before it, between nodes; in microseconds.
+double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
+                  const ExpertExchange& exchange);
+double NotifyUs(const ExpertKernel& kernel, const ExpertRouting& routing, double transfer_us);
 
 struct ExpertTimes {
   SimTime transfer;  // the kernel that moves tokens

@@ -14,6 +14,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/calibrate.h"
 #include "simulator/calibrate/collective/collective_fitter.h"
+#include "simulator/calibrate/collective/exchange_fitter.h"
 #include "simulator/calibrate/embedding/embedding_fitter.h"
 #include "simulator/calibrate/embedding/trace_lookups.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
@@ -34,7 +35,7 @@ std::vector<std::shared_ptr<const Fitter>> AllFitters() {
   return {
       std::make_shared<CollectiveFitter>(), std::make_shared<KernelFitter>(),
       std::make_shared<EmbeddingFitter>(),  std::make_shared<MemoryFitter>(),
-      std::make_shared<OverheadFitter>(),
+      std::make_shared<OverheadFitter>(),   std::make_shared<ExchangeFitter>(),
   };
 }
 
