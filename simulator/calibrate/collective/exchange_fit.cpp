@@ -68,6 +68,12 @@ const std::vector<Free> kNotify = {
     {&K::notify_share, 0, 1, 0.01},
 };
 
+double MostTokens(const Samples& samples) {
+  double most = 0;
+  for (const ExchangeSample* s : samples) most = std::max(most, s->exchange.tokens);
+  return most;
+}
+
 double LogError(double predicted, double measured) {
   return std::log(std::max(predicted, 1e-6) / measured);
 }
@@ -105,6 +111,7 @@ absl::Status FitKernel(const std::vector<Free>& free, const Samples& samples,
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters, Solve(free, samples, residual));
   Set(free, parameters, kernel);
+  kernel.most_tokens = MostTokens(samples);
   return absl::OkStatus();
 }
 
@@ -123,8 +130,14 @@ absl::Status FitDirect(const Samples& samples, ExpertKernel& within, ExpertKerne
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters,
                              Solve(kDirect, samples, residual));
+  Samples of_node, of_nodes;
+  for (const ExchangeSample* s : samples) {
+    (s->exchange.routing.nodes > 1 ? of_nodes : of_node).push_back(s);
+  }
   within = DirectKernel(parameters, false);
   between = DirectKernel(parameters, true);
+  within.most_tokens = MostTokens(of_node);
+  between.most_tokens = MostTokens(of_nodes);
   return absl::OkStatus();
 }
 

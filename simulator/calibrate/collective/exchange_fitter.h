@@ -37,7 +37,8 @@ class ExchangeFitter : public Fitter {
                                                     const FitOptions& options) const override;
   absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Load(
       const std::string& path) const override;
-  // Not possible: constants of kernels do not follow from a few rows.
+  // Constants of kernels do not follow from a few rows.
+  bool Adapts() const override { return false; }
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // "shapes": within a node every third hidden size with its experts of a token, of any number of

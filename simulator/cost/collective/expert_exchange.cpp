@@ -7,7 +7,7 @@
 namespace foretrace {
 namespace {
 
-constexpr std::string_view kNames[] = {"all-to-all", "deduplicated", "direct"};
+constexpr std::string_view kNames[] = {"all-to-all", "deduplicated", "direct", "all-gather"};
 static_assert(std::size(kNames) == static_cast<size_t>(ExpertAlgorithm::kCount));
 
 // Probability that none of `drawn` different ones of `all` is among `part` of them, which need not
@@ -143,6 +143,7 @@ std::span<const ExpertConstant> ExpertConstants() {
       {"notify_us", &K::notify_us, 0, kUs},
       {"notify_us_per_doubling", &K::notify_us_per_doubling, 0, kUs},
       {"notify_share", &K::notify_share, 0, 1},
+      {"most_tokens", &K::most_tokens, 0, 1e9},
   };
   return kConstants;
 }

@@ -22,9 +22,12 @@ enum class ExpertAlgorithm : uint8_t {
   // for
   // each expert, by NVLink or RDMA.
   kDirect,
+  // Collectives: every rank gathers all tokens, and what its experts make of them is summed and
+  // scattered.
+  kAllGather,
   kCount,
 };
-// "all-to-all", "deduplicated", "direct".
+// "all-to-all", "deduplicated", "direct", "all-gather".
 std::string_view Name(ExpertAlgorithm algorithm);
 std::optional<ExpertAlgorithm> ParseExpertAlgorithm(std::string_view name);
 
@@ -93,6 +96,7 @@ struct ExpertKernel {
   double notify_us = 0;
   double notify_us_per_doubling = 0;
   double notify_share = 0;
+  double most_tokens = 0;  // of a rank, that were measured
 };
 
 // Each constant by the name that files have for it, and between what it may be.
@@ -113,13 +117,13 @@ struct ExpertKernels {
 struct ExpertExchangeModel {
   ExpertKernels deduplicated, direct;
 
-  // Requires an algorithm other than kAllToAll.
+  // Requires an algorithm that is no collective.
   const ExpertKernel& Kernel(ExpertAlgorithm algorithm, ExpertDirection direction,
                              int32_t nodes) const;
 };
 
 struct ExpertExchange {
-  ExpertAlgorithm algorithm = ExpertAlgorithm::kDeduplicated;  // not kAllToAll
+  ExpertAlgorithm algorithm = ExpertAlgorithm::kDeduplicated;  // no collective
   ExpertDirection direction = ExpertDirection::kDispatch;
   ExpertRouting routing;
   double tokens = 0;             // of a rank
@@ -146,7 +150,7 @@ struct ExpertTimes {
 };
 // Transfers overlap: the chunks of a token's way are all under way at once, so that the slowest of
 // multiprocessors, NVLinks and NICs sets the time, with latency before. Monotone in tokens.
-// Requires an algorithm other than kAllToAll (collectives are priced by network/), NVLinks for
+// Requires an algorithm that is no collective (network/ prices these), NVLinks for
 // several ranks of a node, and NICs for several nodes.
 ExpertTimes TimeOf(const ExpertExchangeModel& model, const ExpertLinks& links,
                    const ExpertExchange& exchange);

@@ -342,10 +342,12 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
                    fmt::format("hold rows out and evaluate on them: {}",
                                fmt::join(fitter->HoldOutRules(), ", ")))
       ->type_name("RULE");
-  command
-      ->add_option("--adapt", run.adapt,
-                   "correct this calibration with the tables' few points, instead of fitting")
-      ->type_name("YAML");
+  if (fitter->Adapts()) {
+    command
+        ->add_option("--adapt", run.adapt,
+                     "correct this calibration with the tables' few points, instead of fitting")
+        ->type_name("YAML");
+  }
   command
       ->add_option("--calibration", run.calibration,
                    "evaluate this calibration on the --test tables")
