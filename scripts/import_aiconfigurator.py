@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """aiconfigurator's measured tables (times in ms) to the neutral CSV: gemm-*.csv, attention-*.csv,
-nccl-*.csv, custom-allreduce-*.csv.
+nccl-*.csv, custom-allreduce-*.csv, deepep-*.csv (times in us).
 
 SOURCE is the folder of its tables as CSV or CSV.xz. One table a GPU and precision of GEMMs; one of
 prompts and one of decodes of attention in each GPU's 16 bits; one of NCCL for each version; one of the
-serving frameworks' own all-reduces. message_size counts elements of the stated type; all-gather,
+serving frameworks' own all-reduces; one of each of DeepEP's modes, with the links that systems.csv
+states. message_size counts elements of the stated type; all-gather,
 reduce-scatter and all-to-all of NCCL state the whole buffer.
 """
 import lzma
@@ -184,10 +185,67 @@ def nccl(source, output):
     return count
 
 
+def links_of(source, system):
+    """GB/s of a GPU's NVLinks and of its share of the NICs, of one direction."""
+    for _, name, text in tables(source, r"systems"):
+        facts = {row["key"]: row["value"] for row in common.read_csv(name, text, ["system", "key", "value"])
+                 if row["system"] == system}
+        try:
+            return {f"{link}_GBps": round(float(facts[f"node.{key}"]) / 1e9)
+                    for link, key in (("nvlink", "intra_node_bw"), ("nic", "inter_node_bw"))}
+        except (KeyError, ValueError):
+            common.fail(f"{name}: no intra_node_bw and inter_node_bw of {system}")
+    common.fail(f"{source}: no systems.csv, which says what links the DeepEP tables ran on")
+
+
+# Collector of the tables (collector/deep_collector): 8 ranks a node, FP8 with a float for 128 values
+# out, bfloat16 back; between nodes the normal mode's tokens choose four nodes at most.
+DEEPEP = {"normal": ("deduplicated", "transmit_us"), "low-latency": ("direct", "avg_t_us")}
+MULTIPROCESSORS = {"h100": 132, "h200": 132, "h20": 78}
+
+
+def deepep(source, output):
+    """Expert-parallel dispatch and combine; what the normal mode runs before them in rows apart."""
+    count = 0
+    for stem, name, text in tables(source, r"deepep-(normal|low-latency)-\w+"):
+        count += 1
+        _, mode, gpu = re.fullmatch(r"(deepep)-(normal|low-latency)-(\w+)", stem).groups()
+        if gpu not in PLATFORMS or gpu not in MULTIPROCESSORS:
+            common.fail(f"{name}: unknown GPU {gpu}; known are {', '.join(MULTIPROCESSORS)}")
+        links = links_of(source, f"{gpu}_sxm")
+        algorithm, column = DEEPEP[mode]
+        table = common.Table(**PROVENANCE, path=stem, device=gpu.upper(), interconnect="switch",
+                             note="8 GPUs a node; the best chunk sizes of each call")
+        fields = ["table_version", "node_num", "hidden_size", "num_topk", "num_experts", "num_token"]
+        columns = [f"{op}_{column}" for op in ("dispatch", "combine")]
+        for row in common.read_csv(name, text, fields + columns):
+            nodes = number(name, row, "node_num", int)
+            groups = nodes if algorithm == "deduplicated" and nodes > 4 else 0
+            for op, dtype in (("dispatch", "float8_e4m3fn"), ("combine", "bfloat16")):
+                sms = number(name, row, f"{op}_sms", int) if algorithm == "deduplicated" else 0
+                shape = common.shape(
+                    tokens=number(name, row, "num_token", int),
+                    hidden=number(name, row, "hidden_size", int),
+                    top_k=number(name, row, "num_topk", int),
+                    experts=number(name, row, "num_experts", int), ranks=8 * nodes, nodes=nodes,
+                    groups=groups, groups_of_token=4 if groups else 0, sms=sms,
+                    multiprocessors=MULTIPROCESSORS[gpu], **links, algorithm=algorithm)
+                times = {op: number(name, row, f"{op}_{column}", float)}
+                if nodes > 1 and algorithm == "deduplicated":
+                    times[f"{op}_notify"] = number(name, row, f"{op}_notify_us", float)
+                for what, time in times.items():
+                    table.add("exchange", what, PLATFORMS[gpu], dtype, shape, time,
+                              library=f"sglang {row['table_version']} deepep",
+                              source="aiconfigurator")
+        table.write(output / f"aiconfigurator-{PLATFORMS[gpu]}-deepep-{mode}.csv")
+    return count
+
+
 def run(source, output):
-    if sum(convert(source, output) for convert in (gemm, attention, nccl, custom_allreduce)) == 0:
-        common.fail(f"{source}: no table gemm-*, attention-*, nccl-* or custom-allreduce-* as .csv or "
-                    ".csv.xz; is this the right source?")
+    if sum(convert(source, output)
+           for convert in (gemm, attention, nccl, custom_allreduce, deepep)) == 0:
+        common.fail(f"{source}: no table gemm-*, attention-*, nccl-*, custom-allreduce-* or deepep-* as "
+                    ".csv or .csv.xz; is this the right source?")
 
 
 if __name__ == "__main__":

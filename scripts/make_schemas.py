@@ -44,6 +44,7 @@ COMMANDS = {
     "serve": ["llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv",
               "llama3.1-8b --platform dgx-h200 --requests tests/data/serving/requests.csv",
               "llama3.1-8b --platform dgx-h100 --requests tests/data/serving/requests.csv --replicas 2 --decode-engines 1",
+              "deepseek-v2 --platform dgx-h200 --parallel 'dp8 ep' --count 5",
               "llama3.1-8b --platform dgx-h100 --rate 4 --count 20 --search --gpus 2"],
     "place": ["gpt3-1.3b --backends framework,flash-attention --device a100-sxm4-80gb",
               "gpt3-1.3b --backends framework,tensorrt --device a100-sxm4-80gb --graph-level tensorrt --ablation",

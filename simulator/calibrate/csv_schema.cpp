@@ -19,6 +19,12 @@ struct OpSchema {
   std::string_view keys;
 };
 
+// sms: multiprocessors that the kernel takes, 0 where it takes what it needs.
+constexpr std::string_view kExchangeKeys =
+    "tokens hidden top_k experts ranks nodes groups groups_of_token sms multiprocessors "
+    "nvlink_GBps "
+    "nic_GBps | algorithm";
+
 // calibration/README.md documents the same table.
 constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kKernel, "linear", "m n k bias?"},
@@ -41,6 +47,10 @@ constexpr OpSchema kSchemas[] = {
     {BenchmarkKind::kMemory, "memcpy", "bytes pinned | direction"},
     {BenchmarkKind::kKernel, "optimizer", "params tensors | op impl"},
     {BenchmarkKind::kEmbedding, "embedding", "tables b | e d l weights rf unique?"},
+    {BenchmarkKind::kExchange, "dispatch", kExchangeKeys},
+    {BenchmarkKind::kExchange, "combine", kExchangeKeys},
+    {BenchmarkKind::kExchange, "dispatch_notify", kExchangeKeys},
+    {BenchmarkKind::kExchange, "combine_notify", kExchangeKeys},
     {BenchmarkKind::kOverhead, "overhead", "depth? bytes? | name op?"},
 };
 constexpr std::string_view kCollectiveKeys =
@@ -162,6 +172,40 @@ absl::Status CheckEmbedding(const BenchmarkRow& row) {
   return absl::OkStatus();
 }
 
+// Sizes of what a token's experts are on; times by what leaves a rank at least.
+absl::Status CheckExchange(const BenchmarkRow& row) {
+  const auto of = [&](const char* key) { return *row.shape.Int(key); };
+  const std::string_view algorithm = *row.shape.Text("algorithm");
+  if (algorithm != "deduplicated" && algorithm != "direct") {
+    return InvalidInput("algorithm is '{}', not deduplicated or direct", algorithm);
+  }
+  for (const char* key : {"tokens", "hidden", "top_k", "ranks", "nodes", "multiprocessors"}) {
+    if (of(key) < 1) return InvalidInput("{} is 0", key);
+  }
+  if (of("top_k") > of("experts")) {
+    return InvalidInput("top_k={} of {} experts", of("top_k"), of("experts"));
+  }
+  if (of("ranks") % of("nodes") != 0 || of("experts") < of("ranks")) {
+    return InvalidInput("{} experts on {} ranks of {} nodes: not evenly spread", of("experts"),
+                        of("ranks"), of("nodes"));
+  }
+  if (of("groups_of_token") > of("groups")) {
+    return InvalidInput("groups_of_token={} of groups={}", of("groups_of_token"), of("groups"));
+  }
+  if (of("nvlink_GBps") < 1 || (of("nodes") > 1 && of("nic_GBps") < 1)) {
+    return InvalidInput("nvlink_GBps or nic_GBps is 0");
+  }
+  const double gbps = static_cast<double>(of("tokens") * of("hidden")) / row.time_us * 1e-3;
+  constexpr double kImplausiblyFast = 2e4;
+  if (row.op.find("notify") == std::string::npos && gbps > kImplausiblyFast) {
+    return InvalidInput(
+        "{} tokens of {} values in {} us: are the times in milliseconds or seconds? time_us takes "
+        "microseconds",
+        of("tokens"), of("hidden"), row.time_us);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckConvolution(const BenchmarkRow& row) {
   const auto gradient = row.shape.Text("gradient");
   if (!gradient) return absl::OkStatus();
@@ -187,6 +231,7 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
     if (schema.kind != row.kind || schema.op != row.op) continue;
     if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
     if (row.op == "conv2d") return CheckConvolution(row);
+    if (row.kind == BenchmarkKind::kExchange) return CheckExchange(row);
     return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();
   }
   // Captured overheads and memory measurements name themselves.

@@ -156,8 +156,8 @@ void ParseProvenance(std::string_view line, BenchmarkTable& table) {
 }  // namespace
 
 std::string_view Name(BenchmarkKind kind) {
-  static constexpr std::array<std::string_view, 5> kNames = {"kernel", "collective", "embedding",
-                                                             "overhead", "memory"};
+  static constexpr std::array<std::string_view, 6> kNames = {"kernel",   "collective", "embedding",
+                                                             "overhead", "memory",     "exchange"};
   return EnumName(kNames, kind);
 }
 

@@ -14,7 +14,15 @@
 
 namespace foretrace {
 
-enum class BenchmarkKind : uint8_t { kKernel, kCollective, kEmbedding, kOverhead, kMemory, kCount };
+enum class BenchmarkKind : uint8_t {
+  kKernel,
+  kCollective,
+  kEmbedding,
+  kOverhead,
+  kMemory,
+  kExchange,
+  kCount
+};
 std::string_view Name(BenchmarkKind kind);
 
 enum class Phase : uint8_t { kNone, kForward, kBackward, kOptimizer, kCount };

@@ -73,6 +73,8 @@ class Fitter {
   // Reads back a calibration file and what lies beside it.
   virtual absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Load(
       const std::string& path) const = 0;
+  // Whether Adapt can do anything.
+  virtual bool Adapts() const { return true; }
   // The prior's models corrected with a few measured rows of another machine.
   virtual absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const = 0;

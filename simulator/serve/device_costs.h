@@ -8,6 +8,7 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
+#include "simulator/cost/collective/expert_exchange.h"
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/workload/weight_format.h"
 
@@ -46,6 +47,11 @@ class DeviceCosts {
   virtual std::optional<Estimate> Experts(const ExpertShape&) const { return std::nullopt; }
   // Among `ranks` neighbours; `bytes` as TransferSpec::bytes defines it. Among one nothing.
   virtual Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const = 0;
+  // Dispatch or combine of DeepEP over routing.ranks neighbours; routing.nodes follows from where
+  // they are. nullopt: the devices have not the links for it.
+  virtual std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange&) const {
+    return std::nullopt;
+  }
   // Of all links of a device to `ranks` - 1 neighbours, one direction, where a switch connects
   // them; zero: it does not.
   virtual Bandwidth SwitchBandwidth(int32_t /*ranks*/) const { return Bandwidth(); }

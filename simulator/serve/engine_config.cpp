@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 27> kKeys = {"name",
+constexpr std::array<std::string_view, 28> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, 27> kKeys = {"name",
                                                     "sampler_bytes_per_logit",
                                                     "host_step_us",
                                                     "host_per_sequence_us",
-                                                    "all_reduce"};
+                                                    "all_reduce",
+                                                    "expert_exchange"};
 constexpr std::array<std::string_view, 6> kAllReduceKeys = {"devices",
                                                             "pass_us",
                                                             "link_share",
@@ -94,6 +95,17 @@ EngineAllReduce ReadAllReduce(const YamlReader& in) {
   return a;
 }
 
+ExpertTransfers ReadExperts(const YamlReader& in) {
+  static constexpr std::array<std::string_view, 2> kExpertKeys = {"by", "multiprocessors"};
+  in.ExpectKeys(kExpertKeys);
+  ExpertTransfers experts;
+  if (!SetExpertTransfers(in.String("by"), experts)) {
+    in.Fail("by", "is none of " + ExpertTransferNames());
+  }
+  experts.multiprocessors = in.Integer("multiprocessors", 2, 1 << 10, experts.multiprocessors);
+  return experts;
+}
+
 absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   root.ExpectKeys(kKeys);
   EngineConfig c;
@@ -132,6 +144,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.host_step = SimTime::FromUs(root.Number("host_step_us", 0, 1e6));
   c.host_per_sequence = SimTime::FromUs(root.Number("host_per_sequence_us", 0, 1e6));
   if (root.Has("all_reduce")) c.all_reduce = ReadAllReduce(root.Child("all_reduce"));
+  if (root.Has("expert_exchange")) c.experts = ReadExperts(root.Child("expert_exchange"));
   if (!std::is_sorted(c.graph_sizes.begin(), c.graph_sizes.end())) {
     root.Fail("graph_sizes", "must ascend");
   }

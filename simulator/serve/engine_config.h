@@ -10,6 +10,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
+#include "simulator/serve/expert_transfers.h"
 #include "simulator/serve/kv_tiers.h"
 
 namespace foretrace::serve {
@@ -117,6 +118,7 @@ struct EngineConfig {
   Bytes block_bytes;                 // of a device's part of a block; with kv_tiers
   CacheWindow window;                // set with kv_blocks
   EngineAllReduce all_reduce;
+  ExpertTransfers experts;
 
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;

@@ -1,10 +1,12 @@
 #include "simulator/serve/graph_step_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/serve/expert_transfers.h"
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
@@ -40,7 +42,8 @@ class GraphStepModel : public StepModel {
   StepTime Time(const StepBatch& batch) const override {
     const int32_t split = plan_.data * plan_.kv;
     const auto tokens = static_cast<int32_t>(Share(batch.tokens(), split));
-    StepTime time = Layers(engine_.Padded(tokens, !batch.prefills.empty()));
+    const bool prompts = !batch.prefills.empty();
+    StepTime time = Layers(engine_.Padded(tokens, prompts), prompts);
     time.Add(Head(static_cast<int32_t>(Share(batch.logits(), split))));
     attention_.Add(batch, time);
     return time;
@@ -50,10 +53,10 @@ class GraphStepModel : public StepModel {
 
  private:
   // All of the layers but attention, for so many tokens of the device; remembered.
-  StepTime Layers(int32_t tokens) const {
+  StepTime Layers(int32_t tokens, bool prompts) const {
     const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = layers_.try_emplace(tokens);
-    if (fresh) it->second = ComputeLayers(tokens);
+    const auto [it, fresh] = layers_[prompts ? 1 : 0].try_emplace(tokens);
+    if (fresh) it->second = ComputeLayers(tokens, prompts);
     return it->second;
   }
   StepTime Head(int32_t positions) const {
@@ -136,13 +139,13 @@ class GraphStepModel : public StepModel {
     time.Add(part, e.time.us() * times, e.source, e.extrapolated);
   }
 
-  StepTime ComputeLayers(int32_t tokens) const {
+  StepTime ComputeLayers(int32_t tokens, bool prompts) const {
     StepTime time;
     const Bytes stream(int64_t{tokens} * config_.hidden * width_);
     for (const FeedForwardKind& kind : kinds_) {
       const auto layers = static_cast<double>(kind.layers);
       AddOps(kind, tokens, true, layers, time);
-      AddExchanges(kind.config, stream, layers, time);
+      AddExchanges(kind.config, tokens, prompts, layers, time);
     }
     if (plan_.tensor > 1) {  // words that a rank has not are zeros of its embedding
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream), 1, time);
@@ -157,19 +160,22 @@ class GraphStepModel : public StepModel {
 
   // Sums over the tensor-parallel ranks after attention and the feed-forward part. Where experts
   // are divided, ranks of one replica have all of its tokens and sum what their experts make of
-  // them, as without; replicas send tokens to the experts and back instead, and sum what the
-  // experts made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
-  void AddExchanges(const TransformerConfig& c, Bytes stream, double layers, StepTime& time) const {
-    const bool sends = c.experts > 0 && plan_.expert && plan_.data * plan_.kv > 1;
+  // them, as without; what sends tokens to the experts and back instead sums what the experts
+  // made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
+  void AddExchanges(const TransformerConfig& c, int32_t tokens, bool prompts, double layers,
+                    StepTime& time) const {
+    const bool sends = SendsTokens(c, plan_, engine_.experts.Of(prompts));
     const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
     if (plan_.tensor > 1) {
+      const Bytes stream(int64_t{tokens} * config_.hidden * width_);
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
           sums * layers, time);
     }
     if (!sends) return;
-    const Bytes sent(stream.count() * c.top_k);
-    Add(StepPart::kCommunication,
-        costs_->Collective(CollectiveOp::kAllToAll, plan_.expert_degree(), sent), 2 * layers, time);
+    const ExpertTransferTimes times =
+        TransferTimes(c, plan_, engine_.experts, *costs_, tokens, prompts);
+    Add(StepPart::kCommunication, times.dispatch, layers, time);
+    Add(StepPart::kCommunication, times.combine, layers, time);
   }
 
   // Queries, keys and values of all to all; partial results, with maximum and sum of each head's
@@ -196,7 +202,9 @@ class GraphStepModel : public StepModel {
   const LayerAttention attention_;
   const int64_t width_;
   mutable std::mutex mutex_;
-  mutable absl::flat_hash_map<int32_t, StepTime> layers_, heads_times_;
+  // Of steps without prompts and with.
+  mutable std::array<absl::flat_hash_map<int32_t, StepTime>, 2> layers_;
+  mutable absl::flat_hash_map<int32_t, StepTime> heads_times_;
 };
 
 }  // namespace

@@ -215,6 +215,9 @@ class OperatorCosts : public DeviceCosts {
   Estimate Send(int32_t distance, Bytes bytes) const override {
     return base_->Send(distance, bytes);
   }
+  std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& x) const override {
+    return base_->ExpertTransfer(x);
+  }
   Bandwidth SwitchBandwidth(int32_t ranks) const override { return base_->SwitchBandwidth(ranks); }
   double JoulesAboveIdle(DType dtype, Flop flop, Bytes bytes, SimTime time) const override {
     return base_->JoulesAboveIdle(dtype, flop, bytes, time);

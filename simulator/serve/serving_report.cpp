@@ -248,6 +248,9 @@ std::string ServingText(const ServingReport& r) {
       r.source, 100 * result.time.share(EstimateSource::kCalibrated),
       100 * result.time.share(EstimateSource::kAnalytic),
       result.time.us() > 0 ? 100 * result.time.extrapolated / result.time.us() : 0);
+  if (!r.expert_exchange.empty()) {
+    text += fmt::format("tokens to experts of other devices: {}\n", r.expert_exchange);
+  }
   for (const std::string& note : r.notes) text += "Note: " + note + "\n";
   return text;
 }
@@ -260,6 +263,13 @@ std::string ServingJson(const ServingReport& r) {
   out.Field("platform", r.platform);
   out.Field("engine", r.engine);
   out.Field("parallel", r.parallel);
+  out.Key("expert_exchange");
+  if (r.expert_exchange.empty()) {
+    out.Null();
+  } else {
+    out.String(r.expert_exchange.data(),
+               static_cast<rapidjson::SizeType>(r.expert_exchange.size()));
+  }
   out.Field("engines", r.engines);
   out.Field("decode_engines", r.decode_engines);
   out.Field("devices", r.devices);

@@ -12,6 +12,7 @@ namespace foretrace::serve {
 
 struct ServingReport {
   std::string model, platform, engine, parallel, source;
+  std::string expert_exchange;  // how tokens go to experts of other devices; empty: none do
   int32_t engines = 1, decode_engines = 0, devices = 1;
   MemoryLedger ledger;
   std::string memory_verdict;

@@ -36,6 +36,8 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("positions", c.positions);
   in.Int("experts", c.experts);
   in.Int("top_k", c.top_k);
+  in.Int("expert_groups", c.expert_groups);
+  in.Int("chosen_groups", c.chosen_groups);
   in.Bool("fused_attention", c.fused_attention);
   in.Bool("dropout", c.dropout);
   in.Bool("gated", c.gated);

@@ -55,6 +55,7 @@ SERVE = "llama3.1-8b --platform dgx-h100"
 PHASES = "phases --model llama3-8b --devices 16"
 TIERED = SERVE + " --kv-blocks 600 --count 40 --input 800 --output 400"
 SWEEP = f"predict {S} --over cpu-scale=1,2"
+EXCHANGES = "$SRC/tests/data/calibrate/exchanges.csv"
 SPACE = "--space $SRC/tests/golden/architect_small/space.yaml --devices 16 --hbm 32"
 ARCHITECT = f"gpt-small {SPACE} --global-batch 64 --widths 1 --micro-batches 1"
 PLACE = "bert-large --backends framework,flash-attention --device a100-sxm4-80gb"
@@ -187,7 +188,9 @@ OPTIONS = {
         "--platform": ("llama3.1-8b --count 20", "dgx-a100"), "--parallel": "tp2", "--replicas": "2",
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
-        "--weights": "int4", "--kv-cache-dtype": "fp8", "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
+        "--weights": "int4", "--kv-cache-dtype": "fp8",
+        "--expert-exchange": ("deepseek-v2 --platform dgx-h200 --parallel 'dp8 ep' --count 5", "deepep"),
+        "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "48",
         "--kv-blocks": "100", "--memory-utilization": "0.5",
         "--policy": (TIERED, "fair"), "--preemption": (TIERED, "swap"),
@@ -245,6 +248,10 @@ OPTIONS = {
     "calibrate embedding": merged(family("embedding", "embedding", "every-third", "physics"), {
         option: Golden("calibrate_embedding")
         for option in ("--trace", "--test-trace", "--provenance", "--table-out")}),
+    "calibrate expert-exchange": (EXCHANGES, {
+        **{option: value for option, value in FITS.items() if option not in ("--adapt", "--form", "--interconnect")},
+        "--test": EXCHANGES, "--hold-out": "shapes", "--seed": (f"{EXCHANGES} --hold-out shapes", "2"),
+        "--calibration": (f"--test {EXCHANGES}", "$SRC/calibration/h100-sxm5-nvswitch/expert_exchange.yaml")}),
     "calibrate serving": ("$WORK/iterations.csv", {
         "--json": "", "--profiles": "$WORK", "--platform": "dgx-a100", "--folds": "5",
         **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),

@@ -14,6 +14,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/calibrate.h"
 #include "simulator/calibrate/collective/collective_fitter.h"
+#include "simulator/calibrate/collective/exchange_fitter.h"
 #include "simulator/calibrate/embedding/embedding_fitter.h"
 #include "simulator/calibrate/embedding/trace_lookups.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
@@ -34,7 +35,7 @@ std::vector<std::shared_ptr<const Fitter>> AllFitters() {
   return {
       std::make_shared<CollectiveFitter>(), std::make_shared<KernelFitter>(),
       std::make_shared<EmbeddingFitter>(),  std::make_shared<MemoryFitter>(),
-      std::make_shared<OverheadFitter>(),
+      std::make_shared<OverheadFitter>(),   std::make_shared<ExchangeFitter>(),
   };
 }
 
@@ -341,10 +342,12 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
                    fmt::format("hold rows out and evaluate on them: {}",
                                fmt::join(fitter->HoldOutRules(), ", ")))
       ->type_name("RULE");
-  command
-      ->add_option("--adapt", run.adapt,
-                   "correct this calibration with the tables' few points, instead of fitting")
-      ->type_name("YAML");
+  if (fitter->Adapts()) {
+    command
+        ->add_option("--adapt", run.adapt,
+                     "correct this calibration with the tables' few points, instead of fitting")
+        ->type_name("YAML");
+  }
   command
       ->add_option("--calibration", run.calibration,
                    "evaluate this calibration on the --test tables")

@@ -66,6 +66,30 @@ absl::StatusOr<serve::RequestTrace> RequestsOf(const ServeOptions& o, ServingBas
   return trace;
 }
 
+// How tokens go to experts of other devices; empty: none do.
+std::string ExchangeText(const TransformerConfig& model, const ServingJob& job) {
+  const serve::ExpertTransfers& experts = job.deployment.pool.config.experts;
+  const bool sends = serve::SendsTokens(model, job.plan, experts.prompts) ||
+                     serve::SendsTokens(model, job.plan, experts.decodes);
+  return sends ? Text(experts) : "";
+}
+
+// Ranks of one replica have all of its tokens; only DeepEP has each send a part of them.
+absl::Status CheckExpertExchange(const ServeOptions& o, const ServingBase& base,
+                                 const ServingJob& job) {
+  if (o.serving.expert_exchange.empty() || !ExchangeText(base.model, job).empty()) {
+    return absl::OkStatus();
+  }
+  if (base.model.experts == 0) {
+    return InvalidInput("--expert-exchange {} would change nothing: {} has no experts",
+                        o.serving.expert_exchange, base.model.name);
+  }
+  return InvalidInput(
+      "--expert-exchange {} would change nothing: with --parallel '{}' no tokens go to experts of "
+      "other devices; dpN ep divides experts over replicas",
+      o.serving.expert_exchange, o.serving.parallel);
+}
+
 serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& base,
                               const ServingJob& job, const serve::RequestTrace& trace,
                               const serve::ServingResult& result) {
@@ -74,6 +98,7 @@ serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& ba
   report.platform = base.platform.name;
   report.engine = job.deployment.pool.config.name;
   report.parallel = Text(job.plan);
+  report.expert_exchange = ExchangeText(base.model, job);
   report.source = job.deployment.pool.model->Source();
   report.engines = options.serving.replicas;
   report.decode_engines = options.serving.decode_engines;
@@ -129,6 +154,7 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
     return Infeasible("--energy: the device of {} states no power", options.serving.platform);
   }
   FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(base, options.serving));
+  FORETRACE_RETURN_IF_ERROR(CheckExpertExchange(options, base, job));
   FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   job.deployment.keep_steps = options.json || !options.timeline.empty();
   FORETRACE_ASSIGN_OR_RETURN(const serve::ServingResult result,
@@ -171,6 +197,14 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       .add_option("--kv-cache-dtype", o.kv_cache_dtype,
                   "of keys and values: auto (the model's) or fp8")
       ->check(CLI::IsMember({"auto", "fp8"}));
+  command
+      .add_option(
+          "--expert-exchange", o.expert_exchange,
+          "tokens to experts of other devices: allgather (with reduce-scatter), alltoall, "
+          "deepep (normal kernels in steps with prompts, else low latency), deepep-normal or "
+          "deepep-low-latency (default: the engine's)")
+      ->check(CLI::IsMember(
+          {"allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency"}));
   command.add_option("--policy", o.policy, "fcfs or priority (default: the engine's)")
       ->check(CLI::IsMember({"fcfs", "priority"}));
   command
@@ -311,6 +345,8 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       "azure.csv --ttft 500 --tpot 50",
       "foretrace serve llama3.1-8b --platform dgx-h100 --decode-engines 1 --rate 5 --json",
       "foretrace serve llama3.1-70b --platform dgx-h100 --search --rate 4 --ttft 500 --tpot 40",
+      "foretrace serve deepseek-v3 --platform dgx-h100 --engine sglang-0.5 --parallel 'dp32 ep' "
+      "--expert-exchange deepep --rate 20",
   }));
   command->callback([o, &context] { context.run = [o, &context] { return Serve(*o, context); }; });
 }

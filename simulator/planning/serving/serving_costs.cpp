@@ -13,8 +13,10 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
+#include "simulator/cost/collective/expert_exchange_file.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/power/power_model.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/topology/topology.h"
@@ -28,11 +30,14 @@ constexpr int64_t kNormLoadBytes = 16;
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
-                CalibrationSet node, std::optional<PowerModel> power)
+                CalibrationSet node, std::optional<PowerModel> power, LoadedExpertExchange experts,
+                bool experts_measured)
       : topology_(std::move(topology)),
         device_(std::move(device)),
         node_(std::move(node)),
         power_(std::move(power)),
+        experts_(std::move(experts)),
+        experts_measured_(experts_measured),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
   Estimate Kernel(const KernelWork& work) const override {
@@ -71,6 +76,22 @@ class PlatformCosts : public serve::DeviceCosts {
     if (node.interconnect != InterconnectKind::kSwitch || ranks > node.devices) return Bandwidth();
     const Bandwidth link = spec.links[static_cast<size_t>(node.interconnect_link)].bandwidth;
     return Bandwidth::BytesPerSecond(link.bytes_per_second() * node.links_per_device);
+  }
+
+  // Ranks fill nodes one after the other.
+  std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& exchange) const override {
+    const ExpertLinks links = LinksOf(topology_.spec());
+    const InterconnectKind kind = topology_.spec().node.interconnect;
+    foretrace::ExpertExchange x = exchange;
+    x.routing.nodes = (x.routing.ranks + links.devices - 1) / links.devices;
+    const bool nodes = x.routing.nodes > 1;
+    if (kind != InterconnectKind::kSwitch && kind != InterconnectKind::kMesh) return std::nullopt;
+    if (nodes && links.nic.bytes_per_second() <= 0) return std::nullopt;
+    const double most =
+        experts_.model.Kernel(x.algorithm, x.direction, x.routing.nodes).most_tokens;
+    return Estimate{TimeOf(experts_.model, links, x).total(),
+                    experts_measured_ ? EstimateSource::kCalibrated : EstimateSource::kAnalytic,
+                    x.tokens > most};
   }
 
   Estimate Send(int32_t distance, Bytes bytes) const override {
@@ -131,6 +152,8 @@ class PlatformCosts : public serve::DeviceCosts {
   const std::shared_ptr<const DeviceMeasurements> device_;
   const CalibrationSet node_;
   const std::optional<PowerModel> power_;
+  const LoadedExpertExchange experts_;
+  const bool experts_measured_;  // on this device
   mutable std::mutex mutex_;
   mutable FittedNetwork network_;
   mutable std::map<Key, std::map<int64_t, Estimate>> transfers_;
@@ -154,6 +177,16 @@ absl::StatusOr<std::optional<PowerModel>> MeasuredPower(const PlatformSpec& plat
   return std::optional<PowerModel>();
 }
 
+// Whether exchanges with experts were measured on such a device.
+absl::StatusOr<bool> IsDeviceOf(const CalibrationHeader& header, const Accelerator& device) {
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  return std::ranges::any_of(header.sources, [&](const auto& source) {
+    const auto it = source.find("device");
+    const Accelerator* measured = it == source.end() ? nullptr : catalog.Find(it->second);
+    return measured != nullptr && Compare(*measured, device) != DeviceMatch::kOther;
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
@@ -171,8 +204,11 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
   FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
+  FORETRACE_ASSIGN_OR_RETURN(LoadedExpertExchange experts, ShippedExpertExchange());
+  FORETRACE_ASSIGN_OR_RETURN(const bool measured,
+                             IsDeviceOf(experts.header, platform.node.accelerator));
   return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
-                                         std::move(power));
+                                         std::move(power), std::move(experts), measured);
 }
 
 }  // namespace foretrace

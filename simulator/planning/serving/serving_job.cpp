@@ -168,6 +168,11 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
     }
     engine.kv_tiers.push_back(std::move(tier));
   }
+  if (!options.expert_exchange.empty() &&
+      !serve::SetExpertTransfers(options.expert_exchange, engine.experts)) {
+    return InvalidInput("--expert-exchange '{}' is none of {}", options.expert_exchange,
+                        serve::ExpertTransferNames());
+  }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
   return engine;
 }
@@ -297,6 +302,8 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
                              EngineOf(options, base.model, base.platform.node.accelerator));
   engine.stages = job.plan.pipeline;
+  FORETRACE_RETURN_IF_ERROR(
+      serve::CheckExpertTransfers(base.model, job.plan, engine.experts, *base.costs));
   const Bytes memory = base.platform.node.accelerator.visible_memory();
   if (memory.count() == 0 && !options.kv_blocks) {
     return InvalidInput("platform {}: its accelerator states no memory; give --kv-blocks",

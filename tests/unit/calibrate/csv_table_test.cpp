@@ -53,6 +53,28 @@ TEST(BenchmarkCsv, ReadsWindowsLineEndsAndQuotes) {
   EXPECT_EQ(table->rows[0].source, "lab");
 }
 
+constexpr char kExchange[] =
+    "exchange,dispatch,-,p,float8_e4m3fn,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;nodes="
+    "2;"
+    "groups=0;groups_of_token=0;sms=20;multiprocessors=132;nvlink_GBps=450;nic_GBps=50;"
+    "algorithm=deduplicated,64,0,1,sglang 0.5.6 deepep,lab\n";
+
+TEST(BenchmarkCsv, ReadsExchangesWithExperts) {
+  const auto table = ParseBenchmarkCsv("t.csv", std::string(kHeader) + kExchange);
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->rows[0].kind, BenchmarkKind::kExchange);
+  EXPECT_EQ(table->rows[0].shape.Text("algorithm"), "deduplicated");
+  const auto with = [](const std::string& what, const std::string& by) {
+    std::string row = kExchange;
+    row.replace(row.find(what), what.size(), by);
+    return MessageFor(kHeader + row);
+  };
+  EXPECT_THAT(with("deduplicated", "ring"), HasSubstr("not deduplicated or direct"));
+  EXPECT_THAT(with("top_k=8", "top_k=300"), HasSubstr("top_k=300 of 256 experts"));
+  EXPECT_THAT(with("nodes=2", "nodes=3"), HasSubstr("not evenly spread"));
+  EXPECT_THAT(with(",64,", ",0.03,"), HasSubstr("time_us takes microseconds"));
+}
+
 TEST(BenchmarkCsv, NamesAWrongUnitInTheHeader) {
   std::string header = kHeader;
   header.replace(header.find("time_us"), 7, "time_ms");

@@ -171,8 +171,8 @@ TEST(GraphStepModel, EnergyIsThatOfTheWork) {
 }
 
 // Ranks of one replica sum what their experts make, as much as without dividing experts, and
-// embedded words. Replicas send tokens instead, and ranks the logits of one position (both a
-// thousand times as dear here).
+// embedded words. Replicas gather tokens instead and scatter sums, and ranks the logits of one
+// position (all a thousand times as dear here).
 TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   TransformerConfig model = Small();
   model.experts = 8;
@@ -186,9 +186,9 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
   plan.expert = true;
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
-  plan.data = 2;  // 16 tokens each, to two experts and back
+  plan.data = 2;  // 16 tokens each, with logits of eight experts
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
-                   (8 + 1) * sum / 2 + logits + 1000.0 * 2 * 8 * 16 * 64 * 2 * 2);
+                   (8 + 1) * sum / 2 + logits + 1000.0 * 8 * 32 * (64 + 8 + 64) * 2);
 }
 
 // Latents of 576 elements stream by once; GEMMs of 4 heads by 1,088 elements of each token are

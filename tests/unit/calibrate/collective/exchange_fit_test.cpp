@@ -1,0 +1,119 @@
+#include "simulator/calibrate/collective/exchange_fit.h"
+
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+ExpertExchangeModel Made() {
+  ExpertExchangeModel model;
+  for (ExpertKernel& k : model.deduplicated.within) {
+    k.latency_us = 20;
+    k.copy_us_per_KB = 0.03;
+    k.nvlink_share = 0.7;
+    k.sharpness = 4;
+  }
+  for (ExpertKernel& k : model.deduplicated.between) {
+    k.latency_us = 30;
+    k.latency_us_per_doubling = 10;
+    k.copy_us_per_KB = 0.03;
+    k.nvlink_share = 0.7;
+    k.nic_share = 0.9;
+    k.sharpness = 4;
+    k.notify_us = 15;
+    k.notify_us_per_doubling = 20;
+  }
+  for (ExpertKernels* kernels : {&model.direct}) {
+    for (ExpertKernel& k : kernels->within) {
+      k.latency_us = 8;
+      k.token_us_per_KB = 0.2;
+      k.nvlink_share = 0.5;
+      k.nic_share = 0.95;
+      k.sharpness = 4;
+    }
+    for (size_t d = 0; d < 2; ++d) {
+      kernels->between[d] = kernels->within[d];
+      kernels->between[d].latency_us = 12;
+    }
+  }
+  return model;
+}
+
+// Times of a model, of tokens that choose 8 of 64 experts.
+std::vector<ExchangeSample> Samples(const ExpertExchangeModel& model, bool congested) {
+  std::vector<ExchangeSample> samples;
+  for (const auto algorithm : {ExpertAlgorithm::kDeduplicated, ExpertAlgorithm::kDirect}) {
+    for (const auto direction : {ExpertDirection::kDispatch, ExpertDirection::kCombine}) {
+      for (const int32_t nodes : {1, 2, 4, 8}) {
+        for (int exponent = 0; exponent < 16; ++exponent) {
+          for (const int32_t sms : {8, 24}) {
+            for (const int64_t hidden : {2048, 7168}) {
+              ExchangeSample s;
+              s.exchange.algorithm = algorithm;
+              s.exchange.direction = direction;
+              s.exchange.routing = {64, 8, 8 * nodes, nodes, 0, 0};
+              s.exchange.tokens = 1 << exponent;
+              s.exchange.token_bytes = TokenBytes(hidden, 2);
+              s.exchange.multiprocessors = sms;
+              s.links = {8, Bandwidth::GBps(450), Bandwidth::GBps(50), 132};
+              const ExpertKernel& kernel = model.Kernel(algorithm, direction, nodes);
+              s.time_us = TransferUs(kernel, s.links, s.exchange);
+              if (congested && nodes == 8 && algorithm == ExpertAlgorithm::kDeduplicated) {
+                s.time_us *= 3;
+              }
+              samples.push_back(s);
+              if (nodes == 1 || algorithm == ExpertAlgorithm::kDirect) continue;
+              s.notify = true;
+              s.time_us = NotifyUs(kernel, s.exchange.routing, s.time_us);
+              samples.push_back(s);
+            }
+          }
+        }
+      }
+    }
+  }
+  return samples;
+}
+
+double WorstError(const ExpertExchangeModel& fitted, std::span<const ExchangeSample> samples) {
+  double worst = 0;
+  for (const ExchangeSample& s : samples) {
+    const ExpertRouting& routing = s.exchange.routing;
+    const ExpertKernel& kernel =
+        fitted.Kernel(s.exchange.algorithm, s.exchange.direction, routing.nodes);
+    const double transfer = TransferUs(kernel, s.links, s.exchange);
+    const double predicted = s.notify ? NotifyUs(kernel, routing, transfer) : transfer;
+    worst = std::max(worst, std::abs(predicted / s.time_us - 1));
+  }
+  return worst;
+}
+
+TEST(ExchangeFit, FindsAModelThatMadeTheTimes) {
+  const std::vector<ExchangeSample> samples = Samples(Made(), false);
+  const auto fit = FitExchanges(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_TRUE(fit->congested_nodes.empty());
+  EXPECT_LT(WorstError(fit->model, samples), 0.03);
+}
+
+// Eight nodes at a third of what the others move through their NICs: what they show is not the
+// kernels'.
+TEST(ExchangeFit, LeavesOutACongestedFabric) {
+  const auto fit = FitExchanges(Samples(Made(), true));
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_EQ(fit->congested_nodes, std::set<int32_t>{8});
+  EXPECT_LT(WorstError(fit->model, Samples(Made(), false)), 0.03);
+}
+
+TEST(ExchangeFit, SaysWhatIsMissing) {
+  std::vector<ExchangeSample> samples = Samples(Made(), false);
+  std::erase_if(samples, [](const ExchangeSample& s) {
+    return s.exchange.algorithm == ExpertAlgorithm::kDirect;
+  });
+  const auto fit = FitExchanges(samples);
+  ASSERT_FALSE(fit.ok());
+  EXPECT_EQ(fit.status().message(), "no rows of direct exchanges, of which a model needs some");
+}
+
+}  // namespace
+}  // namespace foretrace
