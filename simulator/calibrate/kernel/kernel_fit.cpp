@@ -8,6 +8,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/calibrate/kernel/few_residual_fit.h"
 #include "simulator/calibrate/kernel/kriging_fit.h"
 #include "simulator/calibrate/kernel/residual_fit.h"
 #include "simulator/calibrate/least_squares.h"

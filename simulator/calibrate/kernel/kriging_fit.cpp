@@ -7,6 +7,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/calibrate/kernel/cholesky.h"
 
 namespace foretrace {
 namespace {
@@ -14,35 +15,8 @@ namespace {
 constexpr int kReweightings = 2;
 constexpr double kDegreesOfFreedom = 2;
 
-using Matrix = std::vector<std::vector<double>>;  // lower triangle, by row
-
-// The lower factor of a symmetric positive definite matrix by Cholesky, in place.
-bool Factor(Matrix& a) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    for (size_t j = 0; j <= i; ++j) {
-      double sum = a[i][j];
-      for (size_t l = 0; l < j; ++l) sum -= a[i][l] * a[j][l];
-      if (i == j && !(sum > 0)) return false;
-      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
-    }
-  }
-  return true;
-}
-
-// Solves L L^T x = b in place.
-void Solve(const Matrix& factor, std::vector<double>& b) {
-  for (size_t i = 0; i < b.size(); ++i) {
-    for (size_t l = 0; l < i; ++l) b[i] -= factor[i][l] * b[l];
-    b[i] /= factor[i][i];
-  }
-  for (size_t i = b.size(); i-- > 0;) {
-    b[i] /= factor[i][i];
-    for (size_t l = 0; l < i; ++l) b[l] -= factor[i][l] * b[i];
-  }
-}
-
 // The diagonal of the inverse of L L^T: the sums of squares of the columns of L's inverse.
-std::vector<double> InverseDiagonal(const Matrix& factor) {
+std::vector<double> InverseDiagonal(const LowerTriangle& factor) {
   const size_t n = factor.size();
   std::vector<double> diagonal(n, 0), column(n);
   for (size_t c = 0; c < n; ++c) {
@@ -75,21 +49,21 @@ absl::StatusOr<FittedSlice> FitSlice(const ShapeDevice& device, int64_t m,
     residuals.push_back(residual);
   }
   const ShapeCovariance prior(m);
-  Matrix covariance(at.size());
+  LowerTriangle covariance(at.size());
   for (size_t i = 0; i < at.size(); ++i) {
     for (size_t j = 0; j <= i; ++j) covariance[i].push_back(prior(at[i], at[j]));
   }
   const double variance = prior.noise() * prior.noise();
   std::vector<double> noise(at.size(), variance), weights, inverse;
   for (int round = 0; round <= kReweightings; ++round) {
-    Matrix noisy = covariance;
+    LowerTriangle noisy = covariance;
     for (size_t i = 0; i < at.size(); ++i) noisy[i][i] += noise[i];
-    if (!Factor(noisy)) {
+    if (!FactorCholesky(noisy)) {
       return InvalidInput("the covariance of the {} shapes with m = {} cannot be factored",
                           at.size(), m);
     }
     weights = residuals;
-    Solve(noisy, weights);
+    SolveCholesky(noisy, weights);
     if (round == kReweightings) inverse = InverseDiagonal(noisy);
     // What is left at a point is its noise times its weight.
     for (size_t i = 0; i < at.size(); ++i) {

@@ -15,9 +15,6 @@
 namespace foretrace {
 namespace {
 
-// Of the features of a GEMM: log m, n, k and the number of GEMMs.
-constexpr size_t kFirstSize = 2, kSizes = 4;
-
 // Of GEMMs turned round (TurnedRows). Those of fewer rows or columns run by kernels that stream
 // the other operand, which libraries choose by rules of their own.
 constexpr int64_t kLeastTurned = 64;
@@ -248,42 +245,6 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
     model.residual = TreeEnsemble::MeanOf(model.residual, other);
   }
   model.residual_clip = ClipOf(RowsOf(device, samples, left_out, model.kriging_share, model));
-  return absl::OkStatus();
-}
-
-absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
-                             KernelModel& model) {
-  constexpr size_t kFolds = 5;
-  const int count = model.feature_count();
-  const auto width = static_cast<size_t>(count);
-  ResidualRows rows;
-  double clip = 0;
-  for (const KernelSample& sample : samples) {
-    KernelFeatures sizes = {};
-    const KernelPoint point = model.Point(device, sample.work);
-    std::copy_n(point.features.begin() + kFirstSize, kSizes, sizes.begin() + kFirstSize);
-    rows.Add(std::span(sizes).first(width), model, point, sample);
-    clip = std::max(clip, std::abs(static_cast<double>(rows.targets.back())));
-  }
-  const BoostingOptions options = {
-      .trees = 100, .depth = 3, .learning_rate = 0.1, .min_child_weight = 1, .l2 = 0.3};
-  double without = 0, with = 0;
-  for (size_t fold = 0; fold < kFolds; ++fold) {
-    ResidualRows used;
-    for (size_t i = 0; i < samples.size(); ++i) {
-      if (i % kFolds != fold) used.Copy(rows, i, width);
-    }
-    FORETRACE_ASSIGN_OR_RETURN(const TreeEnsemble trees, used.Train(count, options));
-    for (size_t i = fold; i < samples.size(); i += kFolds) {
-      const float at = static_cast<float>(
-          trees.Evaluate(std::span<const float>(rows.features.data() + i * width, width)));
-      without += rows.weights[i] * std::abs(rows.targets[i]);
-      with += rows.weights[i] * std::abs(rows.targets[i] - at);
-    }
-  }
-  if (with >= without) return absl::OkStatus();
-  model.residual_clip = std::clamp(clip, 0.05, 1.5);
-  FORETRACE_ASSIGN_OR_RETURN(model.residual, rows.Train(count, options));
   return absl::OkStatus();
 }
 

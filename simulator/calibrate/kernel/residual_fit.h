@@ -29,11 +29,4 @@ absl::Status FitResidual(const GpuPeaks& device, std::span<const KernelSample> s
                          std::span<const double> left_out, const ProgressSink& progress,
                          KernelModel& model);
 
-// Small trees over the sizes of a GEMM, on what the roofline leaves of a few rows: what a GPU's
-// caches and its power make of sizes differs between chips by more than a factor (operands of 64 Ki
-// columns take a P100 2.6 times its roofline's time). Kept where rows that took no part get better
-// by it. Their depth was chosen by the V100 and the P100, adapted from the A100 (docs/accuracy.md).
-absl::Status FitFewResiduals(const GpuPeaks& device, std::span<const KernelSample> samples,
-                             KernelModel& model);
-
 }  // namespace foretrace

@@ -49,6 +49,32 @@ TEST(FewResiduals, FollowWhatSizesTake) {
   EXPECT_LT(LogError(fitted, usual, 2.5), 0.1);
 }
 
+// What grows from size to size: times over the roofline's as the root of the reduction.
+TEST(FewResiduals, FollowWhatGrowsBetweenSizes) {
+  const auto truth_us = [](const KernelWork& work) {
+    return TruthUs(work, 1) * std::sqrt(static_cast<double>(work.k) / 8192);
+  };
+  std::vector<KernelSample> samples;
+  for (int64_t i = 0; i < 20; ++i) {
+    const KernelWork work = Gemm(1024 << (i % 4), 1024 << (i * 3 % 5), 1024 << (i * 2 % 7));
+    samples.push_back({work, truth_us(work), 0});
+  }
+  const auto model = FitKernelModel(P100(), kKey, samples, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  // Halfway between reductions that were measured, an octave apart, steps are off by up to half of
+  // log(2) / 2, 0.17.
+  double sum = 0;
+  int count = 0;
+  for (const int64_t k : {1536, 3072, 6144, 12288, 24576, 49152}) {
+    for (const int64_t m : {1536, 3072, 6144}) {
+      const KernelWork work = Gemm(m, 3072, k);
+      sum += std::abs(std::log(model->KernelUs(P100(), work) / truth_us(work)));
+      ++count;
+    }
+  }
+  EXPECT_LT(sum / count, 0.15);
+}
+
 TEST(FewResiduals, AddNothingWhereTheRooflineHolds) {
   for (const int64_t size : {1024, 3072, 16384}) {
     const KernelWork work = Gemm(size, size, size);
