@@ -42,6 +42,9 @@ struct TransformerConfig {
   int64_t positions = 0;  // learned positions; 0: as many as sequence where the family learns them
   int64_t experts = 0;    // 0: dense; else every layer's feed-forward is a mixture
   int64_t top_k = 0;
+  // A token chooses so many of equal groups of the experts, and its experts among these
+  // (DeepSeek-V2, 2024, section 2.2.2; DeepSeek-V3, section 2.1.2). 0: among all.
+  int64_t expert_groups = 0, chosen_groups = 0;
   DType dtype = DType::kFloat16;
   // Attention never writes its score matrix to device memory (FlashAttention).
   bool fused_attention = false;

@@ -54,7 +54,7 @@ TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense) {
   TransformerConfig c = config;
   if (dense) {
     c.ffn = c.dense_ffn;
-    c.experts = c.top_k = c.shared_ffn = 0;
+    c.experts = c.top_k = c.shared_ffn = c.expert_groups = c.chosen_groups = 0;
   }
   c.dense_first = c.dense_ffn = 0;
   c.experts_every = 1;
@@ -116,6 +116,23 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
 
 }  // namespace
 
+namespace {
+
+absl::Status CheckGroups(const TransformerConfig& c) {
+  if (c.expert_groups == 0 && c.chosen_groups == 0) return absl::OkStatus();
+  const bool groups = c.expert_groups > 0 && c.experts % c.expert_groups == 0;
+  if (!groups || c.chosen_groups < 1 || c.chosen_groups > c.expert_groups ||
+      c.chosen_groups * (c.experts / c.expert_groups) < c.top_k) {
+    return InvalidInput(
+        "workload '{}': expert_groups {} must divide the {} experts, and chosen_groups {} of them "
+        "have at least the {} experts of a token",
+        c.name, c.expert_groups, c.experts, c.chosen_groups, c.top_k);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckTransformer(const TransformerConfig& c) {
   const std::pair<const char*, int64_t> required[] = {
       {"hidden", c.hidden},         {"layers", c.layers},     {"heads", c.heads},
@@ -139,6 +156,7 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
     return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
                         c.experts);
   }
+  FORETRACE_RETURN_IF_ERROR(CheckGroups(c));
   if (c.shared_ffn < 0 || c.shared_ffn > kMaxSize || (c.shared_ffn > 0 && c.experts == 0)) {
     return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
                         c.shared_ffn, kMaxSize);
