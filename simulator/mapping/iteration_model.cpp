@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/device_spread.h"
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/pass_costs.h"
@@ -71,6 +72,15 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
     return Infeasible(
         "mapping {}: the device's file states no rate of 4 bits (fp4), which those have that scale "
         "operands by blocks; fp8 would do",
+        ToString(mapping));
+  }
+  const bool deep = mapping.dispatch == ExpertDispatch::kDeepEp && mapping.expert > 1;
+  const bool nics = ExpertNodes(mapping, cluster.devices_per_node) > 1;
+  if (deep && (cluster.deep_ep == nullptr || cluster.deep_ep->links.nvlink == Bandwidth() ||
+               (nics && cluster.deep_ep->links.nic == Bandwidth()))) {
+    return Infeasible(
+        "mapping {}: what DeepEP takes is not known: no calibration has expert_exchange.yaml, or the "
+        "platform states no links within nodes or between them; dispatch=alltoall would do",
         ToString(mapping));
   }
   if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {

@@ -22,6 +22,8 @@
 
 namespace foretrace {
 
+struct DeepEpDevice;
+
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
 // one 200 Gb/s NIC each; peaks from data sheets.
 struct ClusterParameters {
@@ -120,6 +122,7 @@ struct ClusterParameters {
   // What a process takes to make a token of its replica's next batch out of text, while devices
   // compute; zero: data are there as devices take them.
   SimTime token_preparation;
+  std::shared_ptr<const DeepEpDevice> deep_ep;  // expert_dispatch.h; null: not known
   int32_t devices_per_node = 8;
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
@@ -145,6 +148,10 @@ struct PassExchange {
   bool beside = false, goes_on = false;
   SimTime cover;
 };
+inline bool OfExperts(ShardGroup group) {
+  return group == ShardGroup::kExpert || group == ShardGroup::kExpertNodes ||
+         group == ShardGroup::kExpertPeers;
+}
 struct PassExchanges {
   using List = std::vector<PassExchange>;
   List forward, backward;  // recomputation included
@@ -182,6 +189,8 @@ struct PassTimes {
   PassExchanges embedding_exchanges, head_exchanges;  // part of these
   // Those of the sharded graph; the ones that kernels hide come first.
   PassExchanges layer_exchanges;
+  int32_t expert_nodes =
+      1;  // that exchanges of experts are spread over, where they tell nodes apart
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;

@@ -221,6 +221,8 @@ class PassConverter {
     const char* what = "experts ";
     if (e.group == ShardGroup::kContext) what = p_.m.ulysses ? "heads " : "keys and values ";
     if (e.group == ShardGroup::kTokens) what = "balance of experts ";
+    if (e.group == ShardGroup::kExpertNodes) what = "experts of other nodes ";
+    if (e.group == ShardGroup::kExpertPeers) what = "experts of the node ";
     if (e.group == ShardGroup::kTensor) {
       what = e.op == CollectiveOp::kAllReduce   ? "all-reduce "
              : e.op == CollectiveOp::kAllGather ? "gather "

@@ -208,6 +208,21 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
         "not at all: etp{} or etp1 sp",
         ToString(m), m.tensor);
   }
+  if (m.dispatch != ExpertDispatch::kAllToAll && m.expert > 1 && m.expert_width() != 1) {
+    return Infeasible(
+        "mapping {}: dispatch={} is of whole experts; etp1 sp, tp1 or dispatch=alltoall would do",
+        ToString(m), Name(m.dispatch));
+  }
+  if (m.dispatch_fp8 && ElementSize(model.dtype) > 2) {
+    return Infeasible("mapping {}: dispatch-fp8 casts from 16 bits, and the model has {}",
+                      ToString(m), 8 * ElementSize(model.dtype));
+  }
+  if (m.overlap_experts && m.recompute == Recompute::kFull) {
+    return Infeasible(
+        "mapping {}: ep-overlap runs parts of layers, which full recomputation runs whole; "
+        "selective or none would do",
+        ToString(m));
+  }
   if (m.expert_groups() % m.expert != 0) {
     return Infeasible(
         "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp{})",

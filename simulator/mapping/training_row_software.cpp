@@ -121,6 +121,14 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
   m.ring = m.context > 1 && software.ring_attention;
 }
 
+void SetDispatch(TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  if (m.expert == 1 || row.config.experts == 0) return;
+  if (m.expert_width() == 1) m.dispatch = row.software.dispatch;
+  m.dispatch_fp8 = m.narrow() && row.software.dispatch_fp8;
+  m.overlap_experts = row.software.overlap_experts && m.overlap_gradients;
+}
+
 // Of a row that does not say how its experts are divided and could not have run as software does
 // by itself: whole experts, of which every device of a tensor-parallel group has its own.
 void SetExpertWidth(TrainingRow& row) {
@@ -176,6 +184,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   SetDivision(f, row);
   SetOverlap(f, row);
   SetExpertWidth(row);
+  SetDispatch(row);
   SetKernels(f, row);
   PadVocabulary(row);
   PackDocuments(f, row.software, row);

@@ -174,6 +174,8 @@ void AssumeRecomputation(TrainingRow& row, Bytes memory) {
   const Bytes clearly(memory.count() + memory.count() / 2);
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
+    // Layers in parts, of which software recomputes some.
+    if (recompute == Recompute::kFull && row.mapping.overlap_experts) return;
     ParallelMapping mapping = row.mapping;
     mapping.recompute = recompute;
     if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;

@@ -20,6 +20,24 @@ std::vector<int32_t> Divisors(int64_t n, int64_t limit) {
   return divisors;
 }
 
+// Experts divided as other GEMMs are, or whole, and how tokens go to them.
+void AppendExperts(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                   std::vector<ParallelMapping>& all) {
+  const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
+  for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
+    for (const ExpertDispatch dispatch : space.dispatches) {
+      // Where no token goes anywhere all are the same.
+      if (m.expert == 1 && dispatch != space.dispatches.front()) continue;
+      m.dispatch = m.expert == 1 ? ExpertDispatch::kAllToAll : dispatch;
+      for (const bool overlap : {false, true}) {
+        m.overlap_experts = overlap;
+        if (overlap && (!space.overlap_experts || m.expert == 1)) continue;
+        if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+      }
+    }
+  }
+}
+
 // The choices that do not change degrees.
 void AppendChoices(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
                    std::vector<ParallelMapping>& all) {
@@ -34,11 +52,7 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
         for (const bool overlap : {false, true}) {
           m.overlap_gradients = overlap;
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
-          // Experts divided as other GEMMs are, or whole.
-          const bool whole = sequence && m.tensor > 1 && model.experts > 0;
-          for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
-            if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
-          }
+          AppendExperts(model, space, m, all);
         }
       }
     }

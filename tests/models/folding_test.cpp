@@ -40,7 +40,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   model.vocabulary = 1000;
   model.sequence = 128;
   std::mt19937 rng(5);
-  int compared = 0, two_kinds = 0, rings = 0;
+  int compared = 0, two_kinds = 0, rings = 0, dispatched = 0, hidden = 0;
   for (int round = 0; round < 800 && compared < 80; ++round) {
     const ParallelMapping m = DrawMapping(rng, model);
     two_kinds += DenseLayers(model) > 0 ? 1 : 0;
@@ -50,6 +50,9 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     RoundLinks links;
     if (rng() % 2 == 0) links.gather_gbps = links.nic_gbps = 0.1;
     cluster.exchanges = Exchanges(links);
+    SetExpertLinks(cluster);
+    // Groups of experts within a node, and over several.
+    cluster.devices_per_node = rng() % 2 == 0 ? 8 : 2;
     cluster.forms.wide_merges = rng() % 2 == 0;
     cluster.forms.compiled = rng() % 2 == 0;
     cluster.host_link = Bandwidth::GBps(12);
@@ -60,12 +63,16 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;
+    dispatched += m.dispatch != ExpertDispatch::kAllToAll ? 1 : 0;
+    hidden += m.overlap_experts ? 1 : 0;
     const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " " << Name(m.schedule);
   }
   EXPECT_EQ(compared, 80);
   EXPECT_GT(two_kinds, 10);
   EXPECT_GT(rings, 10);
+  EXPECT_GT(dispatched, 3);
+  EXPECT_GT(hidden, 3);
 }
 
 // Remembers what it is asked; 1 ns a byte.

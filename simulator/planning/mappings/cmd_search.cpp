@@ -41,9 +41,10 @@ absl::Status RequireBatch(const SearchCommandOptions& o) {
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
   if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!o.compare.empty()) {
-    const std::string given = o.first_given(
-        {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
-         "--max-zero", "--overlap", "--schedules", "--steps", "--seed", "--top", "--journal"});
+    const std::string given =
+        o.first_given({"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks",
+                       "--max-context", "--max-zero", "--overlap", "--schedules", "--dispatch",
+                       "--ep-overlap", "--steps", "--seed", "--top", "--journal"});
     if (given.empty()) return absl::OkStatus();
     return InvalidInput("{} would change nothing: --compare searches for no mapping", given);
   }
@@ -60,9 +61,15 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   FORETRACE_RETURN_IF_ERROR(
       check({"--max-tensor"}, "it is of the searchers exhaustive, local, piper and phaze, which do",
             any || divides));
-  FORETRACE_RETURN_IF_ERROR(check({"--max-micro-batch", "--max-chunks", "--max-context",
-                                   "--max-zero", "--overlap", "--schedules", "--journal"},
-                                  "it is of the searchers exhaustive and local, which do", any));
+  FORETRACE_RETURN_IF_ERROR(
+      check({"--max-micro-batch", "--max-chunks", "--max-context", "--max-zero", "--overlap",
+             "--schedules", "--dispatch", "--ep-overlap", "--journal"},
+            "it is of the searchers exhaustive and local, which do", any));
+  const bool experts = job.model.transformer && job.model.transformer->experts > 0;
+  const std::string of_experts = o.first_given({"--dispatch", "--ep-overlap"});
+  if (!experts && !of_experts.empty()) {
+    return InvalidInput("{} would change nothing: the model has no experts", of_experts);
+  }
   return check({"--steps", "--seed"}, "it is of the searcher local, which does", local);
 }
 
@@ -188,6 +195,15 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
       ->capture_default_str();
+  command
+      .add_option("--dispatch", o.dispatches,
+                  "how tokens go to experts on other devices: alltoall, deepep, allgather")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"alltoall", "deepep", "allgather"}))
+      ->capture_default_str();
+  command.add_flag("--ep-overlap", o.space.overlap_experts,
+                   "also with that beside another micro-batch's kernels");
 }
 
 // What is shown and written.

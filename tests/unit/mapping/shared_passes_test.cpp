@@ -27,6 +27,7 @@ TransformerConfig Model() {
 ClusterParameters Cluster() {
   ClusterParameters cluster;
   cluster.exchanges = Exchanges();
+  SetExpertLinks(cluster);
   cluster.host_link = Bandwidth::GBps(12);
   cluster.host_memory = Bandwidth::GBps(200);
   cluster.reduces_scales = true;

@@ -372,6 +372,41 @@ TEST(TrainingRowsTest, RunsThatDidFit) {
   EXPECT_EQ(assumed(1, Bytes(80'000'000'000)), Recompute::kNone);
 }
 
+// How tokens go to experts is the software's where experts are divided and whole; in 8 bits where
+// GEMMs are; and whole layers are not recomputed whose parts hide what experts exchange.
+TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  StackRelease& release = stacks[0].releases[0];
+  release.dispatch = ExpertDispatch::kDeepEp;
+  release.dispatch_fp8 = release.overlap_experts = true;
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",mapping,overlap");
+  const std::string path = testing::TempDir() + "/dispatch.csv";
+  std::ofstream(path) << header
+                      << "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,16,FP8,none,,NeMo,0,1,,,\n"
+                         "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,16,BF16,none,,NeMo,0,1,,"
+                         "dispatch=allgather,none\n"
+                         "experts,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,FP8,none,,NeMo,0,1,,,\n"
+                         "experts,,,,,,,,16,H100,8,2,1,8,1,,8,1,,16,BF16,none,,NeMo,0,1,,,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const auto words = [&](size_t row) {
+    EXPECT_EQ((*rows)[row].refused, "");
+    return ToString((*rows)[row].mapping);
+  };
+  EXPECT_THAT(words(0), HasSubstr("dispatch=deepep dispatch-fp8 ep-overlap"));
+  EXPECT_THAT(words(1), testing::AllOf(HasSubstr("dispatch=allgather"),
+                                       testing::Not(HasSubstr("ep-overlap"))));
+  EXPECT_THAT(words(2), testing::Not(HasSubstr("dispatch")));
+  EXPECT_THAT(words(3), testing::Not(HasSubstr("dispatch")));
+  TrainingRow row = (*rows)[0];
+  AssumeRecomputation(row, Bytes(1));
+  EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
+  row.mapping.overlap_experts = false;
+  AssumeRecomputation(row, Bytes(1));
+  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+}
+
 // 31 layers on 4 stages, with which neither 4 nor 33 divide: 8, 8, 8, 7.
 TEST(UnevenStagesTest, FirstStagesHaveOneMore) {
   const auto rows = Read("known,31,,,,,,4096,16,H100,8,1,4,4,1,,,1,4,16,BF16,none,,NeMo,0,1.5,\n");
