@@ -216,6 +216,9 @@ struct PassTimes {
   // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
   // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
   std::shared_ptr<const PassTimes> dense;
+  // Of passes without another micro-batch's opposite pass beside them (LonePasses), where that
+  // hides what experts exchange; null: passes are alike.
+  std::shared_ptr<const PassTimes> lone;
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
@@ -263,6 +266,7 @@ class IterationModel {
 
  private:
   const ClusterParameters& ClusterOf(int64_t devices) const;
+  absl::StatusOr<PassTimes> OfMapping(const ParallelMapping& mapping) const;
   // Of one kind of layers; of the cluster, what the slowest of a mapping's devices takes.
   using PassKey = std::pair<ParallelMapping, double>;
   using KnownPasses = Memo<PassKey, absl::StatusOr<PassTimes>>;

@@ -217,6 +217,14 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: dispatch-fp8 casts from 16 bits, and the model has {}",
                       ToString(m), 8 * ElementSize(model.dtype));
   }
+  const bool alternates =
+      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  if (m.overlap_experts && !alternates) {
+    return Infeasible(
+        "mapping {}: ep-overlap needs a schedule that goes forward and backward in turn, 1f1b or "
+        "zb-h1",
+        ToString(m));
+  }
   if (m.overlap_experts && m.recompute == Recompute::kFull) {
     return Infeasible(
         "mapping {}: ep-overlap runs parts of layers, which full recomputation runs whole; "

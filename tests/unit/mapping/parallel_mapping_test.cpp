@@ -131,6 +131,9 @@ TEST(ParallelMappingTest, ChoicesThatChangeNothing) {
     EXPECT_THAT(idle((std::string("tp1 pp1 dp2 mb1 ") + word).c_str()), HasSubstr("ep1"));
     EXPECT_EQ(idle((std::string("tp1 pp1 dp2 ep2 mb1 ") + word).c_str()), "");
   }
+  EXPECT_THAT(idle("tp1 pp1 dp16 ep2 mb1 ep-overlap"), HasSubstr("so few micro-batches"));
+  EXPECT_THAT(idle("tp1 pp4 dp4 ep2 mb1 v2 ep-overlap"), HasSubstr("so few micro-batches"));
+  EXPECT_EQ(idle("tp1 pp4 dp2 ep2 mb1 v2 ep-overlap"), "");
   EXPECT_EQ(idle("tp1 pp1 dp1 mb1 none 1f1b grad32 v1 k1"), "");  // defaults
 }
 
@@ -153,6 +156,8 @@ TEST(ParallelMappingTest, DispatchOfTokens) {
   c.experts = 8;
   c.top_k = 2;
   EXPECT_TRUE(CheckMapping(c, *m, 8).ok());
+  EXPECT_THAT(Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap gpipe", 8, "test"), 8)),
+              HasSubstr("1f1b or zb-h1"));
   // Of experts that tensor parallelism divides.
   const auto divided = ParseMapping("tp2 dp8 ep8 sp dispatch=deepep", 8, "test");
   EXPECT_THAT(Message(CheckMapping(c, *divided, 16)), HasSubstr("whole experts"));

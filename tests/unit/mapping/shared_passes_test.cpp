@@ -57,9 +57,10 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
       }
     }
   }
-  if (t.dense != nullptr) {
-    const std::vector<int64_t> dense = TimesIn(*t.dense);
-    all.insert(all.end(), dense.begin(), dense.end());
+  for (const auto& other : {t.dense, t.lone}) {
+    if (other == nullptr) continue;
+    const std::vector<int64_t> times = TimesIn(*other);
+    all.insert(all.end(), times.begin(), times.end());
   }
   return all;
 }
