@@ -124,6 +124,13 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
 void SetDispatch(TrainingRow& row) {
   ParallelMapping& m = row.mapping;
   if (m.expert == 1 || row.config.experts == 0) return;
+  // Recipes that send tokens otherwise have whole experts (nemo.yaml, hai-llm.yaml).
+  const bool whole = row.software.dispatch != ExpertDispatch::kAllToAll && m.sequence_parallel;
+  if (whole && m.expert_tensor == 0 && m.tensor > 1) {
+    m.expert_tensor = 1;
+    row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
+                                    Name(row.software.dispatch)));
+  }
   if (m.expert_width() == 1) m.dispatch = row.software.dispatch;
   m.dispatch_fp8 = m.narrow() && row.software.dispatch_fp8;
   m.overlap_experts = row.software.overlap_experts && m.overlap_gradients;

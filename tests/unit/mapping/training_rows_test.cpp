@@ -372,7 +372,7 @@ TEST(TrainingRowsTest, RunsThatDidFit) {
   EXPECT_EQ(assumed(1, Bytes(80'000'000'000)), Recompute::kNone);
 }
 
-// How tokens go to experts is the software's where experts are divided and whole; in 8 bits where
+// How tokens go to experts is the software's where experts are divided; in 8 bits where
 // GEMMs are; and whole layers are not recomputed whose parts hide what experts exchange.
 TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   std::vector<SoftwareStack> stacks = Stacks();
@@ -398,7 +398,8 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   EXPECT_THAT(words(1), testing::AllOf(HasSubstr("dispatch=allgather"),
                                        testing::Not(HasSubstr("ep-overlap"))));
   EXPECT_THAT(words(2), testing::Not(HasSubstr("dispatch")));
-  EXPECT_THAT(words(3), testing::Not(HasSubstr("dispatch")));
+  EXPECT_THAT(words(3), testing::AllOf(HasSubstr("etp1"), HasSubstr("dispatch=deepep")));
+  EXPECT_THAT((*rows)[3].notes, ElementsAre(HasSubstr("whole experts")));
   TrainingRow row = (*rows)[0];
   AssumeRecomputation(row, Bytes(1));
   EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
