@@ -31,6 +31,9 @@ constexpr Term kTerms[] = {
     {"critical path",
      "the chain of work and waits that ends last: shortening anything else does "
      "not shorten the iteration."},
+    {"dispatch, combine",
+     "of a mixture of experts: sending tokens to the devices that have their experts, and results "
+     "back."},
     {"exposed communication",
      "time in which a rank's streams communicate and do not compute, each moment once: exposed "
      "transfer, after the last member has arrived, and waiting for it."},

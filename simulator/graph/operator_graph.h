@@ -83,7 +83,17 @@ std::string_view Name(GraphOpKind kind);
 
 // Devices that divide axes among them: layers' widths and heads, sequences, experts. Those of the
 // first two together (kTokens) have all tokens of a sequence.
-enum class ShardGroup : uint8_t { kTensor, kContext, kExpert, kTokens, kCount };
+enum class ShardGroup : uint8_t {
+  kTensor,
+  kContext,
+  kExpert,
+  kTokens,
+  // Parts of an exchange of kExpert: among devices of the same place in their nodes, and among
+  // those of a node.
+  kExpertNodes,
+  kExpertPeers,
+  kCount
+};
 
 // Of kExchange: what happens to its input forward, and to its output's gradient backward; unknown:
 // nothing.

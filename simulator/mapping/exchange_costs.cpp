@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/partwise_gemms.h"
 
 namespace foretrace {
@@ -12,14 +13,16 @@ namespace {
 class ExchangeCoster {
  public:
   ExchangeCoster(const TransformerConfig& model, const ParallelMapping& mapping,
-                 const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
-                 const KernelForms& forms)
+                 const MappedLayer& layer, const ClusterParameters& cluster,
+                 const GroupCosts& groups, const PassCost& kernels)
       : m_(mapping),
         l_(layer),
+        p_(cluster),
         groups_(groups),
         kernels_(kernels),
-        forms_(forms),
-        sharded_(layer.model().Sharded(model, mapping, forms.wide_merges)),
+        forms_(cluster.forms),
+        dispatcher_(model, mapping, layer, cluster, groups),
+        sharded_(layer.model().Sharded(model, mapping, cluster.forms.wide_merges)),
         sizes_(sharded_.Bind(layer.sizes(), {{m_.tensor, m_.context, m_.expert}})) {}
 
   void Set(PassTimes& times) {
@@ -37,7 +40,11 @@ class ExchangeCoster {
       }
     }
     PassExchanges& all = times.layer_exchanges;
+    if (m_.dispatch == ExpertDispatch::kDeepEp) {
+      times.expert_nodes = ExpertNodes(m_, p_.devices_per_node);
+    }
     Repeat(all.backward);
+    for (const bool forward : {true, false}) HideExperts(forward);
     for (const bool forward : {true, false}) {
       PassExchanges::List &list = forward ? all.forward : all.backward, &beside = Beside(forward);
       list.insert(list.begin(), beside.begin(), beside.end());
@@ -47,11 +54,7 @@ class ExchangeCoster {
  private:
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
-    Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
-    // With room for all, the device with the busiest experts is given more than it sends.
-    if (exchange.group == ShardGroup::kExpert && m_.expert_capacity <= 0) {
-      bytes = Bytes(static_cast<int64_t>(static_cast<double>(bytes.count()) * m_.expert_load()));
-    }
+    const Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;
       PassExchange same = e;
@@ -74,7 +77,48 @@ class ExchangeCoster {
     }
   }
 
+  // Tokens go to experts before their GEMMs, and gradients of results.
+  void OfExperts(const PlacedExchange& placed, PassTimes& times) {
+    const Bytes routed = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    for (const bool forward : {true, false}) {
+      PassExchanges::List& list =
+          forward ? times.layer_exchanges.forward : times.layer_exchanges.backward;
+      for (const PassExchange& e : dispatcher_.Exchange(forward != placed.after, routed)) {
+        if (forward) Join(again_, e);
+        if (m_.overlap_experts) {
+          (forward ? experts_.forward : experts_.backward).push_back(e);
+        } else {
+          Join(list, e);
+        }
+      }
+    }
+  }
+
+  // Beside a layer's forward pass of one micro-batch the backward pass of another one exchanges,
+  // and the other way round. Which has more to hide is not told apart: each pass hides as much of
+  // its own as it has kernels left. Those lose the multiprocessors that exchanges take.
+  void HideExperts(bool forward) {
+    PassExchanges::List& experts = forward ? experts_.forward : experts_.backward;
+    if (experts.empty()) return;
+    PassExchanges::List& beside = Beside(forward);
+    const bool split = !forward && m_.schedule == ScheduleKind::kZeroBubbleH1;
+    double left = forward ? kernels_.forward : kernels_.backward - (split ? kernels_.weight : 0);
+    for (const PassExchange& e : beside) {
+      if (!e.goes_on) left -= e.cover.seconds() * e.count;
+    }
+    SimTime all;
+    for (PassExchange& e : experts) {
+      e.beside = true;
+      e.goes_on = &e != &experts.front();
+      all += e.time;
+    }
+    const double slowed = std::max(left, 0.0) / (1 - DispatchShare(m_, p_));
+    experts.front().cover = std::min(SimTime::FromSeconds(slowed), all);
+    beside.insert(beside.end(), experts.begin(), experts.end());
+  }
+
   void OfLayer(const PlacedExchange& placed, const GroupExchange& exchange, PassTimes& times) {
+    if (exchange.group == ShardGroup::kExpert) return OfExperts(placed, times);
     const bool tensor = exchange.group == ShardGroup::kTensor;
     const RegionEdge edge = tensor ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
     if (exchange.forward != CollectiveOp::kUnknown) {
@@ -137,7 +181,10 @@ class ExchangeCoster {
 
   static void Join(PassExchanges::List& list, const PassExchange& exchange) {
     for (PassExchange& e : list) {
-      if (e.group != exchange.group || e.op != exchange.op || e.bytes != exchange.bytes) continue;
+      if (e.group != exchange.group || e.op != exchange.op || e.bytes != exchange.bytes ||
+          e.time != exchange.time) {
+        continue;
+      }
       e.count += exchange.count;
       return;
     }
@@ -187,22 +234,25 @@ class ExchangeCoster {
 
   const ParallelMapping& m_;
   const MappedLayer& l_;
+  const ClusterParameters& p_;
   const GroupCosts& groups_;
   const PassCost& kernels_;
   const KernelForms& forms_;
+  ExpertDispatcher dispatcher_;
   const ShardedGraph& sharded_;
   Binding sizes_;
   std::vector<PassExchange> known_;  // timed already
   PassExchanges::List again_;        // of a layer's forward pass, all
   PassExchanges beside_;             // of a layer, those that kernels hide
+  PassExchanges experts_;            // of these, for experts, until all others are known
 };
 
 }  // namespace
 
 void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
-                       const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
-                       const KernelForms& forms, PassTimes& times) {
-  ExchangeCoster(model, mapping, layer, groups, kernels, forms).Set(times);
+                       const MappedLayer& layer, const ClusterParameters& cluster,
+                       const GroupCosts& groups, const PassCost& kernels, PassTimes& times) {
+  ExchangeCoster(model, mapping, layer, cluster, groups, kernels).Set(times);
 }
 
 }  // namespace foretrace

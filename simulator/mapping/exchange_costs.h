@@ -8,11 +8,11 @@
 
 namespace foretrace {
 
-// Sets layer_exchanges, embedding_exchanges and head_exchanges. `model`: the config that
-// `layer` is of; `kernels`: of the layer, which may hide exchanges of its GEMMs' inputs and of
-// its keys and values; `forms`: in which they run.
+// Sets layer_exchanges, embedding_exchanges, head_exchanges and expert_nodes. `model`: the config
+// that `layer` is of; `kernels`: of the layer, which may hide exchanges of its GEMMs' inputs, of
+// its keys and values, and of its experts.
 void SetGraphExchanges(const TransformerConfig& model, const ParallelMapping& mapping,
-                       const MappedLayer& layer, const GroupCosts& groups, const PassCost& kernels,
-                       const KernelForms& forms, PassTimes& times);
+                       const MappedLayer& layer, const ClusterParameters& cluster,
+                       const GroupCosts& groups, const PassCost& kernels, PassTimes& times);
 
 }  // namespace foretrace

@@ -21,6 +21,13 @@ std::string IdleChoice(const ParallelMapping& m) {
   if (m.tensor == 1 && !m.overlap_tensor) {
     return "tp-exposed: tp1 has no reductions to expose";
   }
+  if (m.expert == 1 && (m.dispatch != ExpertDispatch::kAllToAll || m.dispatch_fp8)) {
+    return "dispatch: ep1 has all experts on every device, so that no token goes anywhere";
+  }
+  if (m.expert == 1 && m.overlap_experts) return "ep-overlap: ep1 exchanges no tokens";
+  if (m.overlap_experts && !HasOppositePasses(m)) {
+    return "ep-overlap: with so few micro-batches none goes forward while another goes backward";
+  }
   if (m.pipeline == 1 && m.schedule == ScheduleKind::kZeroBubbleH1) {
     return "zb-h1: pp1 has no bubble to fill";
   }

@@ -6,6 +6,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/device_spread.h"
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/pass_costs.h"
@@ -17,19 +18,22 @@ namespace {
 // When a stage's gradients are reduced; `starts`: LineTiming::last_backward. Reductions start as
 // each layer's gradient is there, in the order of the backward pass, one at a time.
 SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMapping& m,
-                               const PassTimes& passes, int32_t index,
+                               const PassTimes& passes, const MappedLine& line, int32_t index,
                                const std::vector<SimTime>& starts) {
   const bool split = SplitsBackward(m);
   const int64_t parts = StageTrainedLayers(model, m, index);
   SimTime end;
   int64_t part = 0;
   for (int32_t chunk = m.chunks - 1; chunk >= 0; --chunk) {
-    SimTime at = starts[static_cast<size_t>(chunk * m.pipeline + index)];
-    if (index + 1 == m.pipeline && !split && chunk + 1 == m.chunks) at += passes.head_backward;
+    const auto number = static_cast<size_t>(chunk * m.pipeline + index);
+    const bool lone = !line.lone_last.empty() && line.lone_last[number] != 0;
+    const PassTimes& last = lone ? *passes.lone : passes;
+    SimTime at = starts[number];
+    if (index + 1 == m.pipeline && !split && chunk + 1 == m.chunks) at += last.head_backward;
     const int64_t layers = TrainedLayersOf(model, m, index, chunk);
     const int64_t first = FirstTrained(model, m, index, chunk);
     for (int64_t layer = 0; layer < layers; ++layer, ++part) {
-      const PassTimes& own = TimesOf(model, first + layers - 1 - layer, passes);
+      const PassTimes& own = TimesOf(model, first + layers - 1 - layer, last);
       at += split ? own.layer_weight : own.layer_backward;
       end = std::max(end, at) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
@@ -65,12 +69,35 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
   return exposed + passes.head_exchanges.Sum(true) + passes.head_exchanges.Sum(false);
 }
 
+// What the passes without an opposite one add to that, in all stages, in seconds.
+double ExposedByLone(const TransformerConfig& model, const ParallelMapping& m,
+                     const PassTimes& passes, const MappedLine& line) {
+  const MappedLine alone = LineOf(model, m, *passes.lone);
+  double more = 0;
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    const SimTime each = ExposedInPasses(model, m, *passes.lone, alone, s) -
+                         ExposedInPasses(model, m, passes, line, s);
+    more += each.seconds() * static_cast<double>(line.lone_passes[static_cast<size_t>(s)]);
+  }
+  return more / m.chunks;
+}
+
 // What the device and the platform have to state for the mapping.
 absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters& cluster) {
   if ((mapping.mxfp8 || mapping.nvfp4) && cluster.four_bit_share == 0) {
     return Infeasible(
         "mapping {}: the device's file states no rate of 4 bits (fp4), which those have that scale "
         "operands by blocks; fp8 would do",
+        ToString(mapping));
+  }
+  const bool deep = mapping.dispatch == ExpertDispatch::kDeepEp && mapping.expert > 1;
+  const bool nics = ExpertNodes(mapping, cluster.devices_per_node) > 1;
+  if (deep && (cluster.deep_ep == nullptr || cluster.deep_ep->links.nvlink == Bandwidth() ||
+               (nics && cluster.deep_ep->links.nic == Bandwidth()))) {
+    return Infeasible(
+        "mapping {}: what DeepEP takes is not known: no calibration has expert_exchange.yaml, or "
+        "the "
+        "platform states no links within nodes or between them; dispatch=alltoall would do",
         ToString(mapping));
   }
   if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
@@ -116,6 +143,17 @@ absl::StatusOr<PassTimes> IterationModel::Passes(const ParallelMapping& mapping)
         "searchers over stage graphs are (graphpipe, pipedream, piper, phaze)");
   }
   FORETRACE_RETURN_IF_ERROR(CheckStated(mapping, cluster_));
+  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfMapping(mapping));
+  if (mapping.overlap_experts && mapping.expert > 1) {
+    ParallelMapping apart = mapping;
+    apart.overlap_experts = false;
+    FORETRACE_ASSIGN_OR_RETURN(PassTimes lone, OfMapping(apart));
+    times.lone = std::make_shared<const PassTimes>(std::move(lone));
+  }
+  return times;
+}
+
+absl::StatusOr<PassTimes> IterationModel::OfMapping(const ParallelMapping& mapping) const {
   const ClusterParameters& own = ClusterOf(mapping.devices());
   if (layers_.dense() == nullptr) return OfKind(layers_.main(), main_, mapping, own);
   FORETRACE_ASSIGN_OR_RETURN(PassTimes dense,
@@ -138,13 +176,14 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
   for (int32_t s = 0; s < mapping.pipeline; ++s) {
     SimTime& end = reduced[static_cast<size_t>(s)];
     if (ReducesByLayer(mapping) && after > SimTime()) {
-      end =
-          std::max(end, OverlappedReductionEnd(model(), mapping, passes, s, timing.last_backward));
+      end = std::max(
+          end, OverlappedReductionEnd(model(), mapping, passes, line, s, timing.last_backward));
     } else {
       end += after;
     }
-    const int64_t busy = line.OfStage(s).ps() * mapping.microbatches();
-    idle += (timing.end - SimTime::FromPs(busy)).seconds();
+    SimTime busy = SimTime::FromPs(line.OfStage(s).ps() * mapping.microbatches());
+    if (!line.lone_extra.empty()) busy += line.lone_extra[static_cast<size_t>(s)];
+    idle += (timing.end - busy).seconds();
   }
   if (passes.tied_reduction > SimTime()) {
     const SimTime both = std::max(reduced.front(), reduced.back()) + passes.tied_reduction;
@@ -162,6 +201,7 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
     exposed +=
         in_passes.seconds() * mapping.microbatches() + (reduced[i] - timing.stage_end[i]).seconds();
   }
+  if (passes.lone != nullptr) exposed += ExposedByLone(model(), mapping, passes, line);
   out.exposed_communication = exposed / (out.time.seconds() * mapping.pipeline);
   const Flop sample = mapping.trains_ends() ? flop_ : TrainedFlopOf(model(), mapping);
   out.model_flop_utilisation = ModelFlopUtilisation(Flop(sample.count() * mapping.global_batch),

@@ -22,6 +22,8 @@
 
 namespace foretrace {
 
+struct DeepEpDevice;
+
 // What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
 // one 200 Gb/s NIC each; peaks from data sheets.
 struct ClusterParameters {
@@ -120,6 +122,7 @@ struct ClusterParameters {
   // What a process takes to make a token of its replica's next batch out of text, while devices
   // compute; zero: data are there as devices take them.
   SimTime token_preparation;
+  std::shared_ptr<const DeepEpDevice> deep_ep;  // expert_dispatch.h; null: not known
   int32_t devices_per_node = 8;
   int32_t multiprocessors = 0;  // of a device; 0: not known
 };
@@ -145,6 +148,10 @@ struct PassExchange {
   bool beside = false, goes_on = false;
   SimTime cover;
 };
+inline bool OfExperts(ShardGroup group) {
+  return group == ShardGroup::kExpert || group == ShardGroup::kExpertNodes ||
+         group == ShardGroup::kExpertPeers;
+}
 struct PassExchanges {
   using List = std::vector<PassExchange>;
   List forward, backward;  // recomputation included
@@ -182,6 +189,8 @@ struct PassTimes {
   PassExchanges embedding_exchanges, head_exchanges;  // part of these
   // Those of the sharded graph; the ones that kernels hide come first.
   PassExchanges layer_exchanges;
+  int32_t expert_nodes =
+      1;  // that exchanges of experts are spread over, where they tell nodes apart
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
@@ -207,6 +216,9 @@ struct PassTimes {
   // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
   // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
   std::shared_ptr<const PassTimes> dense;
+  // Of passes without another micro-batch's opposite pass beside them (LonePasses), where that
+  // hides what experts exchange; null: passes are alike.
+  std::shared_ptr<const PassTimes> lone;
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
@@ -254,6 +266,7 @@ class IterationModel {
 
  private:
   const ClusterParameters& ClusterOf(int64_t devices) const;
+  absl::StatusOr<PassTimes> OfMapping(const ParallelMapping& mapping) const;
   // Of one kind of layers; of the cluster, what the slowest of a mapping's devices takes.
   using PassKey = std::pair<ParallelMapping, double>;
   using KnownPasses = Memo<PassKey, absl::StatusOr<PassTimes>>;

@@ -94,6 +94,9 @@ class OpCoster {
   // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
   void SortByExpert(const GraphOp& op, double& forward, double& backward) const {
     if (m_.expert == 1 || l_.sizes().of(l_.axes().experts) < 2) return;
+    // DeepEP's tokens are copied for their experts where they arrive, gathered ones are chosen
+    // there: either is the operator's own gathering.
+    if (m_.dispatch != ExpertDispatch::kAllToAll) return;
     const OperatorGraph& g = l_.graph();
     const int64_t gathered = m_.sequence_parallel ? m_.expert_width() : 1;
     const int64_t n = Elements(g, l_.sizes(), op.outputs[0]) * gathered;

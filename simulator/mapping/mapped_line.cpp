@@ -130,6 +130,36 @@ SimTime MappedLine::OfStage(int32_t stage) const {
   return sum;
 }
 
+namespace {
+
+void AddLone(const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
+             MappedLine& out) {
+  LinePipeline& line = out.line;
+  const MappedLine alone = LineOf(model, m, passes);
+  line.lone_forward = alone.line.forward;
+  line.lone_backward = alone.line.backward;
+  out.lone_last.assign(line.forward.size(), 0);
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    const PassList list = *StagePasses(m, s);  // of a mapping that was checked
+    const std::vector<bool> lone = LonePasses(list);
+    SimTime extra;
+    int64_t count = 0;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!lone[i]) continue;
+      const auto chunk = static_cast<size_t>(list[i].chunk * m.pipeline + s);
+      const bool forward = list[i].kind == PassKind::kForward;
+      count += forward ? 1 : 0;
+      extra += forward ? line.lone_forward[chunk] - line.forward[chunk]
+                       : line.lone_backward[chunk] - line.backward[chunk];
+      if (!forward && list[i].microbatch + 1 == m.microbatches()) out.lone_last[chunk] = 1;
+    }
+    out.lone_passes.push_back(count);
+    out.lone_extra.push_back(extra);
+  }
+}
+
+}  // namespace
+
 MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
                   const PassTimes& passes) {
   MappedLine out;
@@ -164,6 +194,7 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
   line.forward.back() += passes.head_forward;
   line.backward.back() += passes.head_backward;
   add(line.forward.size() - 1, passes.last_root);
+  if (passes.lone != nullptr) AddLone(model, m, *passes.lone, out);
   return out;
 }
 
@@ -187,6 +218,10 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
       const auto chunk = static_cast<size_t>(c * m.pipeline + s);
       stage.forward.push_back(line.forward[chunk]);
       stage.backward.push_back(line.backward[chunk]);
+      if (!line.lone_forward.empty()) {
+        stage.lone_forward.push_back(line.lone_forward[chunk]);
+        stage.lone_backward.push_back(line.lone_backward[chunk]);
+      }
       if (s > 0) pipeline.edges.push_back({s - 1, c, s, c, line.transfer, line.transfer});
       if (s == 0 && c > 0) {
         pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, line.transfer, line.transfer});

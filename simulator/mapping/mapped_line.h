@@ -10,6 +10,11 @@ struct MappedLine {
   LinePipeline line;
   // Of backward passes whose weights' gradient is split off, what that takes; else nothing.
   std::vector<SimTime> weight;
+  // Where passes without an opposite one take longer: by stage how many of them there are each way,
+  // and by chunk whether the last micro-batch's backward pass is one; else nothing.
+  std::vector<int64_t> lone_passes;
+  std::vector<char> lone_last;
+  std::vector<SimTime> lone_extra;  // by stage, what all of them take longer
 
   // All passes of a stage with one micro-batch.
   SimTime OfStage(int32_t stage) const;

@@ -39,7 +39,8 @@ class GroupAdder {
 
 // Experts are divided over groups of tensor-parallel neighbours, or over single devices, in the
 // order of ranks.
-void AddExpertGroups(const ParallelMapping& m, GroupAdder& groups, MappingGroups& out) {
+void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups,
+                     MappingGroups& out) {
   const bool single = m.expert_width() == 1;
   const auto index = [&m, single](const MappingPlace& at) {
     return single ? at.replica * m.tensor + at.shard : at.replica;
@@ -51,6 +52,16 @@ void AddExpertGroups(const ParallelMapping& m, GroupAdder& groups, MappingGroups
   out.expert = groups.Add("expert", m.expert, [&](const MappingPlace& at, int32_t i) {
     return rank_of(at, index(at) - index(at) % m.expert + i);
   });
+  if (nodes > 1 && nodes < m.expert) {
+    const int32_t peers = m.expert / nodes;
+    out.expert_nodes = groups.Add("expert_nodes", nodes, [&](const MappingPlace& at, int32_t i) {
+      const int32_t place = index(at), first = place - place % m.expert;
+      return rank_of(at, first + i * peers + place % peers);
+    });
+    out.expert_peers = groups.Add("expert_peers", peers, [&](const MappingPlace& at, int32_t i) {
+      return rank_of(at, index(at) - index(at) % peers + i);
+    });
+  }
   out.expert_data =
       groups.Add("expert_data", m.expert_replicas(), [&](const MappingPlace& at, int32_t i) {
         return rank_of(at, i * m.expert + index(at) % m.expert);
@@ -100,7 +111,7 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
           return RankOf(m, {at.stage, first(at) + i / m.tensor, i % m.tensor});
         });
   }
-  AddExpertGroups(m, groups, out);
+  AddExpertGroups(m, passes.expert_nodes, groups, out);
   return out;
 }
 

@@ -26,12 +26,25 @@ struct MappingGroups {
   int32_t tokens = kNoGroup;  // of all that divide a sequence, where a loss sums over tokens
   int32_t scale = kNoGroup;   // of all devices of a stage, where 8-bit scales are reduced
   int32_t expert_data = kNoGroup;  // of those that hold the same experts
+  // Where exchanges of experts tell nodes apart: of those of the same place in their nodes, and of
+  // those of a node.
+  int32_t expert_nodes = kNoGroup, expert_peers = kNoGroup;
 
   int32_t of(ShardGroup group) const {
-    return group == ShardGroup::kTensor    ? tensor
-           : group == ShardGroup::kContext ? context
-           : group == ShardGroup::kTokens  ? tokens
-                                           : expert;
+    switch (group) {
+      case ShardGroup::kTensor:
+        return tensor;
+      case ShardGroup::kContext:
+        return context;
+      case ShardGroup::kTokens:
+        return tokens;
+      case ShardGroup::kExpertNodes:
+        return expert_nodes;
+      case ShardGroup::kExpertPeers:
+        return expert_peers;
+      default:
+        return expert;
+    }
   }
 };
 

@@ -221,6 +221,8 @@ class PassConverter {
     const char* what = "experts ";
     if (e.group == ShardGroup::kContext) what = p_.m.ulysses ? "heads " : "keys and values ";
     if (e.group == ShardGroup::kTokens) what = "balance of experts ";
+    if (e.group == ShardGroup::kExpertNodes) what = "experts of other nodes ";
+    if (e.group == ShardGroup::kExpertPeers) what = "experts of the node ";
     if (e.group == ShardGroup::kTensor) {
       what = e.op == CollectiveOp::kAllReduce   ? "all-reduce "
              : e.op == CollectiveOp::kAllGather ? "gather "
@@ -329,13 +331,18 @@ PlannedStage StageOf(const Parts& p, TimedStage timed, int32_t stage) {
   std::iota(out.ranks.begin(), out.ranks.end(), RankOf(p.m, {stage, 0, 0}));
   out.tensor = p.m.tensor;
   out.passes = std::move(timed.passes);
-  std::map<std::tuple<PassKind, int32_t, bool>, uint32_t> bodies;
-  for (const Pass& pass : out.passes) {
-    const bool last = pass.microbatch + 1 == p.m.microbatches();
-    const auto [it, added] =
-        bodies.try_emplace({pass.kind, pass.chunk, last}, static_cast<uint32_t>(out.bodies.size()));
+  std::map<std::tuple<PassKind, int32_t, bool, bool>, uint32_t> bodies;
+  const bool differ = p.passes.lone != nullptr;
+  const std::vector<bool> lone = differ ? LonePasses(out.passes) : std::vector<bool>();
+  const Parts alone{p.model, p.m, differ ? *p.passes.lone : p.passes, p.groups};
+  for (size_t i = 0; i < out.passes.size(); ++i) {
+    const Pass& pass = out.passes[i];
+    const bool last = pass.microbatch + 1 == p.m.microbatches(), by_itself = differ && lone[i];
+    const auto [it, added] = bodies.try_emplace({pass.kind, pass.chunk, last, by_itself},
+                                                static_cast<uint32_t>(out.bodies.size()));
     if (added) {
-      out.bodies.push_back(PassConverter(p, stage, pass.chunk, pass.kind, last).Convert());
+      const Parts& of = by_itself ? alone : p;
+      out.bodies.push_back(PassConverter(of, stage, pass.chunk, pass.kind, last).Convert());
     }
     out.body_of.push_back(it->second);
   }

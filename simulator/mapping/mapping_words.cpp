@@ -15,7 +15,7 @@
 namespace foretrace {
 namespace {
 
-constexpr std::string_view kLayers = "layers=";
+constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=";
 
 // "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
 bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
@@ -53,7 +53,9 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"lora-all", &ParallelMapping::lora_everywhere},
                            {"train-attention", &ParallelMapping::train_attention},
                            {"train-ffn", &ParallelMapping::train_ffn},
-                           {"balance-loss", &ParallelMapping::balance_loss}};
+                           {"balance-loss", &ParallelMapping::balance_loss},
+                           {"dispatch-fp8", &ParallelMapping::dispatch_fp8},
+                           {"ep-overlap", &ParallelMapping::overlap_experts}};
 
 struct Degree {
   std::string_view word;
@@ -87,13 +89,20 @@ bool ReadDegree(std::string_view word, ParallelMapping& m) {
   return false;
 }
 
-bool ReadWord(std::string_view word, ParallelMapping& m) {
-  if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
-  for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
-    if (word != Name(static_cast<Recompute>(i))) continue;
-    m.recompute = static_cast<Recompute>(i);
+template <typename Enum>
+bool ReadEnum(std::string_view word, Enum& value) {
+  for (int i = 0; i < static_cast<int>(Enum::kCount); ++i) {
+    if (word != Name(static_cast<Enum>(i))) continue;
+    value = static_cast<Enum>(i);
     return true;
   }
+  return false;
+}
+
+bool ReadWord(std::string_view word, ParallelMapping& m) {
+  if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
+  if (word.starts_with(kDispatch)) return ReadEnum(word.substr(kDispatch.size()), m.dispatch);
+  if (ReadEnum(word, m.recompute)) return true;
   for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
     if (word != Name(static_cast<ScheduleKind>(i))) continue;
     m.schedule = static_cast<ScheduleKind>(i);
@@ -116,6 +125,7 @@ bool ReadWord(std::string_view word, ParallelMapping& m) {
 // "tp" of "tp8": each of these may be said once, and one word of recomputation and of schedules;
 // other words without a number are their own.
 std::string SubjectOf(const std::string& word) {
+  if (word.starts_with(kDispatch)) return "dispatch";
   for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
     if (word == Name(static_cast<Recompute>(i))) return "recomputation";
   }
@@ -132,6 +142,11 @@ std::string_view Name(Recompute recompute) {
   static constexpr std::array<std::string_view, 5> kNames = {"none", "selective", "full",
                                                              "operators", "alternate"};
   return EnumName(kNames, recompute);
+}
+
+std::string_view Name(ExpertDispatch dispatch) {
+  static constexpr std::array<std::string_view, 3> kNames = {"alltoall", "deepep", "allgather"};
+  return EnumName(kNames, dispatch);
 }
 
 std::string ToString(const ParallelMapping& m) {
@@ -164,6 +179,11 @@ std::string ToString(const ParallelMapping& m) {
   if (m.train_ffn) text += " train-ffn";
   if (m.expert_imbalance > 0) text += fmt::format(" imbalance{}", m.expert_imbalance);
   if (m.expert_capacity > 0) text += fmt::format(" capacity{}", m.expert_capacity);
+  if (m.dispatch != ExpertDispatch::kAllToAll) {
+    text += fmt::format(" dispatch={}", Name(m.dispatch));
+  }
+  if (m.dispatch_fp8) text += " dispatch-fp8";
+  if (m.overlap_experts) text += " ep-overlap";
   if (m.balance_loss) text += " balance-loss";
   if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
@@ -174,7 +194,8 @@ std::string ToString(const ParallelMapping& m) {
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& m) {
   std::set<std::string> said;
   std::istringstream words(text);
-  for (std::string word; words >> word;) {
+  for (std::string said_word; words >> said_word;) {
+    const std::string word = LowerCase(said_word);
     if (!said.insert(SubjectOf(word)).second) {
       return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
     }
@@ -182,11 +203,12 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
           "zeroN hsdpN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
-          "balance-loss ring ulysses sp overlap tp-exposed tp-async tp-chunked "
+          "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
+          "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 none "
           "selective full "
           "operators alternate gpipe 1f1b kfkb zb-h1",
-          source, word);
+          source, said_word);
     }
   }
   return CheckDegrees(m);

@@ -46,6 +46,8 @@ ModelLayers::ModelLayers(const TransformerConfig& model) : model_(model) {
 ParallelMapping WithoutExperts(ParallelMapping m) {
   m.expert = 1;
   m.expert_tensor = 0;
+  m.dispatch = ExpertDispatch::kAllToAll;
+  m.dispatch_fp8 = m.overlap_experts = false;
   return m;
 }
 

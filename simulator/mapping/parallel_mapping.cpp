@@ -208,6 +208,27 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
         "not at all: etp{} or etp1 sp",
         ToString(m), m.tensor);
   }
+  if (m.dispatch != ExpertDispatch::kAllToAll && m.expert > 1 && m.expert_width() != 1) {
+    return Infeasible(
+        "mapping {}: dispatch={} is of whole experts; etp1 sp, tp1 or dispatch=alltoall would do",
+        ToString(m), Name(m.dispatch));
+  }
+  if (m.dispatch_fp8 && ElementSize(model.dtype) > 2) {
+    return Infeasible("mapping {}: dispatch-fp8 casts from 16 bits, and the model has {}",
+                      ToString(m), 8 * ElementSize(model.dtype));
+  }
+  if (m.overlap_experts && !Alternates(m)) {
+    return Infeasible(
+        "mapping {}: ep-overlap needs a schedule that goes forward and backward in turn, 1f1b or "
+        "zb-h1",
+        ToString(m));
+  }
+  if (m.overlap_experts && m.recompute == Recompute::kFull) {
+    return Infeasible(
+        "mapping {}: ep-overlap runs parts of layers, which full recomputation runs whole; "
+        "selective or none would do",
+        ToString(m));
+  }
   if (m.expert_groups() % m.expert != 0) {
     return Infeasible(
         "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp{})",
@@ -264,6 +285,15 @@ absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping
 absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& m) {
   FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
   return CheckSchedule(m);
+}
+
+bool Alternates(const ParallelMapping& m) {
+  return m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+}
+
+bool HasOppositePasses(const ParallelMapping& m) {
+  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
+  return m.microbatches() > 1 && !fills;
 }
 
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,

@@ -19,6 +19,17 @@ namespace foretrace {
 enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kCount };
 std::string_view Name(Recompute recompute);
 
+// How tokens go to their experts and results back. kAllToAll: a copy of a token for each of its
+// experts, by a collective (Megatron Core, --moe-token-dispatcher-type alltoall; torchtitan's
+// standard). kDeepEp: one copy to each node that has some of its experts, to the device of the same
+// place there, which hands it to those of its node that have them, once each; results come back
+// added up (DeepEP; Megatron Core, flex with --moe-enable-deepep; torchtitan,
+// expert_parallel_comm_backend deepep). kAllGather: all tokens of the group are gathered, each
+// device takes those of its experts, and results are reduced and scattered (Megatron Core,
+// allgather).
+enum class ExpertDispatch : uint8_t { kAllToAll, kDeepEp, kAllGather, kCount };
+std::string_view Name(ExpertDispatch dispatch);
+
 struct ParallelMapping {
   int32_t tensor = 1;
   int32_t context = 1;   // parts of a sequence; keys and values are gathered, or
@@ -84,6 +95,13 @@ struct ParallelMapping {
   // Experts take so many percent of the mean number of tokens, and are padded to it; what is over
   // is dropped (GShard; Megatron Core, moe_expert_capacity_factor). 0: as they come.
   int32_t expert_capacity = 0;
+  ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
+  // Tokens, and gradients of results, go to experts in 8 bits with a scale for each 128 values;
+  // results and gradients of tokens go back as the model has them (DeepSeek-V3, section 3.3.3).
+  bool dispatch_fp8 = false;
+  // What experts exchange runs beside kernels of another micro-batch's opposite pass (Megatron
+  // Core, --overlap-moe-expert-parallel-comm; DeepSeek-V3, section 3.2.1).
+  bool overlap_experts = false;
   // The loss that balances experts counts tokens over all devices that a sequence is divided among,
   // by an all-reduce that every layer's router waits for (Megatron Core,
   // transformer/moe/moe_utils.py, switch_load_balancing_loss_func, sequence_partition_group).
@@ -147,6 +165,11 @@ absl::Status CheckDegrees(const ParallelMapping& mapping);
 // would satisfy it. `devices` 0: any number.
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
+
+// Whether its schedule goes forward and backward in turn, and whether it has micro-batches enough
+// for one to go forward while another goes backward.
+bool Alternates(const ParallelMapping& mapping);
+bool HasOppositePasses(const ParallelMapping& mapping);
 
 // Of these conditions those of layers and of the schedule, which follow from the stages, their
 // chunks and the micro-batches alone.

@@ -5,6 +5,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/exchange_costs.h"
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/kernel_coster.h"
@@ -153,6 +154,13 @@ class Coster {
     const SimTime behind = times.Gather() + times.reduce_behind;
     times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
     times.layer_backward += slower(std::min(times.layer_backward, behind));
+    for (const bool forward : {true, false}) {
+      for (const PassExchange& e : times.layer_exchanges.of(forward)) {
+        if (!e.beside || e.goes_on || !OfExperts(e.group)) continue;
+        const double lost = DispatchShare(m_, p_) * e.cover.seconds();
+        (forward ? times.layer_forward : times.layer_backward) += SimTime::FromSeconds(lost);
+      }
+    }
     if (m_.chunked_tensor) return;
     const PassExchanges::List& exchanges = times.layer_exchanges.backward;
     for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
@@ -166,7 +174,7 @@ class Coster {
   }
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
-    SetGraphExchanges(c_, m_, layer_, groups_, layer, p_.forms, times);
+    SetGraphExchanges(c_, m_, layer_, p_, groups_, layer, times);
     SetDivided(times);
     SetRoots(times);
   }

@@ -32,6 +32,8 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"overlap_tensor", &StackRelease::overlap_tensor},
                            {"balance_loss", &StackRelease::balance_loss},
                            {"chunked_tensor", &StackRelease::chunked_tensor},
+                           {"dispatch_fp8", &StackRelease::dispatch_fp8},
+                           {"overlap_experts", &StackRelease::overlap_experts},
                            {"overlap_gradients", &StackRelease::overlap_gradients},
                            {"compiled_loss", &StackRelease::compiled_loss},
                            {"gradient_placeholders", &StackRelease::gradient_placeholders},
@@ -48,9 +50,10 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
 
 void CheckKeys(const YamlReader& in) {
   static constexpr std::string_view kValues[] = {
-      "since",  "source",   "models",        "attention_slowdown", "attention_slowdown_depth",
-      "shards", "zero",     "selective",     "recompute",          "packed_document",
-      "loss",   "token_ns", "gradient_bits", "recorded_losses",    "vocabulary_multiple"};
+      "since",   "source",   "models",        "attention_slowdown", "attention_slowdown_depth",
+      "shards",  "zero",     "selective",     "recompute",          "packed_document",
+      "loss",    "token_ns", "gradient_bits", "recorded_losses",    "vocabulary_multiple",
+      "dispatch"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
@@ -85,6 +88,10 @@ StackRelease ReadRelease(const YamlReader& in) {
   static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
   if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
     r.selective = Recompute::kOperators;
+  }
+  static constexpr std::array<std::string_view, 3> kDispatch = {"alltoall", "deepep", "allgather"};
+  if (in.Has("dispatch")) {
+    r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", kDispatch));
   }
   static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));

@@ -53,7 +53,11 @@ struct StackRelease : KernelForms {
   bool overlap_tensor = false;
   bool balance_loss = false;    // ParallelMapping's, of models with experts
   bool chunked_tensor = false;  // ParallelMapping's, with sequence parallelism
-  int32_t gradient_bits = 0;    // ParallelMapping::gradient_bytes; 0: as the model's type asks
+  // ParallelMapping's, wherever experts are divided (dispatch: of whole experts; dispatch_fp8:
+  // where GEMMs take 8 bits).
+  ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
+  bool dispatch_fp8 = false, overlap_experts = false;
+  int32_t gradient_bits = 0;  // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
   // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.

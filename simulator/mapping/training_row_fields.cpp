@@ -18,22 +18,41 @@ bool Contains(const std::string& text, std::string_view part) {
 
 std::string Fields::Text(const std::string& column) const {
   const auto it = header_.find(column);
-  return it == header_.end() || it->second >= values_.size() ? "" : values_[it->second];
+  if (it == header_.end() || it->second >= values_.size()) return "";
+  const std::string& whole = values_[it->second];
+  const size_t first = whole.find_first_not_of(" \t"), last = whole.find_last_not_of(" \t");
+  std::string text = first == std::string::npos ? "" : whole.substr(first, last + 1 - first);
+  static constexpr std::string_view kNothing[] = {"n/a", "na", "nan", "null", "-", "?"};
+  const std::string lower = LowerCase(text);
+  for (const std::string_view nothing : kNothing) {
+    if (lower == nothing) return "";
+  }
+  return text;
 }
 
 bool Fields::States(const std::string& column) const {
   const std::string text = Text(column);
-  return !text.empty() && text != "None";
+  return !text.empty() && LowerCase(text) != "none";
 }
 
 int64_t Fields::Int(const std::string& column, int64_t absent, std::string& error) const {
   if (!States(column)) return absent;
-  const std::string text = Text(column);
+  std::string text = Text(column);
+  // Tables of numbers where some are missing write whole ones as 8.0, people 128,256.
+  if (const size_t point = text.find('.'); point != std::string::npos && point > 0) {
+    if (text.find_first_not_of('0', point + 1) == std::string::npos) text.erase(point);
+  }
+  const size_t comma = text.find(',');
+  if (comma != std::string::npos && comma > 0 && comma <= 3 && text.size() - comma == 4) {
+    text.erase(comma, 1);
+  }
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = code == std::errc() && end == text.data() + text.size();
   if (whole && value > 0 && value <= int64_t{1} << 30) return value;
-  if (error.empty()) error = fmt::format("{} '{}' is not a positive whole number", column, text);
+  if (error.empty()) {
+    error = fmt::format("{} '{}' is not a positive whole number", column, Text(column));
+  }
   return absent;
 }
 
@@ -42,6 +61,11 @@ double Fields::Number(const std::string& column) const {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   return code == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+bool Fields::Says(const std::string& column) const {
+  const std::string text = LowerCase(Text(column));
+  return text == "1" || text == "1.0" || text == "true" || text == "yes";
 }
 
 void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
@@ -93,7 +117,8 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   m.tensor = degree("tp");
   m.pipeline = degree("pp");
   m.context = degree("cp");
-  m.chunks = degree("vp");
+  // Without interleaving software says 0, or nothing.
+  if (f.Text("vp") != "0") m.chunks = degree("vp");
   m.expert = degree("ep");
   const bool whole = Contains(f.Text("note"), "expert tensor parallel 1");
   m.expert_tensor = whole ? 1 : static_cast<int32_t>(f.Int("etp", 0, error));
@@ -108,7 +133,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   int64_t micro = f.Int("micro_batch", 0, error);
   if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
   // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
-  const bool any_batch = batch == 0 && f.Text("oom") == "1";
+  const bool any_batch = batch == 0 && f.Says("oom");
   if (error.empty() && batch == 0 && !any_batch) {
     error = "no global_batch is stated, nor micro_batch with grad_accum";
   }
@@ -137,7 +162,16 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
 }
 
 double StepSeconds(const Fields& f, const TrainingRow& row) {
-  if (f.States("step_s")) return f.Number("step_s");
+  if (f.States("step_s")) {
+    // "12.3 s" as well.
+    const std::string text = f.Text("step_s");
+    double seconds = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    std::string unit(end, text.data() + text.size());
+    std::erase(unit, ' ');
+    const double scale = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : 0;
+    return code == std::errc() ? scale * seconds : 0;
+  }
   const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
   const double tokens =
       static_cast<double>(row.mapping.global_batch) * static_cast<double>(row.config.sequence);
@@ -146,7 +180,7 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
 
 void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
   if (!f.States("mapping")) return;
-  const std::string text = f.Text("mapping");
+  const std::string text = LowerCase(f.Text("mapping"));
   ParallelMapping m = row.mapping;
   std::istringstream words(text);
   for (std::string word; words >> word;) {

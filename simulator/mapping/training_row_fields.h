@@ -19,11 +19,14 @@ class Fields {
   Fields(const std::map<std::string, size_t>& header, std::vector<std::string> values)
       : header_(header), values_(std::move(values)) {}
 
+  // Without blanks around it; empty where the row says that it is not known ("n/a", "nan", "-").
   std::string Text(const std::string& column) const;
   bool States(const std::string& column) const;
   // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
   int64_t Int(const std::string& column, int64_t absent, std::string& error) const;
   double Number(const std::string& column) const;
+  // 1 or true.
+  bool Says(const std::string& column) const;
 
  private:
   const std::map<std::string, size_t>& header_;

@@ -117,6 +117,17 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
   m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
 }
 
+void SetDispatchOf(TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  if (TakesWholeExperts(row.software, row.config, m)) {
+    m.expert_tensor = 1;
+    row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
+                                    Name(row.software.dispatch)));
+  }
+  SetDispatch(row.software, row.config, m);
+  m.overlap_experts &= m.overlap_gradients;
+}
+
 // Of a row that does not say how its experts are divided and could not have run as software does
 // by itself: whole experts, of which every device of a tensor-parallel group has its own.
 void SetExpertWidth(TrainingRow& row) {
@@ -163,6 +174,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   PadVocabulary(row.software, row.mapping.tensor, row.config);
   PackDocuments(f, row.software, row);
   SetRecomputation(f, row);
+  SetDispatchOf(row);
 }
 
 void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster) {

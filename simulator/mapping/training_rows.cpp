@@ -16,32 +16,9 @@
 namespace foretrace {
 namespace {
 
-constexpr std::array<std::string_view, 26> kColumns = {"model",
-                                                       "layers",
-                                                       "hidden",
-                                                       "heads",
-                                                       "kv_heads",
-                                                       "ffn",
-                                                       "vocab",
-                                                       "seq",
-                                                       "gpus",
-                                                       "gpu",
-                                                       "gpus_per_node",
-                                                       "tp",
-                                                       "pp",
-                                                       "dp",
-                                                       "cp",
-                                                       "vp",
-                                                       "ep",
-                                                       "micro_batch",
-                                                       "grad_accum",
-                                                       "global_batch",
-                                                       "precision",
-                                                       "sharding",
-                                                       "recompute",
-                                                       "framework",
-                                                       "oom",
-                                                       "step_s"};
+// What no row goes without; a column that has a default may be missing.
+constexpr std::array<std::string_view, 5> kColumns = {"model", "gpus", "gpu", "precision",
+                                                      "framework"};
 
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
@@ -98,8 +75,13 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   ReadMapping(f, row, error);
   ReadSoftware(f, stacks, row);
   ReadWords(f, row, error);
-  const DType dtype = PrecisionOf(f.Text("precision"));
+  DType dtype = PrecisionOf(f.Text("precision"));
+  if (known && f.Text("precision").empty()) {
+    dtype = known->dtype;
+    row.notes.push_back(fmt::format("precision {}, the model's, as none is stated", Name(dtype)));
+  }
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
+  if (error.empty() && row.gpu.empty()) error = "gpu is not stated";
   if (error.empty() && dtype == DType::kUnknown) {
     error = fmt::format("precision '{}' is not known", f.Text("precision"));
   }
@@ -112,7 +94,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     if (!sizes.ok()) error = std::string(sizes.message());
   }
   const double step = StepSeconds(f, row);
-  row.out_of_memory = f.Text("oom") == "1";
+  row.out_of_memory = f.Says("oom");
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
     error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));
   }
@@ -128,17 +110,32 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
+// In lower case, without what spreadsheets put before the first one. Units and acronyms keep their
+// case (memory_GB, params_B).
+std::string ColumnName(std::string name) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
+  const size_t first = name.find_first_not_of(" \t\""), last = name.find_last_not_of(" \t\"");
+  if (first == std::string::npos) return "";
+  name = LowerCase(name.substr(first, last + 1 - first));
+  if (name.ends_with("_gb")) name.replace(name.size() - 2, 2, "GB");
+  return name;
+}
+
 absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path,
                                                          std::istream& file) {
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
   std::map<std::string, size_t> header;
   const std::vector<std::string> names = SplitCsvLine(line);
-  for (size_t i = 0; i < names.size(); ++i) header.emplace(names[i], i);
+  for (size_t i = 0; i < names.size(); ++i) header.emplace(ColumnName(names[i]), i);
   for (const std::string_view column : kColumns) {
     if (!header.contains(std::string(column))) {
       return InvalidInput("{}:1: column '{}' is missing", path, column);
     }
+  }
+  if (!header.contains("step_s") && !header.contains("tokens_per_s_per_gpu")) {
+    return InvalidInput("{}:1: column 'step_s' is missing, or 'tokens_per_s_per_gpu'", path);
   }
   return header;
 }
@@ -177,6 +174,8 @@ void AssumeRecomputation(TrainingRow& row, Bytes memory) {
   const Bytes clearly(memory.count() + memory.count() / 2);
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
+    // Layers in parts, of which software recomputes some.
+    if (recompute == Recompute::kFull && row.mapping.overlap_experts) return;
     ParallelMapping mapping = row.mapping;
     mapping.recompute = recompute;
     if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;

@@ -47,17 +47,19 @@ inline constexpr std::string_view kUnknownSoftware =
 using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig>>(
     const std::string& name, bool own_sizes)>;
 
-// A table whose header has the columns model, layers, hidden, heads, kv_heads, ffn, vocab, seq,
-// gpus, gpu, gpus_per_node, tp, pp, dp, cp, vp, ep, micro_batch, grad_accum, global_batch,
-// precision, sharding, recompute, framework, oom, step_s, in any order among others; memory_GB,
-// head_dim, source, etp, overlap (none: no communication behind computation), tokens_per_s_per_gpu,
-// table, date, note and mapping are read where they are there, as is memory_reserved_GB. `mapping`:
-// words of ParseMapping for which there is no column, instead of what the framework does by itself.
-// Empty fields are not stated: sizes then are those of the named model, degrees 1, a micro-batch
-// one sample, a batch or a step what follows from the rest. What the framework does by itself is
-// its stack's (stacks). Runs that went out of memory (oom 1) need no step_s. Rows that contradict
-// themselves, that name what no model is known for, or that need what is not covered are listed as
-// refused. Errors: an unreadable file, missing columns, no rows.
+// A table whose header has the columns model, gpus, gpu, precision, framework, and step_s or
+// tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
+// ffn, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep, etp, micro_batch, grad_accum,
+// global_batch, sharding, recompute, oom, memory_GB, memory_reserved_GB, overlap (none: no
+// communication behind computation), source, table, date, note and mapping those are read that are
+// there. `mapping`: words of ParseMapping for which there is no column, instead of what the
+// framework does by itself.
+// Empty fields, n/a, nan and the like are not stated: sizes and precision then are those of the
+// named model, degrees 1, a micro-batch one sample, a batch or a step what follows from the rest.
+// What the framework does by itself is its stack's (stacks). Runs that went out of memory (oom 1)
+// need no step_s. Rows that contradict themselves, that name what no model is known for, or that
+// need what is not covered are listed as refused. Errors: an unreadable file, missing columns, no
+// rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks);

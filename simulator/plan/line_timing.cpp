@@ -49,6 +49,7 @@ class GroupedLine {
   explicit GroupedLine(const LinePipeline& line)
       : p_(line), n_(line.microbatches), stages_(static_cast<size_t>(line.stages)) {
     FORETRACE_CHECK(line.chunks == 1 && line.in_flight.size() == stages_);
+    FORETRACE_CHECK(line.k == 1 || line.lone_forward.empty());
     int64_t ahead = 0;
     for (size_t s = 1; s < stages_; ++s) {
       FORETRACE_CHECK(Flying(s) <= Flying(s - 1));
@@ -95,7 +96,13 @@ class GroupedLine {
   void Forward(size_t s, int64_t i) {
     SimTime start = clock_[s];
     if (s > 0) start = std::max(start, End(s - 1, i) + p_.transfer);
-    clock_[s] = End(s, i) = start + p_.forward[s];
+    const bool lone = has_lone_ && i < Lone(s);
+    clock_[s] = End(s, i) = start + (lone ? p_.lone_forward : p_.forward)[s];
+  }
+
+  // LonePasses of a stage, each way.
+  int64_t Lone(size_t s) const {
+    return Flying(s) == n_all_ ? n_all_ : std::max<int64_t>(Flying(s), 2) - 1;
   }
 
   void Backward(int64_t first) {
@@ -104,7 +111,8 @@ class GroupedLine {
       for (size_t i = 0; i < count; ++i) {
         SimTime start = clock_[s];
         if (s + 1 < stages_) start = std::max(start, returned_[i] + p_.transfer);
-        clock_[s] = returned_[i] = start + p_.backward[s];
+        const bool lone = has_lone_ && first >= n_ - Lone(s);
+        clock_[s] = returned_[i] = start + (lone ? p_.lone_backward : p_.backward)[s];
         out_.last_backward[s] = start;
       }
     }
@@ -131,6 +139,7 @@ class GroupedLine {
 
   const LinePipeline& p_;
   const int64_t n_all_ = p_.microbatches;
+  const bool has_lone_ = !p_.lone_forward.empty();
   int64_t n_;  // without those that were left out
   size_t stages_, ring_ = 1;
   std::vector<SimTime> ends_;      // of forward passes, the last ones by stage
@@ -150,7 +159,8 @@ class InterleavedLine {
       : p_(line),
         stages_(line.stages),
         group_(int64_t{line.stages} * line.chunks),
-        total_(int64_t{line.microbatches} * line.chunks) {
+        total_(int64_t{line.microbatches} * line.chunks),
+        one_group_(total_ == group_) {
     FORETRACE_CHECK(stages_ > 1 && line.microbatches % stages_ == 0);
     const auto n = static_cast<size_t>(stages_);
     clock_.resize(n);
@@ -194,6 +204,20 @@ class InterleavedLine {
   }
   int64_t Before(int64_t chunk) const { return chunk > 0 ? chunk - 1 : p_.chunks - 1; }
 
+  // LonePasses of a stage, each way: its warm-up, or all where there is one group of micro-batches.
+  int64_t Lone(int64_t stage) const {
+    return one_group_ ? group_ : 2 * (stages_ - 1 - stage) + group_ - stages_;
+  }
+  // Of pass `own` of a stage, counted as it takes them.
+  SimTime ForwardOf(int64_t chunk, int64_t stage, int64_t own) const {
+    const bool lone = has_lone_ && own < Lone(stage);
+    return (lone ? p_.lone_forward : p_.forward)[static_cast<size_t>(chunk * stages_ + stage)];
+  }
+  SimTime BackwardOf(int64_t chunk, int64_t stage, int64_t own) const {
+    const bool lone = has_lone_ && own >= total_ - Lone(stage);
+    return (lone ? p_.lone_backward : p_.backward)[static_cast<size_t>(chunk * stages_ + stage)];
+  }
+
   // Pass `index` of the first stage, the one before it of the next stage, and so on.
   void Forward(int64_t index) {
     const auto [chunk, within] = PlaceOf(index);
@@ -203,8 +227,8 @@ class InterleavedLine {
       const SimTime* duration = p_.forward.data() + of_chunk * stages_;
       for (int64_t s = to; s >= from; --s) {
         const auto at = static_cast<size_t>(s);
-        clock_[at] = forward_[at] =
-            std::max(clock_[at], forward_[at - 1] + p_.transfer) + duration[s];
+        clock_[at] = forward_[at] = std::max(clock_[at], forward_[at - 1] + p_.transfer) +
+                                    (has_lone_ ? ForwardOf(of_chunk, s, index - s) : duration[s]);
       }
     };
     run(std::max({int64_t{1}, first, within + 1}), std::min(stages_ - 1, index), Before(chunk));
@@ -212,7 +236,7 @@ class InterleavedLine {
     if (first > 0) return;
     SimTime start = clock_[0];
     if (chunk > 0) start = std::max(start, of_last + p_.transfer);
-    clock_[0] = forward_[0] = start + p_.forward[static_cast<size_t>(chunk * stages_)];
+    clock_[0] = forward_[0] = start + ForwardOf(chunk, 0, index);
   }
 
   // The same from the last stage on, of the chunks in reverse.
@@ -223,11 +247,13 @@ class InterleavedLine {
     const SimTime of_first = backward_.front();
     // Stages counted from the last one.
     const auto run = [&](int64_t from, int64_t to, int64_t in_order) {
-      const SimTime* duration = p_.backward.data() + (p_.chunks - 1 - in_order) * stages_;
+      const int64_t of_chunk = p_.chunks - 1 - in_order;
+      const SimTime* duration = p_.backward.data() + of_chunk * stages_;
       for (int64_t s = last - to; s <= last - from; ++s) {
         const auto at = static_cast<size_t>(s);
         clock_[at] = backward_[at] =
-            std::max(clock_[at], backward_[at + 1] + p_.transfer) + duration[s];
+            std::max(clock_[at], backward_[at + 1] + p_.transfer) +
+            (has_lone_ ? BackwardOf(of_chunk, s, index - last + s) : duration[s]);
       }
     };
     run(std::max({int64_t{1}, first, within + 1}), std::min(last, index), Before(order));
@@ -235,8 +261,7 @@ class InterleavedLine {
     if (first == 0) {
       SimTime start = clock_.back();
       if (order > 0) start = std::max(start, of_first + p_.transfer);
-      clock_.back() = backward_.back() =
-          start + p_.backward[static_cast<size_t>((p_.chunks - order) * stages_ - 1)];
+      clock_.back() = backward_.back() = start + BackwardOf(p_.chunks - 1 - order, last, index);
     }
     if (index >= total_ - group_) KeepLast(index);
   }
@@ -247,9 +272,9 @@ class InterleavedLine {
       const int64_t own = index - back;
       if (own < total_ - group_ || own >= total_ || own % stages_ != stages_ - 1) continue;
       const int64_t stage = stages_ - 1 - back;
-      const auto chunk =
-          static_cast<size_t>((p_.chunks - 1 - PlaceOf(own).chunk) * stages_ + stage);
-      out_.last_backward[chunk] = backward_[static_cast<size_t>(stage)] - p_.backward[chunk];
+      const int64_t chunk = p_.chunks - 1 - PlaceOf(own).chunk;
+      out_.last_backward[static_cast<size_t>(chunk * stages_ + stage)] =
+          backward_[static_cast<size_t>(stage)] - BackwardOf(chunk, stage, own);
     }
   }
 
@@ -270,6 +295,8 @@ class InterleavedLine {
   const LinePipeline& p_;
   int64_t stages_, group_;
   int64_t total_;  // forward passes of a stage, without those that were left out
+  bool one_group_;
+  bool has_lone_ = !p_.lone_forward.empty();
   std::vector<SimTime> clock_, forward_,
       backward_;  // when a stage is free, and ended its last ones
   std::vector<SimTime> state_;

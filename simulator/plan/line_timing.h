@@ -18,7 +18,9 @@ struct LinePipeline {
   int32_t k = 1;
   std::vector<int64_t> in_flight;
   std::vector<SimTime> forward, backward;  // by chunk, of one micro-batch
-  SimTime transfer;                        // between neighbours, each way
+  // The same of LonePasses, with k = 1; empty: as long as others.
+  std::vector<SimTime> lone_forward, lone_backward;
+  SimTime transfer;  // between neighbours, each way
 };
 
 struct LineTiming {

@@ -89,6 +89,7 @@ class Timer {
           return InvalidInput("stage {}: durations of weight gradients are missing", s);
         }
       }
+      lone_.push_back(stage.lone_forward.empty() ? std::vector<bool>() : LonePasses(stage.passes));
       first_cell_.push_back(cells_.size());
       cells_.resize(cells_.size() + stage.forward.size());
       out_.pass_start[s].reserve(stage.passes.size());
@@ -155,7 +156,10 @@ class Timer {
           start = std::max(start, ends[needed - 1] + link.transfer);
         }
         if (!ready) break;
-        duration = forward ? stage.forward[chunk] : stage.backward[chunk];
+        const bool lone = !lone_[index].empty() && lone_[index][position_[index]];
+        const auto& durations = lone ? (forward ? stage.lone_forward : stage.lone_backward)
+                                     : (forward ? stage.forward : stage.backward);
+        duration = durations[chunk];
         cell.ends[direction].push_back(start + duration);
       }
       if (position_[index] == 0) out_.stage_first_start[index] = start;
@@ -181,6 +185,7 @@ class Timer {
   std::vector<size_t> first_cell_;
   std::vector<std::vector<int32_t>> neighbours_;
   std::vector<size_t> position_;
+  std::vector<std::vector<bool>> lone_;  // by stage; empty: its passes are alike
   std::vector<SimTime> clock_;
   PipelineTiming out_;
 };

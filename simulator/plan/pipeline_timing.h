@@ -27,6 +27,7 @@ struct TimedStage {
   std::vector<SimTime> forward;
   std::vector<SimTime> backward;         // whole, or its input gradient where that is split off
   std::vector<SimTime> backward_weight;  // only for split backward passes
+  std::vector<SimTime> lone_forward, lone_backward;  // of LonePasses; empty: as long as others
   // Of stages of stage graphs, what tensor parallelism sums within each pass.
   PassExchangeTime forward_exchange, backward_exchange;
 };

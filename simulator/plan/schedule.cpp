@@ -129,6 +129,25 @@ int32_t PeakInFlight(const PassList& passes) {
   return peak;
 }
 
+std::vector<bool> LonePasses(const PassList& passes) {
+  std::vector<size_t> forward, backward;
+  size_t before = 0;  // forward ones before the first backward one
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].kind == PassKind::kForward) {
+      forward.push_back(i);
+      before += backward.empty() ? 1 : 0;
+    } else if (passes[i].kind != PassKind::kBackwardWeight) {
+      backward.push_back(i);
+    }
+  }
+  const size_t lone = before == forward.size() ? before : std::max<size_t>(before, 2) - 1;
+  std::vector<bool> found(passes.size(), false);
+  for (size_t i = 0; i < std::min(lone, backward.size()); ++i) {
+    found[forward[i]] = found[backward[backward.size() - 1 - i]] = true;
+  }
+  return found;
+}
+
 absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks) {
   const auto width = static_cast<size_t>(PassKind::kCount);
   std::vector<int32_t> next(static_cast<size_t>(chunks) * width, 0);

@@ -48,6 +48,12 @@ std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages)
 // Most micro-batches (of any chunk) between their forward and the end of their backward.
 int32_t PeakInFlight(const PassList& passes);
 
+// By pass, whether it runs by itself where software runs a forward pass of one micro-batch beside
+// the backward pass of another: as many of the first forward passes as come before the first
+// backward one but one, at least one, and as many of the last backward ones. All, where no forward
+// pass comes after a backward one.
+std::vector<bool> LonePasses(const PassList& passes);
+
 // Condition C4 of GraphPipe: every micro-batch once forward and once backward, each kind in order
 // of micro-batches, forward before backward. The message names the offending pass.
 absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks = 1);

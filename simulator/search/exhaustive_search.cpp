@@ -21,12 +21,27 @@ std::vector<int32_t> Divisors(int64_t n, int64_t limit) {
   return divisors;
 }
 
-// Experts divided as other GEMMs are, or whole.
+// Experts divided as other GEMMs are, or whole, and how tokens go to them.
 void AppendExperts(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
                    std::vector<ParallelMapping>& all) {
   const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
   for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
-    if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+    if (space.software != nullptr) {
+      ParallelMapping by_itself = m;
+      Conform(model, space, by_itself);
+      if (CheckMapping(model, by_itself, space.devices).ok()) all.push_back(by_itself);
+      continue;
+    }
+    for (const ExpertDispatch dispatch : space.dispatches) {
+      // Where no token goes anywhere all are the same.
+      if (m.expert == 1 && dispatch != space.dispatches.front()) continue;
+      m.dispatch = m.expert == 1 ? ExpertDispatch::kAllToAll : dispatch;
+      for (const bool overlap : {false, true}) {
+        m.overlap_experts = overlap;
+        if (overlap && (!space.overlap_experts || m.expert == 1)) continue;
+        if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+      }
+    }
   }
 }
 

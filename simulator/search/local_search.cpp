@@ -49,6 +49,10 @@ class Moves {
     } else if (model_.experts > 0) {
       MoveExperts(m);
     }
+    if (m.expert == 1) {
+      m.dispatch = ExpertDispatch::kAllToAll;
+      m.overlap_experts = false;
+    }
     DivideLayers(model_, m);
     Conform(model_, space_, m);
     return m;
@@ -58,8 +62,13 @@ class Moves {
   int32_t Below(int64_t n) { return static_cast<int32_t>(rng_() % static_cast<uint64_t>(n)); }
 
   void MoveExperts(ParallelMapping& m) {
-    const uint64_t way = rng_() % 3;
-    if (way == 2) {
+    const uint64_t dispatches = space_.dispatches.size() > 1 ? 1 : 0;
+    const uint64_t way = rng_() % (3 + dispatches + (space_.overlap_experts ? 1 : 0));
+    if (way == 3 && dispatches > 0) {
+      m.dispatch = space_.dispatches[rng_() % space_.dispatches.size()];
+    } else if (way >= 3) {
+      m.overlap_experts = !m.overlap_experts;
+    } else if (way == 2) {
       m.expert_tensor = m.expert_tensor == 0 && m.sequence_parallel ? 1 : 0;
     } else {
       m.expert = way == 0 ? m.expert * 2 : std::max(1, m.expert / 2);

@@ -45,6 +45,10 @@ struct MappingSpace {
   int32_t max_context = 1;
   bool overlap_gradients = false;  // also with reductions overlapped
   std::vector<ScheduleKind> schedules = {ScheduleKind::k1F1B};
+  // Of models whose experts are divided: how tokens go to them (all but the first of whole experts
+  // alone), and whether also beside another micro-batch's kernels.
+  std::vector<ExpertDispatch> dispatches = {ExpertDispatch::kAllToAll};
+  bool overlap_experts = false;
   // What it does by itself every mapping does (SetChoices); at least what it divides is divided.
   // Null: none is assumed.
   const StackRelease* software = nullptr;

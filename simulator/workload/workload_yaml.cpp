@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
@@ -264,6 +265,19 @@ bool NestsTooDeep(const std::string& text) {
   return false;
 }
 
+absl::StatusOr<std::vector<std::string>> ReadNames(const YAML::Node& node,
+                                                   std::string_view source) {
+  std::vector<std::string> names;
+  if (!node.IsSequence()) return InvalidInput("{}: 'also' is not a list of names", source);
+  for (const YAML::Node& name : node) {
+    if (!name.IsScalar() || name.Scalar().empty()) {
+      return InvalidInput("{}: 'also' is not a list of names", source);
+    }
+    names.push_back(name.Scalar());
+  }
+  return names;
+}
+
 absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view source) {
   using Reader = std::function<absl::StatusOr<ModelFile>(const YAML::Node&, const std::string&)>;
   const std::map<std::string, Reader> readers = {
@@ -271,11 +285,14 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
       {"candle_uno", ReadCandleUno},    {"graph", ReadGraph}, {"two_branch", ReadTwoBranch}};
   if (!root.IsMap()) return InvalidInput("{}: not a workload: the top must be a map", source);
   std::string name, chosen;
+  std::vector<std::string> also;
   for (const auto& entry : root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
     if (key == "name") {
       if (!entry.second.IsScalar()) return InvalidInput("{}: 'name' is not a word", source);
       name = entry.second.Scalar();
+    } else if (key == "also") {
+      FORETRACE_ASSIGN_OR_RETURN(also, ReadNames(entry.second, source));
     } else if (!readers.contains(key) || !chosen.empty()) {
       return InvalidInput(
           "{}: {} '{}'; a workload has one of transformer, mmt, dlrm, candle_uno, two_branch, "
@@ -291,6 +308,7 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
   }
   FORETRACE_ASSIGN_OR_RETURN(
       ModelFile model, readers.at(chosen)(root[chosen], fmt::format("{}: {}", source, chosen)));
+  model.also = std::move(also);
   if (!name.empty()) {
     model.workload.name = name;
     if (model.transformer) model.transformer->name = name;

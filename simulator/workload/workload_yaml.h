@@ -17,11 +17,13 @@
 // `function`, which point-wise one. With calls a graph can be divided by tensor parallelism
 // (tensor_parallel.h) and run on tensor and vector cores.
 //
-// and, optionally, `name`. Quantities are per sample, in bytes and FLOP.
+// and, optionally, `name`, and `also`, a list of other names that tables of training runs give the
+// model. Quantities are per sample, in bytes and FLOP.
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/workload/transformer.h"
@@ -38,6 +40,7 @@ absl::StatusOr<Workload> LoadWorkload(const std::string& path);
 struct ModelFile {
   Workload workload;
   std::optional<TransformerConfig> transformer;  // with its defaults filled in
+  std::vector<std::string> also;                 // other names of it
 };
 absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source);
 absl::StatusOr<ModelFile> LoadModel(const std::string& path);

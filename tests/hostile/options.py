@@ -49,6 +49,8 @@ ONE = S + "/dlrm.0.et"
 HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
 SHAPED = "$WORK/shaped.json --workload w.yaml"
 SEARCHED = "$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64"
+EXPERTS = ("$SRC/traces/workloads/mixtral-8x7b.yaml --platform dgx-a100-80gb --gpus 16 --global-batch 64 "
+           "--max-chunks 1 --max-micro-batch 1 --top 40")
 SEARCH = SEARCHED + " --max-chunks 1 --max-micro-batch 2"
 MAPPING = "--mapping 'tp2 pp2 dp1 mb1 gb64'"
 SERVE = "llama3.1-8b --platform dgx-h100"
@@ -171,6 +173,7 @@ OPTIONS = {
         "--stack": "nemo", "--torch-compile": (SEARCH + " --stack torchtitan", ""),
         "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
+        "--dispatch": (EXPERTS, "deepep"), "--ep-overlap": (EXPERTS, ""),
         "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),
         "--top": "2", "--jobs": THREADS, "--compare": (SEARCHED, "'tp2 pp2 dp1 mb1' 'tp1 pp1 dp4 mb1'"),

@@ -49,7 +49,8 @@ PARTS = {
     "archive": ("inspect $SEEDS/tar/t.tar.gz", "archive"),
 }
 TWICE = {
-    "schedules": (SEARCH + " --schedules gpipe,gpipe", "gpipe"), "searchers": (SEARCH + " --searcher piper,piper", "piper"),
+    "schedules": (SEARCH + " --schedules gpipe,gpipe", "gpipe"), "dispatches": (SEARCH + " --dispatch deepep,deepep", "deepep"),
+    "searchers": (SEARCH + " --searcher piper,piper", "piper"),
     "sharders": ("shard $SEEDS/task.yaml --sharders naive,random,naive", "naive"), "widths": (ARCHITECT + " --widths 1,2,1", "1"),
     "micro_batches": (ARCHITECT + " --micro-batches 2,2", "2"), "hbm": (ARCHITECT.replace("--hbm 32", "--hbm 16,16"), "16"),
     "without": (f"predict {S} --without rank-sync,rank-sync", "rank-sync"),

@@ -50,6 +50,9 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     RoundLinks links;
     if (rng() % 2 == 0) links.gather_gbps = links.nic_gbps = 0.1;
     cluster.exchanges = Exchanges(links);
+    SetExpertLinks(cluster);
+    // Groups of experts within a node, and over several.
+    cluster.devices_per_node = rng() % 2 == 0 ? 8 : 2;
     cluster.forms.wide_merges = rng() % 2 == 0;
     cluster.forms.compiled = rng() % 2 == 0;
     cluster.host_link = Bandwidth::GBps(12);
@@ -66,6 +69,54 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   EXPECT_EQ(compared, 80);
   EXPECT_GT(two_kinds, 10);
   EXPECT_GT(rings, 10);
+}
+
+// Of experts on devices of one node and of several, however tokens go to them and what hides it.
+TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 8;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  std::mt19937 rng(8);
+  int compared = 0, hidden = 0, by[3] = {};
+  for (int round = 0; round < 400 && compared < 40; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    model.experts = 8;
+    model.top_k = 2;
+    m.data = 4;
+    m.expert = 4;
+    m.hybrid = m.last_layers = m.expert_tensor = 0;
+    if (m.tensor > 1) m.expert_tensor = 1;
+    m.context = 1;
+    m.ring = m.ulysses = false;
+    m.global_batch = 4 * m.micro_batch * m.pipeline * (1 + static_cast<int32_t>(rng() % 3));
+    m.schedule = rng() % 3 == 0 ? ScheduleKind::kZeroBubbleH1 : ScheduleKind::k1F1B;
+    m.k = 1;
+    m.dispatch = static_cast<ExpertDispatch>(rng() % 3);
+    m.overlap_experts = rng() % 2 == 0;
+    ClusterParameters cluster;
+    cluster.exchanges = Exchanges();
+    cluster.multiprocessors = 100;
+    cluster.devices_per_node = rng() % 2 == 0 ? 8 : 2;
+    // Slow links are not hidden wholly.
+    RoundLinks links;
+    if (rng() % 2 == 0) links.nic_gbps = 0.1;
+    SetExpertLinks(cluster, links);
+    cluster.host_link = Bandwidth::GBps(12);
+    cluster.host_memory = Bandwidth::GBps(200);
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    ++by[static_cast<int>(m.dispatch)];
+    hidden += m.overlap_experts ? 1 : 0;
+    const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
+    EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
+  }
+  EXPECT_EQ(compared, 40);
+  EXPECT_GT(hidden, 10);
+  for (const int count : by) EXPECT_GT(count, 5);
 }
 
 // Remembers what it is asked; 1 ns a byte.
@@ -116,7 +167,7 @@ TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
   model.vocabulary = 32000;
   model.sequence = 128;
   std::mt19937 rng(7);
-  int compared = 0, folded_some = 0;
+  int compared = 0, folded_some = 0, lone = 0;
   for (int round = 0; round < 2000 && compared < 120; ++round) {
     ParallelMapping m;
     m.tensor = 1 << rng() % 2;
@@ -127,6 +178,13 @@ TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
       m.k = 1 << rng() % 3;
     }
     m.global_batch = 8 * (1 + static_cast<int32_t>(rng() % 60)) + static_cast<int32_t>(rng() % 3);
+    // Of experts passes that fill and drain the pipeline take longer than others.
+    const bool experts = rng() % 2 == 0 && m.schedule == ScheduleKind::k1F1B;
+    model.experts = experts ? 8 : 0;
+    model.top_k = experts ? 2 : 0;
+    m.overlap_experts = experts;
+    m.expert = m.data = experts ? 2 : 1;
+    m.global_batch *= m.data;
     // Slow links make round trips, not stages, the bottleneck.
     ClusterParameters cluster;
     RoundLinks links;
@@ -144,9 +202,11 @@ TEST(FoldingTest, CountedMicroBatchesEqualSimulatedOnes) {
     for (const SimTime t : timing->stage_busy) busy += t.seconds();
     EXPECT_NEAR(folded->bubble, 1 - busy / (timing->end.seconds() * m.pipeline), 1e-9);
     folded_some += m.microbatches() > 100;
+    lone += experts ? 1 : 0;
   }
   EXPECT_EQ(compared, 120);
   EXPECT_GT(folded_some, 30);
+  EXPECT_GT(lone, 30);
 }
 
 // Stage graphs whose stages differ in devices and micro-batch size: chains, and diamonds of two

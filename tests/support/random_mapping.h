@@ -31,6 +31,7 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   m.overlap_gradients = rng() % 2 == 0;
   model.experts = rng() % 2 == 0 ? 8 : 0;
   model.top_k = model.experts > 0 ? 2 : 0;
+  model.expert_groups = model.chosen_groups = 0;
   if (model.experts > 0) m.expert = 1 << rng() % 2;
   const bool mixed = model.experts > 0 && rng() % 2 == 0;
   model.dense_first = mixed ? 1 + static_cast<int64_t>(rng() % 5) : 0;
@@ -50,6 +51,15 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   m.train_ffn = rng() % 8 == 0;
   m.balance_loss = model.experts > 0 && rng() % 2 == 0;
   if (m.expert > 1 && rng() % 2 == 0) m.expert_imbalance = 30;
+  if (m.expert > 1) {
+    m.dispatch = static_cast<ExpertDispatch>(rng() % static_cast<int>(ExpertDispatch::kCount));
+    m.dispatch_fp8 = rng() % 2 == 0;
+    m.overlap_experts = rng() % 2 == 0;
+    if (rng() % 2 == 0) {
+      model.expert_groups = 4;
+      model.chosen_groups = 2;
+    }
+  }
   m.offload = rng() % 4 == 0;
   m.offload_weights = m.offload && m.zero == 3 && m.replicas() > 1;
   return m;

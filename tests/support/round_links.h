@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/iteration_model.h"
 
 namespace foretrace {
@@ -68,6 +69,14 @@ class RoundExchanges : public ExchangeTimes {
 
 inline std::shared_ptr<const ExchangeTimes> Exchanges(const RoundLinks& links = {}) {
   return std::make_shared<const RoundExchanges>(links);
+}
+
+// What tokens go to experts by, of the same round numbers; kernels that their links alone bound.
+inline void SetExpertLinks(ClusterParameters& cluster, const RoundLinks& links = {}) {
+  DeepEpDevice device;
+  device.links = {links.devices_per_node, Bandwidth::GBps(links.gather_gbps),
+                  Bandwidth::GBps(links.nic_gbps)};
+  cluster.deep_ep = std::make_shared<const DeepEpDevice>(device);
 }
 
 // The defaults, on links as solvers take them that know one bandwidth.

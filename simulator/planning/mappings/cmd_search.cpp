@@ -40,9 +40,12 @@ absl::Status RequireBatch(const SearchCommandOptions& o) {
 // Nor are those of what the stack decides.
 absl::Status CheckBesideStack(const SearchCommandOptions& o, const TrainingJob& job) {
   if (!job.software) return absl::OkStatus();
-  if (!o.first_given({"--overlap"}).empty()) {
-    return InvalidInput("--overlap would change nothing: {} says by itself what it overlaps",
-                        job.software->stack);
+  const std::string decided = o.first_given({"--overlap", "--dispatch", "--ep-overlap"});
+  if (!decided.empty()) {
+    return InvalidInput(
+        "{} would change nothing: {} says by itself what it does; words of "
+        "--compare stand over it",
+        decided, job.software->stack);
   }
   const int32_t least = job.software->release.zero;
   if (!o.first_given({"--max-zero"}).empty() && o.space.max_zero < least) {
@@ -56,9 +59,10 @@ absl::Status CheckBesideStack(const SearchCommandOptions& o, const TrainingJob& 
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
   if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!o.compare.empty()) {
-    const std::string given = o.first_given(
-        {"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks", "--max-context",
-         "--max-zero", "--overlap", "--schedules", "--steps", "--seed", "--top", "--journal"});
+    const std::string given =
+        o.first_given({"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks",
+                       "--max-context", "--max-zero", "--overlap", "--schedules", "--dispatch",
+                       "--ep-overlap", "--steps", "--seed", "--top", "--journal"});
     if (given.empty()) return absl::OkStatus();
     return InvalidInput("{} would change nothing: --compare searches for no mapping", given);
   }
@@ -75,9 +79,15 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   FORETRACE_RETURN_IF_ERROR(
       check({"--max-tensor"}, "it is of the searchers exhaustive, local, piper and phaze, which do",
             any || divides));
-  FORETRACE_RETURN_IF_ERROR(check({"--max-micro-batch", "--max-chunks", "--max-context",
-                                   "--max-zero", "--overlap", "--schedules", "--journal"},
-                                  "it is of the searchers exhaustive and local, which do", any));
+  FORETRACE_RETURN_IF_ERROR(
+      check({"--max-micro-batch", "--max-chunks", "--max-context", "--max-zero", "--overlap",
+             "--schedules", "--dispatch", "--ep-overlap", "--journal"},
+            "it is of the searchers exhaustive and local, which do", any));
+  const bool experts = job.model.transformer && job.model.transformer->experts > 0;
+  const std::string of_experts = o.first_given({"--dispatch", "--ep-overlap"});
+  if (!experts && !of_experts.empty()) {
+    return InvalidInput("{} would change nothing: the model has no experts", of_experts);
+  }
   FORETRACE_RETURN_IF_ERROR(
       check({"--steps", "--seed"}, "it is of the searcher local, which does", local));
   return CheckBesideStack(o, job);
@@ -206,6 +216,15 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
       ->capture_default_str();
+  command
+      .add_option("--dispatch", o.dispatches,
+                  "how tokens go to experts on other devices: alltoall, deepep, allgather")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"alltoall", "deepep", "allgather"}))
+      ->capture_default_str();
+  command.add_flag("--ep-overlap", o.space.overlap_experts,
+                   "also with that beside another micro-batch's kernels");
 }
 
 // What is shown and written.

@@ -69,19 +69,25 @@ EvaluateBatch Interruptible(EvaluateBatch next, int jobs, std::stop_token stop) 
   };
 }
 
+template <typename Enum>
+std::vector<Enum> Named(std::span<const std::string> names) {
+  std::vector<Enum> all;
+  for (const std::string& name : names) {
+    for (int i = 0; i < static_cast<int>(Enum::kCount); ++i) {
+      if (Name(static_cast<Enum>(i)) == name) all.push_back(static_cast<Enum>(i));
+    }
+  }
+  return all;
+}
+
 MappingSpace SpaceOf(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job) {
   MappingSpace space = o.space;
   space.devices = job.devices;
   space.global_batch = global_batch;
   space.devices_per_node = job.cluster.devices_per_node;
   if (job.software) space.software = &job.software->release;
-  space.schedules.clear();
-  for (const std::string& name : o.schedules) {
-    for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
-      const auto kind = static_cast<ScheduleKind>(i);
-      if (Name(kind) == name) space.schedules.push_back(kind);
-    }
-  }
+  space.schedules = Named<ScheduleKind>(o.schedules);
+  space.dispatches = Named<ExpertDispatch>(o.dispatches);
   return space;
 }
 

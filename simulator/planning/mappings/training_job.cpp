@@ -11,7 +11,9 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/options.h"
+#include "simulator/cost/collective/expert_exchange_file.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/platform_exchanges.h"
@@ -144,6 +146,11 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         spec.name, single ? "fp32" : "fp16");
   }
   cluster.devices_per_node = spec.node.devices;
+  // Without it mappings that take DeepEP are refused.
+  if (const auto exchange = ShippedExpertExchange(); exchange.ok()) {
+    const DeepEpDevice deep_ep{exchange->model, LinksOf(spec)};
+    cluster.deep_ep = std::make_shared<const DeepEpDevice>(deep_ep);
+  }
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
@@ -301,7 +308,12 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   mapping->recompute = release.recompute;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
-  SetChoices(release, *job.model.transformer, *mapping);
+  const TransformerConfig& model = *job.model.transformer;
+  SetChoices(release, model, *mapping);
+  if (TakesWholeExperts(release, model, *mapping)) {
+    mapping->expert_tensor = 1;
+    SetDispatch(release, model, *mapping);
+  }
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
   FORETRACE_RETURN_IF_ERROR(CheckWords(*mapping, argument));

@@ -1,8 +1,10 @@
 #include "simulator/planning/mappings/training_models.h"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -15,6 +17,54 @@ namespace foretrace {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Without the owner ("meta-llama/"), in lower case, and of sizes as BigScience writes them ("7b1")
+// as others do ("7.1b").
+std::string Respelled(const std::string& name) {
+  const std::string plain = LowerCase(name.substr(name.rfind('/') + 1));
+  const auto digit = [&](size_t i) {
+    return i < plain.size() && std::isdigit(static_cast<unsigned char>(plain[i])) != 0;
+  };
+  std::string out;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const bool size = (plain[i] == 'b' || plain[i] == 'm') && i > 0 && digit(i - 1) && digit(i + 1);
+    if (!size) {
+      out += plain[i];
+      continue;
+    }
+    const char unit = plain[i];
+    out += '.';
+    while (digit(i + 1)) out += plain[++i];
+    out += unit;
+  }
+  return out;
+}
+
+// Llama 3.1 8B is also llama31-8b; 1.7b is not 17b.
+std::string WithoutDots(const std::string& name) {
+  const size_t size = std::min(name.find_last_of("-_ "), name.size());
+  std::string family = name.substr(0, size);
+  std::erase(family, '.');
+  return PlainName(family + name.substr(size));
+}
+
+std::vector<std::string> WordsOf(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+const std::string* Only(const std::map<std::string, std::set<std::string>>& files,
+                        const std::string& name) {
+  const auto it = files.find(name);
+  return it != files.end() && it->second.size() == 1 ? &*it->second.begin() : nullptr;
+}
 
 }  // namespace
 
@@ -36,8 +86,11 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std:
   if (path.empty() && it != files_.end()) path = it->second.path;
   std::string as = name;
   if (path.empty()) {
-    const std::string* namesake = own_sizes ? nullptr : Namesake(name);
-    if (namesake == nullptr && !own_sizes) namesake = LongerOrShorter(name);
+    if (own_sizes) return Kin(name);
+    const std::string respelled = Respelled(name);
+    FORETRACE_ASSIGN_OR_RETURN(const std::string* namesake, Within(respelled));
+    if (namesake == nullptr) namesake = Namesake(respelled);
+    if (namesake == nullptr) namesake = Shorter(respelled);
     if (namesake == nullptr) return Kin(name);
     path = *namesake;
     as = fs::path(path).stem().string();
@@ -69,25 +122,43 @@ const std::string* TrainingModels::Namesake(const std::string& name) const {
   return found;
 }
 
-const std::string* TrainingModels::LongerOrShorter(const std::string& name) const {
-  constexpr std::string_view kBetween = "-_ ";
-  const std::string wanted = LowerCase(name);
-  const std::string *begins = nullptr, *only = nullptr;
-  size_t longest = 0, longer = 0;
+absl::StatusOr<const std::string*> TrainingModels::Within(const std::string& name) const {
+  const bool read = !names_.empty();
+  for (const auto& [plain, file] : files_) {
+    if (read) break;
+    FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file.path));
+    if (!model.transformer) continue;
+    names_[PlainName(file.name)].insert(file.path);
+    names_[WithoutDots(file.name)].insert(file.path);
+    for (const std::string& other : model.also) others_[PlainName(other)].insert(file.path);
+  }
+  const std::vector<std::string> words = WordsOf(name);
+  for (size_t count = words.size(); count > 0; --count) {
+    for (size_t first = 0; first + count <= words.size(); ++first) {
+      std::string part, rest;
+      for (size_t i = 0; i < words.size(); ++i) {
+        (i >= first && i < first + count ? part : rest) += words[i];
+      }
+      const std::string* found = Only(names_, part);
+      // Other names may have no size: bloom-13b is none of them.
+      const bool sized = rest.find_first_of("0123456789") != std::string::npos;
+      if (found == nullptr && !sized) found = Only(others_, part);
+      if (found != nullptr) return found;
+    }
+  }
+  return nullptr;
+}
+
+const std::string* TrainingModels::Shorter(const std::string& name) const {
+  const std::string* only = nullptr;
   for (const auto& [plain, file] : files_) {
     const std::string own = LowerCase(file.name);
-    if (own.size() > longest && own.size() < wanted.size() && wanted.starts_with(own) &&
-        kBetween.find(wanted[own.size()]) != std::string_view::npos) {
-      longest = own.size();
-      begins = &file.path;
-    }
-    const size_t last = own.find_last_of(kBetween);
-    if (last == std::string::npos || PlainName(own.substr(0, last)) != PlainName(wanted)) continue;
-    ++longer;
+    const size_t last = own.find_last_of("-_ ");
+    if (last == std::string::npos || PlainName(own.substr(0, last)) != PlainName(name)) continue;
+    if (only != nullptr) return nullptr;
     only = &file.path;
   }
-  if (begins != nullptr) return begins;
-  return longer == 1 ? only : nullptr;
+  return only;
 }
 
 absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(

@@ -165,5 +165,101 @@ TEST(ExpertCostsTest, GemmsOfExpertsRunOneByOne) {
   EXPECT_NEAR((apart.layer_backward - batched.layer_backward).us(), 4 * (4 * 10 - 7), 1e-6);
 }
 
+// Of 8 experts on 4 devices, two to a node, a token of 2 reaches other nodes and devices as often
+// as it has experts there, and no more: with limited groups fewer.
+TEST(ExpertCostsTest, DeepEpSendsATokenOnceToEachNode) {
+  TransformerConfig c = Model(8);
+  ParallelMapping m = Mapping(1, 4);
+  m.expert = 4;
+  const auto exchanges = [&](int32_t devices_per_node, bool forward) {
+    ClusterParameters cluster = GemmsAlone();
+    SetExpertLinks(cluster);
+    cluster.devices_per_node = devices_per_node;
+    const PassTimes times = Times(c, m, cluster);
+    PassExchanges::List found;
+    for (const PassExchange& e : times.layer_exchanges.of(forward)) {
+      if (OfExperts(e.group)) found.push_back(e);
+    }
+    return found;
+  };
+  const double token = static_cast<double>(c.hidden) * 2, tokens = static_cast<double>(c.sequence);
+  // A copy for each of its experts, whatever node they are on.
+  auto found = exchanges(2, true);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].count, 2);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * 2, 1);
+  m.dispatch = ExpertDispatch::kAllGather;
+  found = exchanges(2, true);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].op, CollectiveOp::kAllGather);
+  EXPECT_EQ(found[1].op, CollectiveOp::kReduceScatter);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * 4, 1);
+  // Gradients of results are gathered, of tokens scattered.
+  EXPECT_EQ(exchanges(2, false)[0].op, CollectiveOp::kReduceScatter);
+  EXPECT_EQ(exchanges(2, false)[1].op, CollectiveOp::kAllGather);
+  // Nodes are missed by both experts with 4/8 * 3/7, devices with 6/8 * 5/7. There and back alike.
+  m.dispatch = ExpertDispatch::kDeepEp;
+  const double nodes = 2 * (1 - 12.0 / 56), devices = 4 * (1 - 30.0 / 56);
+  found = exchanges(2, true);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].group, ShardGroup::kExpertNodes);
+  EXPECT_EQ(found[1].group, ShardGroup::kExpertPeers);
+  EXPECT_EQ(found[0].count, 2);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * nodes, 1);
+  EXPECT_NEAR(static_cast<double>(found[1].bytes.count()), tokens * token * devices, 1);
+  found = exchanges(8, true);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].group, ShardGroup::kExpert);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * devices, 1);
+  // Tokens in 8 bits with a scale of 4 bytes for 128, results as they are.
+  m.dispatch_fp8 = true;
+  found = exchanges(2, true);
+  ASSERT_EQ(found.size(), 4u);
+  const ShardGroup order[] = {ShardGroup::kExpertNodes, ShardGroup::kExpertPeers,
+                              ShardGroup::kExpertPeers, ShardGroup::kExpertNodes};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(found[i].group, order[i]);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()),
+              tokens * static_cast<double>(c.hidden) * (1 + 4.0 / 128) * nodes, 1);
+  EXPECT_NEAR(static_cast<double>(found[3].bytes.count()), tokens * token * nodes, 1);
+  // Both experts of one of two groups, each a node's.
+  c.expert_groups = 2;
+  c.chosen_groups = 1;
+  found = exchanges(2, true);
+  EXPECT_NEAR(static_cast<double>(found[3].bytes.count()), tokens * token, 1);
+}
+
+// A pass hides what it exchanges behind its kernels, which lose 20 of 100 multiprocessors
+// meanwhile.
+TEST(ExpertCostsTest, ExchangesOfExpertsBesideKernels) {
+  const TransformerConfig c = Model(8);
+  ParallelMapping m = Mapping(1, 4);
+  m.expert = 4;
+  m.dispatch = ExpertDispatch::kDeepEp;
+  const auto times = [&](double nic_gbps) {
+    ClusterParameters cluster = GemmsAlone();
+    SetExpertLinks(cluster, {.nic_gbps = nic_gbps});
+    cluster.devices_per_node = 2;
+    cluster.multiprocessors = 100;
+    return Times(c, m, cluster);
+  };
+  for (const double nic : {1000.0, 0.001}) {
+    m.overlap_experts = false;
+    const PassTimes apart = times(nic);
+    m.overlap_experts = true;
+    const PassTimes beside = times(nic);
+    for (const bool forward : {true, false}) {
+      const double exchanged = apart.Exchanges(forward).seconds();
+      const double kernels =
+          (forward ? apart.layer_forward : apart.layer_backward).seconds() - exchanged;
+      const double whole = (forward ? beside.layer_forward : beside.layer_backward).seconds();
+      // What runs beside the exchange does 0.8 of its work in the same time.
+      const double covered = std::min(exchanged, kernels / 0.8);
+      EXPECT_NEAR(whole, kernels - 0.8 * covered + exchanged, 1e-9 + 1e-6 * whole);
+    }
+  }
+  m.recompute = Recompute::kFull;
+  EXPECT_FALSE(CheckMapping(c, m, 0).ok());
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -127,7 +127,42 @@ TEST(ParallelMappingTest, ChoicesThatChangeNothing) {
   EXPECT_EQ(idle("tp1 pp1 dp4 mb1 zero3 hsdp2"), "");
   EXPECT_THAT(idle("tp1 pp1 dp2 mb1 zb-h1"), HasSubstr("pp1"));
   EXPECT_EQ(idle("tp1 pp2 dp1 mb1 zb-h1"), "");
+  for (const char* word : {"dispatch=deepep", "dispatch=allgather", "dispatch-fp8", "ep-overlap"}) {
+    EXPECT_THAT(idle((std::string("tp1 pp1 dp2 mb1 ") + word).c_str()), HasSubstr("ep1"));
+    EXPECT_EQ(idle((std::string("tp1 pp1 dp2 ep2 mb1 ") + word).c_str()), "");
+  }
+  EXPECT_THAT(idle("tp1 pp1 dp16 ep2 mb1 ep-overlap"), HasSubstr("so few micro-batches"));
+  EXPECT_THAT(idle("tp1 pp4 dp4 ep2 mb1 v2 ep-overlap"), HasSubstr("so few micro-batches"));
+  EXPECT_EQ(idle("tp1 pp4 dp2 ep2 mb1 v2 ep-overlap"), "");
   EXPECT_EQ(idle("tp1 pp1 dp1 mb1 none 1f1b grad32 v1 k1"), "");  // defaults
+}
+
+// How tokens go to experts; in any case of letters.
+TEST(ParallelMappingTest, DispatchOfTokens) {
+  const std::string text =
+      "tp1 pp1 dp8 ep8 mb1 v1 none dispatch=deepep dispatch-fp8 ep-overlap fp8";
+  const auto m = ParseMapping("DP8 EP8 Dispatch=DeepEP FP8 dispatch-fp8 ep-overlap", 8, "test");
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ(m->dispatch, ExpertDispatch::kDeepEp);
+  const auto again = ParseMapping(ToString(*m), 8, "test");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *m);
+  EXPECT_EQ(*ParseMapping(text, 8, "test"), *m);
+  EXPECT_EQ(ParseMapping("ep8 dispatch=alltoall", 8, "test")->dispatch, ExpertDispatch::kAllToAll);
+  EXPECT_THAT(Message(ParseMapping("dispatch=alltoall dispatch=deepep", 8, "test").status()),
+              HasSubstr("'dispatch' is given twice"));
+  EXPECT_FALSE(ParseMapping("dispatch=ring", 8, "test").ok());
+  TransformerConfig c = Gpt22B();
+  c.experts = 8;
+  c.top_k = 2;
+  EXPECT_TRUE(CheckMapping(c, *m, 8).ok());
+  EXPECT_THAT(Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap gpipe", 8, "test"), 8)),
+              HasSubstr("1f1b or zb-h1"));
+  // Of experts that tensor parallelism divides.
+  const auto divided = ParseMapping("tp2 dp8 ep8 sp dispatch=deepep", 8, "test");
+  EXPECT_THAT(Message(CheckMapping(c, *divided, 16)), HasSubstr("whole experts"));
+  EXPECT_TRUE(
+      CheckMapping(c, *ParseMapping("tp2 dp8 ep8 sp etp1 dispatch=deepep", 8, "test"), 16).ok());
 }
 
 TEST(ParallelMappingTest, StatedLayers) {

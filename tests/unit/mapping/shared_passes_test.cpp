@@ -27,6 +27,7 @@ TransformerConfig Model() {
 ClusterParameters Cluster() {
   ClusterParameters cluster;
   cluster.exchanges = Exchanges();
+  SetExpertLinks(cluster);
   cluster.host_link = Bandwidth::GBps(12);
   cluster.host_memory = Bandwidth::GBps(200);
   cluster.reduces_scales = true;
@@ -56,9 +57,10 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
       }
     }
   }
-  if (t.dense != nullptr) {
-    const std::vector<int64_t> dense = TimesIn(*t.dense);
-    all.insert(all.end(), dense.begin(), dense.end());
+  for (const auto& other : {t.dense, t.lone}) {
+    if (other == nullptr) continue;
+    const std::vector<int64_t> times = TimesIn(*other);
+    all.insert(all.end(), times.begin(), times.end());
   }
   return all;
 }

@@ -137,6 +137,28 @@ TEST(ScheduleTest, BadSchedulesAreNamed) {
   EXPECT_THAT(TimePipeline(p).status().message(), testing::HasSubstr("does not divide"));
 }
 
+// Of 1F1B the warm-up's forward passes but the last, and as many backward ones at the end; of the
+// last stage the first forward and the last backward pass, as a micro-batch's own are no pair.
+TEST(ScheduleTest, LonePasses) {
+  const auto text = [](const PassList& passes) {
+    std::string lone;
+    const std::vector<bool> found = LonePasses(passes);
+    for (size_t i = 0; i < passes.size(); ++i) {
+      lone += found[i] ? ToString(PassList{passes[i]}) : ".";
+    }
+    return lone;
+  };
+  EXPECT_EQ(text(KFKBSchedule(5, 1, 3)), "FF......BB");
+  EXPECT_EQ(text(KFKBSchedule(3, 1, 1)), "F....B");
+  EXPECT_EQ(text(KFKBSchedule(3, 1, 2)), "F....B");
+  EXPECT_EQ(text(GPipeSchedule(2)), "FFBB");
+  EXPECT_EQ(text(KFKBSchedule(1, 1, 1)), "FB");
+  // Two stages of two chunks: four forward passes before the first that has a backward one beside
+  // it.
+  EXPECT_EQ(text(*InterleavedSchedule(4, 2, 0, 2)), "FFFF........BBBB");
+  EXPECT_EQ(text(*InterleavedSchedule(2, 2, 0, 2)), "FFFFBBBB");
+}
+
 // Figure 3.5: sizes 2, 1, 2 and i_3 = 2. With 1F1B on stage 2: i_2 = 4, i_1 = 7, four
 // micro-batches; with 2F2B: 4, 6, three. Simulated with B = 16: 40 in both, and 50 when stage 1 is
 // forced to three under 1F1B.

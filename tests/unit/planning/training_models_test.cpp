@@ -28,15 +28,51 @@ TEST(TrainingModelsTest, NamesThatDifferFromTheFiles) {
   EXPECT_EQ(either.name, "llama-70b");
   EXPECT_EQ(either.family, TransformerFamily::kLlama);
   EXPECT_EQ(TrainingModels("").Find("llama3-405B", true)->value().layers, 0);
-  // Names that say more, and one that leaves out the only size; BLOOM has several.
+  // Names that say more, and one that leaves out the only size.
   EXPECT_EQ(Found("Mixtral-8x7B-v0.1").name, "mixtral-8x7b");
   EXPECT_EQ(Found("DeepSeek-V3-671B").name, "deepseek-v3");
   EXPECT_EQ(Found("deepseek-v2-lite-chat").name, "deepseek-v2-lite");
   EXPECT_EQ(Found("grok-1").name, "grok1-314b");
-  EXPECT_EQ(Found("BLOOM").layers, 0);
   const auto none = TrainingModels("").Find("strange-7b");
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
+}
+
+// As their publishers and tables of runs write them.
+TEST(TrainingModelsTest, OtherSpellings) {
+  const std::pair<const char*, const char*> names[] = {
+      {"bloom", "bloom-176b"},
+      {"BLOOM", "bloom-176b"},
+      {"bigscience/bloom", "bloom-176b"},
+      {"tr11-176B-ml", "bloom-176b"},
+      {"bloom-7b1", "bloom-7.1b"},
+      {"tr11e-350M", "bloom-560m"},
+      {"meta-llama/Llama-3.1-405B", "llama3.1-405b"},
+      {"Meta-Llama-3.1-405B", "llama3.1-405b"},
+      {"llama31_405b", "llama3.1-405b"},
+      {"llama31_8b", "llama3.1-8b"},
+      {"Llama-2-70b-hf", "llama2-70b"},
+      {"mosaicml/mpt-7b", "mpt-7b"},
+      {"openai/gpt-oss-20b", "gpt-oss-20b"},
+      {"deepseek v3 671B", "deepseek-v3"},
+      {"deepseekv3-671b", "deepseek-v3"},
+      {"gpt-1B3", "gpt3-1.3b"},
+      {"gpt3-126m", "gpt3-125m"},
+      {"GPT2-XL", "gpt2-1.5b"},
+      {"MT-NLG 530B", "turing-530b"},
+      {"Llama-4-Scout-17B-16E", "llama4-scout"},
+      {"Qwen/Qwen3-30B-A3B-Base", "qwen3-30b-a3b"},
+      {"mistralai/Mixtral-8x22B-v0.1", "mixtral-8x22b"},
+  };
+  for (const auto& [name, file] : names) EXPECT_EQ(Found(name).name, file) << name;
+  // Two sizes, of which none is said.
+  EXPECT_FALSE(TrainingModels("").Find("gpt-oss")->has_value());
+  // Not BLOOM, nor DeepSeek-R1, nor of other sizes.
+  EXPECT_EQ(Found("mpt-13b").name, "mpt-13b");
+  EXPECT_EQ(Found("mpt-1.3b").name, "mpt-1b");
+  EXPECT_EQ(Found("bloom-17b").layers, 0);
+  EXPECT_EQ(Found("bloom-13b").layers, 0);
+  EXPECT_FALSE(TrainingModels("").Find("deepseek-r1-distill-llama-8b")->has_value());
 }
 
 }  // namespace

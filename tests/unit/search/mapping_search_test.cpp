@@ -137,6 +137,8 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
       if (m.context > 1) seen_.insert("context");
       if (m.schedule == ScheduleKind::kZeroBubbleH1) seen_.insert("schedule");
       if (m.overlap_gradients) seen_.insert("overlap");
+      if (m.dispatch == ExpertDispatch::kDeepEp) seen_.insert("dispatch");
+      if (m.overlap_experts) seen_.insert("ep-overlap");
       seen_.insert("zero" + std::to_string(m.zero));
       Evaluation e;
       e.iteration = SimTime::FromUs(1000);
@@ -154,6 +156,33 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
   for (const char* what : {"context", "schedule", "overlap", "zero1", "zero2", "zero3"}) {
     EXPECT_TRUE(seen.contains(what)) << what;
   }
+  space.dispatches = {ExpertDispatch::kAllToAll, ExpertDispatch::kDeepEp};
+  space.overlap_experts = true;
+  TransformerConfig experts = Gpt3();
+  experts.experts = 8;
+  experts.top_k = 2;
+  ASSERT_TRUE(SearchLocally(Asked(seen), experts, space, start, 2000, 1).ok());
+  EXPECT_TRUE(seen.contains("dispatch") && seen.contains("ep-overlap"));
+}
+
+// Dispatchers other than all-to-all are of whole experts, and of those that are divided.
+TEST(MappingSearchTest, DispatchersOfExperts) {
+  TransformerConfig model = Gpt3();
+  model.experts = 8;
+  model.top_k = 2;
+  MappingSpace space = Space(16, 64);
+  const size_t plain = EnumerateMappings(model, space).size();
+  space.dispatches = {ExpertDispatch::kAllToAll, ExpertDispatch::kDeepEp};
+  space.overlap_experts = true;
+  size_t others = 0;
+  for (const ParallelMapping& m : EnumerateMappings(model, space)) {
+    if (m.dispatch == ExpertDispatch::kAllToAll && !m.overlap_experts) continue;
+    ++others;
+    EXPECT_GT(m.expert, 1) << ToString(m);
+    EXPECT_TRUE(m.dispatch == ExpertDispatch::kAllToAll || m.expert_width() == 1) << ToString(m);
+  }
+  EXPECT_GT(others, 0u);
+  EXPECT_EQ(EnumerateMappings(model, space).size(), plain + others);
 }
 
 TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {

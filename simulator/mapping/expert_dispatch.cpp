@@ -1,0 +1,103 @@
+#include "simulator/mapping/expert_dispatch.h"
+
+#include <algorithm>
+
+#include "simulator/base/check.h"
+#include "simulator/base/dtype.h"
+
+namespace foretrace {
+namespace {
+
+Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
+
+}  // namespace
+
+int32_t ExpertNodes(const ParallelMapping& m, int32_t devices_per_node) {
+  const int64_t devices = int64_t{m.expert} * m.expert_width();
+  const int64_t nodes = (devices + devices_per_node - 1) / devices_per_node;
+  return static_cast<int32_t>(std::min<int64_t>(nodes, m.expert));
+}
+
+double DispatchShare(const ParallelMapping& m, const ClusterParameters& p) {
+  // Of collectives what was measured of kernels beside them (overlap_slowdown).
+  if (m.dispatch != ExpertDispatch::kDeepEp || p.multiprocessors <= kDispatchMultiprocessors) {
+    return p.overlap_slowdown / (1 + p.overlap_slowdown);
+  }
+  return static_cast<double>(kDispatchMultiprocessors) / p.multiprocessors;
+}
+
+double ExpertDispatcher::TokenWidth(bool to_experts) const {
+  if (to_experts && m_.dispatch_fp8) return Fp8TokenBytes(c_.hidden);
+  return TokenBytes(c_.hidden, ElementSize(c_.dtype));
+}
+
+double ExpertDispatcher::Tokens() const {
+  return static_cast<double>(l_.sizes().of(l_.axes().stream));
+}
+
+PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed) const {
+  switch (m_.dispatch) {
+    case ExpertDispatch::kDeepEp:
+      return DeepEp(to_experts);
+    case ExpertDispatch::kAllGather:
+      return {AllGather(to_experts)};
+    default:
+      return {AllToAll(to_experts, static_cast<double>(routed.count()))};
+  }
+}
+
+PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {
+  double bytes = routed * TokenWidth(to_experts) / TokenWidth(false);
+  // With room for all, the device with the busiest experts is given more than it sends.
+  if (m_.expert_capacity <= 0) bytes *= m_.expert_load();
+  const auto op = CollectiveOp::kAllToAll;
+  const double seconds =
+      groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(Whole(bytes).count()));
+  return {ShardGroup::kExpert, op, SimTime::FromSeconds(seconds), Whole(bytes)};
+}
+
+// All tokens, whatever their experts.
+PassExchange ExpertDispatcher::AllGather(bool to_experts) const {
+  const CollectiveOp op = to_experts ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter;
+  const double bytes = m_.expert * Tokens() * TokenWidth(to_experts);
+  const double seconds = groups_.Exchange(ShardGroup::kExpert, op, bytes);
+  return {ShardGroup::kExpert, op, SimTime::FromSeconds(seconds), Whole(bytes)};
+}
+
+// One kernel, which passes on what arrives from other nodes while more does. As exchanges of groups
+// it is one among devices of the same place in their nodes, and one within nodes, each with its
+// share of the time by what its links take.
+PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
+  FORETRACE_CHECK(p_.deep_ep != nullptr);
+  const ExpertLinks& links = p_.deep_ep->links;
+  ExpertExchange exchange;
+  exchange.direction = to_experts ? ExpertDirection::kDispatch : ExpertDirection::kCombine;
+  const int32_t nodes = ExpertNodes(m_, p_.devices_per_node), inside = m_.expert / nodes;
+  exchange.routing = {c_.experts,
+                      c_.top_k,
+                      m_.expert,
+                      nodes,
+                      static_cast<int32_t>(c_.expert_groups),
+                      static_cast<int32_t>(c_.chosen_groups)};
+  exchange.tokens = Tokens() * m_.expert_load();
+  exchange.token_bytes = TokenWidth(to_experts);
+  exchange.multiprocessors = kDispatchMultiprocessors;
+  const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() +
+                       SimTime::FromSeconds(groups_.Handovers());
+  const ExpertCopies copies = ExpectedCopies(exchange.routing);
+  const double bytes = exchange.tokens * exchange.token_bytes;
+  const Bytes to_nodes = Whole(bytes * copies.nodes), to_ranks = Whole(bytes * copies.ranks);
+  const auto op = CollectiveOp::kAllToAll;
+  if (nodes == 1) return {{ShardGroup::kExpert, op, time, to_ranks}};
+  if (inside == 1) return {{ShardGroup::kExpert, op, time, to_nodes}};
+  const double nic = copies.nodes * (nodes - 1) / nodes / links.nic.bytes_per_second();
+  const double nvlink = copies.ranks * (inside - 1) / inside / links.nvlink.bytes_per_second();
+  const SimTime across =
+      SimTime::FromPs(static_cast<int64_t>(static_cast<double>(time.ps()) * nic / (nic + nvlink)));
+  PassExchanges::List both = {{ShardGroup::kExpertNodes, op, across, to_nodes},
+                              {ShardGroup::kExpertPeers, op, time - across, to_ranks}};
+  if (!to_experts) std::reverse(both.begin(), both.end());
+  return both;
+}
+
+}  // namespace foretrace

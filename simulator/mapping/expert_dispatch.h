@@ -1,0 +1,55 @@
+#pragma once
+// What a mapping's devices exchange for experts: tokens on their way to them (dispatch), results on
+// their way back (combine), by the mapping's algorithm (ParallelMapping::dispatch).
+
+#include <cstdint>
+
+#include "simulator/cost/collective/expert_exchange.h"
+#include "simulator/mapping/group_costs.h"
+#include "simulator/mapping/mapped_layer.h"
+
+namespace foretrace {
+
+// Multiprocessors that DeepEP's kernels take unless told otherwise (deep_ep/buffer.py, num_sms;
+// Megatron Core, moe_deepep_num_sms), as DeepSeek-V3's did (section 3.2.2).
+inline constexpr int32_t kDispatchMultiprocessors = 20;
+
+// DeepEP's kernels, and what a device has for them.
+struct DeepEpDevice {
+  ExpertExchangeModel kernels;
+  ExpertLinks links;
+};
+
+// Nodes that a group of devices with different experts is spread over.
+int32_t ExpertNodes(const ParallelMapping& mapping, int32_t devices_per_node);
+
+// Share of a device's multiprocessors that exchanges of experts take while they run.
+double DispatchShare(const ParallelMapping& mapping, const ClusterParameters& cluster);
+
+class ExpertDispatcher {
+ public:
+  // Keeps references to all.
+  ExpertDispatcher(const TransformerConfig& model, const ParallelMapping& mapping,
+                   const MappedLayer& layer, const ClusterParameters& cluster,
+                   const GroupCosts& groups)
+      : c_(model), m_(mapping), l_(layer), p_(cluster), groups_(groups) {}
+
+  // One way of one layer, in order. `routed`: what a device sends or receives of tokens routed to
+  // experts, one copy for each, in the model's type.
+  PassExchanges::List Exchange(bool to_experts, Bytes routed) const;
+
+ private:
+  PassExchange AllToAll(bool to_experts, double routed) const;
+  PassExchange AllGather(bool to_experts) const;
+  PassExchanges::List DeepEp(bool to_experts) const;
+  double TokenWidth(bool to_experts) const;  // bytes of a token on its way
+  double Tokens() const;                     // of a device
+
+  const TransformerConfig& c_;
+  const ParallelMapping& m_;
+  const MappedLayer& l_;
+  const ClusterParameters& p_;
+  const GroupCosts& groups_;
+};
+
+}  // namespace foretrace
