@@ -192,8 +192,11 @@ void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParam
   cluster.forms = software;
   cluster.fused_accumulation = software.fused_accumulation;
   cluster.blocking_transfers = software.blocking_transfers;
+  cluster.transfers_in_turn = software.transfers_in_turn;
+  cluster.whole_gradient_messages = software.whole_gradient_messages;
   cluster.blocking_chunks = software.blocking_chunks;
   cluster.gathers_ahead = software.gathers_ahead;
+  cluster.reuse_distance = software.reuse_distance;
   cluster.per_parameter_sharding = software.per_parameter_sharding;
   cluster.dynamic_scaling = software.dynamic_scaling;
   cluster.reduces_scales = software.reduces_scales;
