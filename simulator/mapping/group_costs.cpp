@@ -58,14 +58,20 @@ double GroupCosts::ContextHop(double bytes) const {
   return Collective(CollectiveOp::kSendRecv, {m_.context, m_.tensor}, bytes);
 }
 
-double GroupCosts::Transfer(double bytes) const {
+double GroupCosts::Transfer(double bytes, bool gradient) const {
   FORETRACE_CHECK(p_.exchanges != nullptr);
   const int32_t distance = m_.devices() / m_.pipeline;
-  double time = SecondsOf(p_.exchanges->Send(distance, Whole(bytes / m_.tensor)));
+  const bool whole = gradient && p_.whole_gradient_messages;
+  double time = SecondsOf(p_.exchanges->Send(distance, Whole(whole ? bytes : bytes / m_.tensor)));
   const double share = m_.devices() <= p_.devices_per_node ? p_.node_share : p_.nic_share;
   if (share != 1) time = AtShare(time, SecondsOf(p_.exchanges->Send(distance, Bytes())), share);
-  if (!m_.sequence_parallel) time += Collective(CollectiveOp::kAllGather, {m_.tensor, 1}, bytes);
-  return time + Handovers();
+  // Two neighbours reach their messages to one another at the same time.
+  if (p_.transfers_in_turn) time *= 2;
+  if (m_.sequence_parallel) return time + Handovers();
+  // With the gradient what the stage had sent on is gathered too, which its backward pass begins
+  // with (DeepSpeed, runtime/pipe/engine.py, _exec_backward_pass).
+  const int gathers = (whole ? 0 : 1) + (gradient && p_.transfers_in_turn ? 1 : 0);
+  return time + gathers * Collective(CollectiveOp::kAllGather, {m_.tensor, 1}, bytes) + Handovers();
 }
 
 double GroupCosts::SmallAllReduce() const {

@@ -28,8 +28,9 @@ class GroupCosts {
   double Handovers() const { return 2 * p_.stream_wait.seconds(); }
   // Of keys and values, from a device that holds a part of a sequence to the next one.
   double ContextHop(double bytes) const;
-  // Every tensor-parallel rank sends its share to the next stage; the receivers gather it.
-  double Transfer(double bytes) const;
+  // Every tensor-parallel rank sends its share to the next stage; the receivers gather it. The
+  // gradient goes back likewise, as ClusterParameters says.
+  double Transfer(double bytes, bool gradient = false) const;
   // A few bytes over all devices of a stage.
   double SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.

@@ -37,7 +37,10 @@ class IterationCoster {
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
-    if (m_.pipeline > 1) times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
+    if (m_.pipeline > 1) {
+      times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
+      times.gradient_transfer = SimTime::FromSeconds(groups_.Transfer(hidden, true));
+    }
     if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
       times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());
     }

@@ -84,6 +84,13 @@ struct ClusterParameters {
   bool blocking_transfers = false;
   // The same with interleaving (Megatron Core without overlap_p2p_comm).
   bool blocking_chunks = false;
+  // What a stage sends a neighbour and what it receives from it are calls one after the other, each
+  // of which the kernels that follow wait for (DeepSpeed, runtime/pipe/schedule.py, TrainSchedule,
+  // and p2p.py), where Megatron-LM has one call for both.
+  bool transfers_in_turn = false;
+  // Each tensor-parallel rank sends the whole gradient back, not its share (DeepSpeed before 0.5.4,
+  // runtime/pipe/engine.py, is_grad_partitioned).
+  bool whole_gradient_messages = false;
   // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
   // what was gathered is copied into whole parameters, gradients are cast and copied into the
   // buffer that is reduced (layer_costs.h, ShardCopies).
@@ -103,6 +110,9 @@ struct ClusterParameters {
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
   // for its own, and a recomputed one gathers them once more.
   bool gathers_ahead = true;
+  // Gathered weights that are needed again within so many elements of others stay (DeepSpeed,
+  // runtime/zero/stage3.py, get_reuse_distance_in_numel).
+  int64_t reuse_distance = 0;
   // What kernels that run beside a collective take longer, both sharing memory and multiprocessors:
   // measured on eight A100 (Galvatron, overlap_coefficient.json: 1.1256).
   double overlap_slowdown = 0.1256;
@@ -202,7 +212,9 @@ struct PassTimes {
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
-  SimTime transfer;                    // of a micro-batch between neighbouring stages
+  // Of a micro-batch between neighbouring stages: what is passed on, and its gradient back, which
+  // takes longer where software says so and stages wait for their messages.
+  SimTime transfer, gradient_transfer;
   Bytes transfer_bytes;
   bool blocking_transfers = false, blocking_chunks = false;  // ClusterParameters'
   // After the last backward pass, or during it (overlap_gradients): dense, then expert gradients.

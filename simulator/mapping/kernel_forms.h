@@ -1,6 +1,8 @@
 #pragma once
 // In which kernels software runs what fewer could.
 
+#include <cstdint>
+
 namespace foretrace {
 
 struct KernelForms {
@@ -30,6 +32,16 @@ struct KernelForms {
   // Experts take a fixed number of tokens, which PyTorch's own kernels choose, gather and add up
   // (Megatron Core, moe_pad_expert_input_to_capacity; expert_kernels.h).
   bool padded_experts = false;
+  // Kernels that read and write the scores of attention beside softmax and dropout: scaling, mask.
+  int32_t score_steps = 0;
+  // Queries, keys and values are copied head by head for the GEMMs of attention that is not fused,
+  // and their gradients back.
+  bool copies_heads = false;
+  // GELU by its tanh form, step by step (transformers/activations.py, gelu_new).
+  bool stepwise_gelu = false;
+  // Biases before activations and residual additions, or dropout before the latter, are kernels of
+  // their own (Megatron-LM 1.1.5 without bias_gelu_fusion and bias_dropout_fusion).
+  bool separate_bias = false, separate_dropout = false;
   // The optimizer is one kernel over all tensors; otherwise PyTorch's foreach kernels, one for each
   // step of the update.
   bool fused_optimizer = true;

@@ -177,7 +177,7 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
       line.forward.push_back(durations.Of(s, c, true) + passes.scale_reduction);
       line.backward.push_back(durations.Of(s, c, false) + passes.scale_reduction);
       if (holds && !ends) line.forward.back() += passes.transfer;
-      if (holds && !begins) line.backward.back() += passes.transfer;
+      if (holds && !begins) line.backward.back() += passes.gradient_transfer;
     }
   }
   for (int32_t s = 0; s < m.pipeline; ++s) {

@@ -370,7 +370,8 @@ absl::StatusOr<JobPlan> PlanOf(const TransformerConfig& model, const ParallelMap
   // A stage is held until its neighbour has what it sent.
   const bool holds = m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
   for (TimedEdge edge : pipeline.edges) {
-    edge.forward_transfer = edge.backward_transfer = passes.transfer;
+    edge.forward_transfer = passes.transfer;
+    edge.backward_transfer = holds ? passes.gradient_transfer : passes.transfer;
     plan.edges.push_back({edge, passes.transfer_bytes, holds});
   }
   const Parts parts{model, m, passes, groups};

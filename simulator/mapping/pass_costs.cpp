@@ -136,11 +136,14 @@ class Coster {
   }
 
   void WaitForGathers(PassTimes& times) const {
-    const int64_t again = m_.recompute == Recompute::kFull ? 2 : 1;
-    times.layer_forward += times.Gather();
-    times.layer_backward += SimTime::FromPs(times.Gather().ps() * again);
+    // Of a recomputed layer what its backward pass needs again soon enough stays gathered: twice as
+    // many elements later as lie between a weight and the layer's end.
+    const auto kept = static_cast<double>(p_.reuse_distance) / (2 * layer_.dense());
+    const double again = m_.recompute == Recompute::kFull ? 2 - std::min(kept, 1.0) : 1;
     times.waited_gathers = times.Gather();
-    times.waited_backward = SimTime::FromPs(times.Gather().ps() * again);
+    times.waited_backward = SimTime::FromSeconds(times.Gather().seconds() * again);
+    times.layer_forward += times.waited_gathers;
+    times.layer_backward += times.waited_backward;
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 

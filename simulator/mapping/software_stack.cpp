@@ -20,6 +20,8 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"fused_pointwise", &StackRelease::fused_pointwise},
                            {"fused_accumulation", &StackRelease::fused_accumulation},
                            {"blocking_transfers", &StackRelease::blocking_transfers},
+                           {"transfers_in_turn", &StackRelease::transfers_in_turn},
+                           {"whole_gradient_messages", &StackRelease::whole_gradient_messages},
                            {"blocking_chunks", &StackRelease::blocking_chunks},
                            {"ring_attention", &StackRelease::ring_attention},
                            {"gathers_ahead", &StackRelease::gathers_ahead},
@@ -46,14 +48,18 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"wide_merges", &StackRelease::wide_merges},
                            {"sequential_experts", &StackRelease::sequential_experts},
                            {"padded_experts", &StackRelease::padded_experts},
+                           {"copies_heads", &StackRelease::copies_heads},
+                           {"stepwise_gelu", &StackRelease::stepwise_gelu},
+                           {"separate_bias", &StackRelease::separate_bias},
+                           {"separate_dropout", &StackRelease::separate_dropout},
                            {"fused_optimizer", &StackRelease::fused_optimizer}};
 
 void CheckKeys(const YamlReader& in) {
   static constexpr std::string_view kValues[] = {
-      "since",   "source",   "models",        "attention_slowdown", "attention_slowdown_depth",
-      "shards",  "zero",     "selective",     "recompute",          "packed_document",
-      "loss",    "token_ns", "gradient_bits", "recorded_losses",    "vocabulary_multiple",
-      "dispatch"};
+      "since",    "source",      "models",        "attention_slowdown", "attention_slowdown_depth",
+      "shards",   "zero",        "selective",     "recompute",          "packed_document",
+      "loss",     "token_ns",    "gradient_bits", "recorded_losses",    "vocabulary_multiple",
+      "dispatch", "score_steps", "reuse_distance"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
@@ -77,6 +83,8 @@ StackRelease ReadRelease(const YamlReader& in) {
   }
   r.attention_slowdown_depth = in.Integer("attention_slowdown_depth", 1, 1024, 0);
   r.recorded_losses = in.Integer("recorded_losses", 1, 16, 0);
+  r.reuse_distance = in.Integer("reuse_distance", 1, 2'000'000'000, 0);
+  r.score_steps = in.Integer("score_steps", 1, 16, 0);
   r.vocabulary_multiple = in.Integer("vocabulary_multiple", 1, 1 << 16, 0);
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
@@ -110,24 +118,26 @@ std::string PlainName(const std::string& name) {
 
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());
-  const std::string plain = PlainName(model);
+  const std::string plain = PlainName(model), &of = date.empty() ? undated : date;
   const StackRelease* found = &releases.front();
   for (const StackRelease& release : releases) {
     const auto& models = release.models;
     const bool own = std::any_of(models.begin(), models.end(), [&](const std::string& beginning) {
       return plain.starts_with(beginning);
     });
-    if (!date.empty() && release.since <= date && (models.empty() || own)) found = &release;
+    if (!of.empty() && release.since <= of && (models.empty() || own)) found = &release;
   }
   return *found;
 }
 
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
-  static constexpr std::array<std::string_view, 3> kKeys = {"name", "frameworks", "releases"};
+  static constexpr std::array<std::string_view, 4> kKeys = {"name", "frameworks", "releases",
+                                                            "undated"};
   root.ExpectKeys(kKeys);
   SoftwareStack stack;
   stack.name = root.String("name");
+  stack.undated = root.String("undated", "");
   for (const YamlReader& word : root.Child("frameworks").Items()) {
     stack.frameworks.push_back(LowerCase(word.AsString()));
   }

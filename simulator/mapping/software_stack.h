@@ -33,13 +33,16 @@ struct StackRelease : KernelForms {
   int32_t recorded_losses = 0;           // ClusterParameters'
   // ClusterParameters::fused_pointwise.
   bool fused_pointwise = true;
-  bool fused_accumulation = true;       // ClusterParameters'
-  bool blocking_transfers = false;      // ClusterParameters'
-  bool gathers_ahead = true;            // ClusterParameters'
-  bool per_parameter_sharding = false;  // ClusterParameters'
-  bool dynamic_scaling = false;         // ClusterParameters'
-  bool reduces_scales = false;          // ClusterParameters'
-  bool whole_reductions = false;        // ClusterParameters'
+  bool fused_accumulation = true;        // ClusterParameters'
+  bool blocking_transfers = false;       // ClusterParameters'
+  bool transfers_in_turn = false;        // ClusterParameters'
+  bool whole_gradient_messages = false;  // ClusterParameters'
+  bool gathers_ahead = true;             // ClusterParameters'
+  int64_t reuse_distance = 0;            // ClusterParameters'
+  bool per_parameter_sharding = false;   // ClusterParameters'
+  bool dynamic_scaling = false;          // ClusterParameters'
+  bool reduces_scales = false;           // ClusterParameters'
+  bool whole_reductions = false;         // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
@@ -76,9 +79,9 @@ struct SoftwareStack {
   std::string name;
   std::vector<std::string> frameworks;  // words of a framework's name, in lower case
   std::vector<StackRelease> releases;   // in order
+  std::string undated;  // the date that runs without one are taken to be of; empty: the first's
 
-  // The last release that is not later than `date` and is for `model`; the first where no date is
-  // stated.
+  // The last release that is not later than `date` and is for `model`.
   const StackRelease& At(const std::string& date, const std::string& model) const;
 };
 

@@ -104,8 +104,11 @@ void SetCluster(const StackRelease& release, const std::string& chip, ClusterPar
   cluster.forms = release;
   cluster.fused_accumulation = release.fused_accumulation;
   cluster.blocking_transfers = release.blocking_transfers;
+  cluster.transfers_in_turn = release.transfers_in_turn;
+  cluster.whole_gradient_messages = release.whole_gradient_messages;
   cluster.blocking_chunks = release.blocking_chunks;
   cluster.gathers_ahead = release.gathers_ahead;
+  cluster.reuse_distance = release.reuse_distance;
   cluster.per_parameter_sharding = release.per_parameter_sharding;
   cluster.dynamic_scaling = release.dynamic_scaling;
   cluster.reduces_scales = release.reduces_scales;

@@ -38,6 +38,17 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
     if (forms.copies_groups) CopyGroups(op, forward, backward.input);
     return;
   }
+  if (op.in_block) {
+    if (op.kind == GraphOpKind::kSoftmax && op.attention_core) {
+      AddScoreSteps(op, forward, backward.input);
+    }
+    const bool core = op.kind == GraphOpKind::kScores || op.kind == GraphOpKind::kContext;
+    if (core && forms.copies_heads) CopyHeads(op, forward, backward.input);
+    if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
+      AddGeluSteps(op, forward, backward.input);
+    }
+    if (op.kind == GraphOpKind::kAdd) AddResidualSteps(op, forward);
+  }
   if (p_.fused_pointwise || !narrow) return;
   if (op.kind == GraphOpKind::kNorm) AddNormSteps(op, forward, backward.input);
   if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
@@ -127,6 +138,48 @@ void UnfusedKernels::AddGateSteps(const GraphOp& op, KernelList& forward,
   Step(forward, out, 1, dtype, dtype);
   Step(backward, out, 2, dtype, dtype);
   Step(backward, out, 1, dtype, dtype);
+}
+
+void UnfusedKernels::AddScoreSteps(const GraphOp& op, KernelList& forward,
+                                   KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  for (int32_t i = 0; i < p_.forms.score_steps; ++i) {
+    Step(forward, Count(op.outputs[0]), 1, dtype, dtype);
+    Step(backward, Count(op.outputs[0]), 1, dtype, dtype);
+  }
+}
+
+// Backward also into the gradient of the GEMM that made them all.
+void UnfusedKernels::CopyHeads(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+  const bool scores = op.kind == GraphOpKind::kScores;
+  const int64_t n = scores ? Count(op.inputs[0]) + Count(op.inputs[1]) : Count(op.inputs[1]);
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  Step(forward, n, 1, dtype, dtype);
+  for (int i = 0; i < 2; ++i) Step(backward, n, 1, dtype, dtype);
+}
+
+// Of x (1 + tanh(a (x + b x^3))) / 2: power, three products with numbers, two sums, the function;
+// the last product reads two. Backward both gradients of the product, of the function, of the
+// numbers' products and the power (itself, a number's product, a product), and two sums. One kernel
+// of each way is the fused one's.
+void UnfusedKernels::AddGeluSteps(const GraphOp& op, KernelList& forward,
+                                  KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t n = Count(op.outputs[0]);
+  if (Count(op.inputs[0]) > n) return;  // gated
+  if (p_.forms.separate_bias) Step(forward, n, 1, dtype, dtype);
+  if (!p_.forms.stepwise_gelu) return;
+  for (const int64_t operands : {1, 1, 2, 1, 1, 1, 2}) Step(forward, n, operands, dtype, dtype);
+  for (const int64_t operands : {2, 2, 1, 1, 1, 1, 2, 1, 2, 2}) {
+    Step(backward, n, operands, dtype, dtype);
+  }
+}
+
+void UnfusedKernels::AddResidualSteps(const GraphOp& op, KernelList& forward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t n = Count(op.outputs[0]);
+  if (p_.forms.separate_bias) Step(forward, n, 1, dtype, dtype);
+  if (p_.forms.separate_dropout && op.outputs.size() > 1) Step(forward, n, 1, dtype, dtype);
 }
 
 void UnfusedKernels::RepeatKeys(const GraphOp& op, KernelList& forward,

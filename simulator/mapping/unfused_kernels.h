@@ -25,6 +25,11 @@ class UnfusedKernels {
   void RepeatKeys(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void CopyGroups(const GraphOp& op, KernelList& forward, KernelList& backward) const;
 
+  void AddScoreSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void CopyHeads(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void AddGeluSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void AddResidualSteps(const GraphOp& op, KernelList& forward) const;
+
   int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
 
   const MappedLayer& l_;

@@ -114,6 +114,8 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   // fill half of a port ("Use 4 compute channels per search channel to reach peak BW on <8 PPN").
   const PlatformSpec& spec = topology.spec();
   if (spec.library.generation >= 2 && c.nodes > 1 && c.channels < 16) c.channels *= 2;
+  const int32_t counted = spec.library.network_channels;
+  if (c.nodes > 1 && counted > 0) c.channels = counted;
 }
 
 }  // namespace

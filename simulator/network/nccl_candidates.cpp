@@ -53,6 +53,15 @@ double TransferPlanner::RingRate(const Job& job) const {
   return adds ? adding : 2 / (1 / passing + 1 / adding);
 }
 
+// Of what the links of a communicator's rings or trees carry, what its channels pass on between
+// nodes.
+double TransferPlanner::ShareOfChannels(const Communicator& c, double links) const {
+  const CollectiveLibrary& library = topology_.spec().library;
+  if (c.nodes < 2 || library.network_channels == 0) return 1;
+  return std::min(1.0,
+                  library.network_channels * library.network_channel.bytes_per_second() / links);
+}
+
 void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
@@ -70,9 +79,11 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
       candidate.cost.launch +=
           LastReceive(bytes / n, c.channels, adds ? AddingRate(channel, Adder(job)) : channel);
     }
+    double share = ShareOfChannels(c, c.ring_bandwidth);
     if (channel > Bandwidth() && c.ranks_per_node > 1 && n > 2) {
-      candidate.cost.bandwidth *= std::min(1.0, RingRate(job) / c.ring_bandwidth);
+      share = std::min(share, RingRate(job) / c.ring_bandwidth);
     }
+    candidate.cost.bandwidth *= share;
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
     candidate.seconds =
@@ -87,6 +98,7 @@ void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) con
   for (Protocol protocol : kNcclProtocols) {
     Choice candidate{Algorithm::kDoubleBinaryTree, protocol};
     candidate.cost = TreeCost(protocol, topology_.spec().library.generation, c.nodes);
+    candidate.cost.bandwidth *= ShareOfChannels(c, c.tree_bandwidth);
     candidate.cost.launch += topology_.spec().library.launch.seconds();
     // A chain inside a node, a binary tree over nodes, there and back; every port carries the data
     // twice (NCCL's tuner: algorithm bandwidth is half of the trees' bus bandwidth).

@@ -10,11 +10,10 @@ namespace {
 constexpr double kNvlinkStep = 512.0 * 1024;   // NCCL_P2P_NVL_CHUNKSIZE
 constexpr double kNetworkStep = 128.0 * 1024;  // NCCL_P2P_NET_CHUNKSIZE
 constexpr double kPage = 4096;                 // parts are multiples of it
-constexpr int32_t kChannelsPerRemotePeer = 2;
-constexpr int32_t kPeersAtATime = 8;        // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
-constexpr double kNicRateOfChannel = 14;    // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
-constexpr double kWarpsOfCollectives = 16;  // NCCL_SIMPLE_MAX_NTHREADS / 32
-constexpr double kWarpsOfSends = 20;        // NCCL_MAX_NTHREADS / 32
+constexpr int32_t kPeersAtATime = 8;           // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+constexpr double kNicRateOfChannel = 14;       // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
+constexpr double kWarpsOfCollectives = 16;     // NCCL_SIMPLE_MAX_NTHREADS / 32
+constexpr double kWarpsOfSends = 20;           // NCCL_MAX_NTHREADS / 32
 
 int32_t ChannelsOfSends(int32_t channels) {
   return std::min(kMaxChannels, static_cast<int32_t>(
@@ -23,9 +22,9 @@ int32_t ChannelsOfSends(int32_t channels) {
 
 // The most channels of a peer on another node: fewer where all peers at a time would load a channel
 // with more than four of them (before 2.29), or would not fit their channels (from then on).
-int32_t MostOfRemotePeer(int32_t ranks, int32_t all, int32_t of_nic) {
+int32_t MostOfRemotePeer(int32_t ranks, int32_t all, int32_t of_nic, int32_t of_peer) {
   if (of_nic == 0) {
-    int32_t most = std::min(all, kChannelsPerRemotePeer);
+    int32_t most = std::min(all, of_peer);
     while (int64_t{most} * ranks > int64_t{4} * all && most > 1) most /= 2;
     return most;
   }
@@ -41,9 +40,10 @@ int32_t ChannelsOfNic(Bandwidth nic) {
   return std::max(1, static_cast<int32_t>(std::ceil(std::floor(nic.gbps()) / kNicRateOfChannel)));
 }
 
-PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels, int32_t of_nic) {
+PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels, int32_t of_nic,
+                    int32_t of_peer) {
   const int32_t all = ChannelsOfSends(channels);
-  const int32_t most = nodes > 1 ? MostOfRemotePeer(ranks, all, of_nic) : all;
+  const int32_t most = nodes > 1 ? MostOfRemotePeer(ranks, all, of_nic, of_peer) : all;
   PairSplit split;
   split.channels = most;
   while (int64_t{split.channels} * ranks > all && split.channels > 1) split.channels /= 2;

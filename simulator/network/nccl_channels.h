@@ -1,8 +1,8 @@
 #pragma once
 // What NCCL's channels add to links: a channel is one thread block, which copies what it passes on,
 // so that many bytes cost its time besides the links', and grouped sends use as many channels as
-// NCCL gives a peer. Counts and sizes: releases 2.23 and 2.29 (BSD-3-Clause), src/enqueue.cc
-// (addP2pToPlan, calcP2pChannelCount, scheduleP2pTasksToPlan), src/graph/paths.cc
+// NCCL gives a peer. Counts and sizes: releases 2.10, 2.12, 2.23 and 2.29 (BSD-3-Clause),
+// src/enqueue.cc (addP2pToPlan, calcP2pChannelCount, scheduleP2pTasksToPlan), src/graph/paths.cc
 // (ncclTopoGetNchannels, ncclTopoComputeP2pChannels), src/include/device.h.
 
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace foretrace {
 
 inline constexpr int32_t kMaxChannels = 32;          // MAXCHANNELS
 inline constexpr int32_t kChannelsByNicSince = 229;  // release 2.29 (CollectiveLibrary::release)
+inline constexpr int32_t kTwoChannelsSince = 212;    // release 2.12: of a peer on another node
 
 // How what a rank sends to one peer is split.
 struct PairSplit {
@@ -29,9 +30,9 @@ struct PairSplit {
 // older ones give two.
 int32_t ChannelsOfNic(Bandwidth nic);
 // `channels`: those of the communicator's collectives; `of_nic`: ChannelsOfNic, 0 for releases
-// before 2.29.
+// before 2.29; `of_peer`: of one on another node, for those.
 PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels,
-                    int32_t of_nic = 0);
+                    int32_t of_nic = 0, int32_t of_peer = 2);
 // Rounds that the sends to `peers`, which are this rank too in an all-to-all, take on the
 // communicator's channels.
 double PairRounds(const PairSplit& split, int32_t peers, int32_t channels);

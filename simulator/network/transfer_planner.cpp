@@ -128,26 +128,32 @@ const LinkType* TransferPlanner::Nic() const {
   return &spec.links[static_cast<size_t>(spec.fabric.link)];
 }
 
+// The same to one peer on another node.
+double TransferPlanner::CopyingOfSend(const Job& job, const PairSplit& split) const {
+  const CollectiveLibrary& library = topology_.spec().library;
+  if (Nic() == nullptr) return 0;
+  const Bandwidth nic = Nic()->payload_rate();
+  const Bandwidth one = library.channel == Bandwidth()
+                            ? library.network_channel
+                            : NetworkSendRate(library.channel, library.network_channel, nic,
+                                              !job.spec.point_to_point);
+  if (one == Bandwidth()) return 0;
+  return split.channels * split.held_part / SharedRate(split.channels, one, nic).bytes_per_second();
+}
+
 // Seconds that copying takes the channels of grouped sends; 0: not known. `exchange`: the share of
 // the NVLinks that is reached.
 double TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                                        double exchange) const {
   const Communicator& c = *job.communicator;
   const CollectiveLibrary& library = topology_.spec().library;
+  if (c.nodes > 1 && peers == 1) return CopyingOfSend(job, split);
   if (library.channel == Bandwidth()) return 0;
-  if (c.nodes > 1 && peers > 1) {
+  if (c.nodes > 1) {
     // An all-to-all sends to itself too. Channels have several peers at a time: while a step of one
     // is on its way they copy another's.
     return PairRounds(split, c.size(), c.channels) * split.held_part /
            SendRate(library.channel, true).bytes_per_second();
-  }
-  if (c.nodes > 1) {
-    if (Nic() == nullptr) return 0;
-    const Bandwidth nic = Nic()->payload_rate();
-    const Bandwidth one =
-        NetworkSendRate(library.channel, library.network_channel, nic, !job.spec.point_to_point);
-    return split.channels * split.held_part /
-           SharedRate(split.channels, one, nic).bytes_per_second();
   }
   const Bandwidth each = SendRate(library.channel, !job.spec.point_to_point);
   const Bandwidth port = Bandwidth::BytesPerSecond(PortRate().bytes_per_second() * exchange);
@@ -172,7 +178,8 @@ double TransferPlanner::SendsOverChannels(const Job& job, double links, Choice& 
   const auto bytes = static_cast<double>(spec.bytes.count()) / (all ? c.size() : 1);
   const bool by_nic = library.release >= kChannelsByNicSince && Nic() != nullptr;
   const PairSplit split =
-      SplitPair(bytes, c.size(), c.nodes, c.channels, by_nic ? ChannelsOfNic(Nic()->bandwidth) : 0);
+      SplitPair(bytes, c.size(), c.nodes, c.channels, by_nic ? ChannelsOfNic(Nic()->bandwidth) : 0,
+                library.release < kTwoChannelsSince ? 1 : 2);
   if (both_ways && library.channel > Bandwidth()) {
     choice.cost.launch += split.step / SendRate(library.channel, true).bytes_per_second();
   }

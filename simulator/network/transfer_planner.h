@@ -77,11 +77,13 @@ class TransferPlanner {
   Bandwidth PortRate() const;
   Bandwidth Adder(const Job& job) const;
   double RingRate(const Job& job) const;
+  double ShareOfChannels(const Communicator& c, double links) const;
   const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
   std::vector<Algorithm> Known(const Job& job, Protocol protocol) const;
+  double CopyingOfSend(const Job& job, const PairSplit& split) const;
   double CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                         double exchange) const;
   double SendsOverChannels(const Job& job, double links, Choice& choice) const;

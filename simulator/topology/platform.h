@@ -119,6 +119,9 @@ struct CollectiveLibrary {
   // What a channel sends to a peer on another node while it receives as much. 0: what copying and
   // the NIC take of it one after the other.
   Bandwidth network_channel;
+  // Channels that NCCL gives a communicator of several nodes, as its log has them: rings and trees
+  // pass so many times `network_channel` between nodes, whatever NICs there are. 0: as these allow.
+  int32_t network_channels = 0;
   // What an all-to-all of three ranks or more in one node reaches of its NVLinks, whose switches'
   // ports then carry messages of several peers at once.
   double exchange = 1;

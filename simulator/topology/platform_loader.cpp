@@ -24,6 +24,7 @@ namespace {
 using Names = std::span<const std::string_view>;
 constexpr double kMaxLatencyUs = 1e6;
 constexpr double kMaxGBps = 1e6;
+constexpr int32_t kMaxNetworkChannels = 64;
 
 class Loader {
  public:
@@ -193,9 +194,9 @@ class Loader {
   }
 
   void LoadLibrary(const YamlReader& library) {
-    library.ExpectKeys(std::array<std::string_view, 7>{"gpu_generation", "release", "launch_us",
-                                                       "channel_GBps", "network_channel_GBps",
-                                                       "exchange_efficiency", "fitted"});
+    library.ExpectKeys(std::array<std::string_view, 8>{
+        "gpu_generation", "release", "launch_us", "channel_GBps", "network_channel_GBps",
+        "network_channels", "exchange_efficiency", "fitted"});
     constexpr std::array<std::string_view, 3> kGenerations = {"volta", "ampere", "hopper"};
     spec_.has_library = true;
     spec_.library.generation = static_cast<int32_t>(library.Choice("gpu_generation", kGenerations));
@@ -204,6 +205,12 @@ class Loader {
     spec_.library.channel = Bandwidth::GBps(library.Number("channel_GBps", 1e-3, kMaxGBps, 0));
     spec_.library.network_channel =
         Bandwidth::GBps(library.Number("network_channel_GBps", 1e-3, kMaxGBps, 0));
+    if (library.Has("network_channels")) {
+      spec_.library.network_channels = library.Integer("network_channels", 1, kMaxNetworkChannels);
+      if (!library.Has("network_channel_GBps")) {
+        library.Fail("network_channels", "needs network_channel_GBps, what one of them passes");
+      }
+    }
     if (library.Has("channel_GBps") && spec_.node.interconnect != InterconnectKind::kSwitch) {
       library.Fail("channel_GBps", "is for nodes whose devices share a switch (node.interconnect)");
     }

@@ -60,6 +60,8 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     cluster.reduces_scales = true;
     cluster.blocking_transfers = rng() % 2 == 0;
     cluster.blocking_chunks = rng() % 2 == 0;
+    cluster.transfers_in_turn = rng() % 2 == 0;
+    cluster.whole_gradient_messages = rng() % 2 == 0;
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;

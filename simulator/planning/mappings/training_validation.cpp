@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -49,11 +50,11 @@ std::string ChipOf(const std::string& gpu) {
 
 // The shipped platform of several nodes whose device shares most words with the row's GPU, among
 // those that share the first; nodes of as many devices before others, then those that say that the
-// row's source ran on them.
+// row's source ran on them, and last those that say so of other sources alone.
 absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node,
                                        const std::string& source) {
   std::string best;
-  int most = 0;
+  int most = std::numeric_limits<int>::min();
   const std::set<std::string> wanted = Words(gpu);
   const std::string chip = ChipOf(gpu);
   for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
@@ -69,7 +70,8 @@ absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_
     for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
     if (spec->node.devices == gpus_per_node) score += 100;
     const auto& tables = spec->tables;
-    if (std::find(tables.begin(), tables.end(), source) != tables.end()) score += 50;
+    const bool ran = std::find(tables.begin(), tables.end(), source) != tables.end();
+    if (!tables.empty()) score += ran ? 50 : -50;
     if (score <= most) continue;
     most = score;
     best = file;

@@ -61,6 +61,14 @@ TEST(DividedCostsTest, LayersWaitForTheirGathers) {
   EXPECT_EQ(waits.Gather(), SimTime());
   EXPECT_EQ(waits.layer_forward, ahead.layer_forward + ahead.Gather());
   EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather() + ahead.Gather());
+  // A layer's weights are 12 h^2: all stay within twice as many, half within as many.
+  const auto backward = [&](int64_t distance) {
+    p.reuse_distance = distance;
+    return (Times(Model(), m, p).layer_backward - ahead.layer_backward).us();
+  };
+  const auto layer = static_cast<int64_t>(12 * kH2);
+  EXPECT_NEAR(backward(3 * layer), ahead.Gather().us(), 1e-3);
+  EXPECT_NEAR(backward(layer), 1.5 * ahead.Gather().us(), 0.01 * ahead.Gather().us());
 }
 
 // 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays

@@ -49,6 +49,36 @@ TEST(ExchangeCostsTest, BlockingTransfersHoldTheirStages) {
   EXPECT_EQ(after->edges[0].forward_transfer, SimTime());
 }
 
+// Of two tensor-parallel ranks each sends its half, and the gradient's, which are gathered. Where
+// messages of both ways follow each other they take twice as long, and with the gradient what the
+// stage sent on is gathered again; whole gradients are gathered by nobody.
+TEST(ExchangeCostsTest, MessagesInTurn) {
+  ParallelMapping m = Mapping(2, 1);
+  m.pipeline = 2;
+  m.global_batch = 4;
+  ClusterParameters p = GemmsAlone();
+  p.blocking_transfers = true;
+  p.stream_wait = SimTime();
+  const PassTimes once = Times(Model(), m, p);
+  EXPECT_EQ(once.gradient_transfer, once.transfer);
+  const double half = kH2 / 10e9, gathered = once.transfer.seconds() - half;
+  EXPECT_GT(gathered, 0);
+  p.transfers_in_turn = true;
+  const PassTimes turns = Times(Model(), m, p);
+  EXPECT_NEAR(turns.transfer.seconds(), 2 * half + gathered, 1e-9);
+  EXPECT_NEAR(turns.gradient_transfer.seconds(), 2 * half + 2 * gathered, 1e-9);
+  p.whole_gradient_messages = true;
+  const PassTimes whole = Times(Model(), m, p);
+  EXPECT_EQ(whole.transfer, turns.transfer);
+  EXPECT_NEAR(whole.gradient_transfer.seconds(), 4 * half + gathered, 1e-9);
+  const auto pipeline = PipelineOf(Model(), m, whole);
+  ASSERT_TRUE(pipeline.ok());
+  const auto backward = PipelineOf(Model(), m, turns);
+  ASSERT_TRUE(backward.ok());
+  EXPECT_EQ(pipeline->stages[1].backward[0] - backward->stages[1].backward[0],
+            whole.gradient_transfer - turns.gradient_transfer);
+}
+
 // Two parts of 512 tokens: scores of 8 heads of 1,024 tokens are as many as gathered keys have.
 // Queries, keys and values are 3 x 512 x 1,024 x 2 bytes, results a third of that, and of each half
 // leaves the device.

@@ -29,6 +29,16 @@ TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {
   EXPECT_EQ(stack->At("2023", "").selective, Recompute::kOperators);
 }
 
+TEST(SoftwareStackTest, RunsWithoutADate) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nundated: '2022'\nreleases:\n  - source: x\n"
+            "  - since: '2022'\n    source: y\n  - since: '2023'\n    source: z\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("", "").source, "y");
+  EXPECT_EQ(stack->At("2021", "").source, "x");
+  EXPECT_EQ(stack->At("2024", "").source, "z");
+}
+
 TEST(SoftwareStackTest, RecipesOfModels) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"

@@ -152,6 +152,37 @@ TEST(UnfusedKernelsTest, CompiledRingsWaitForExchanges) {
   EXPECT_LT(longer(false), longer(true) / 2);
 }
 
+// 16 heads' scores are 16 units of elements, queries, keys and values 3, what GELU takes 4,
+// results 1.
+TEST(UnfusedKernelsTest, StepsOfPlainLayers) {
+  TransformerConfig c = Grouped();
+  c.family = TransformerFamily::kGpt;
+  c.kv_heads = c.heads;
+  c.fused_attention = false;
+  c.dropout = true;
+  const auto beyond = [&](const auto& set) {
+    KernelForms forms;
+    set(forms);
+    return Beyond(c, ParallelMapping(), forms);
+  };
+  const More scores = beyond([](KernelForms& f) { f.score_steps = 2; });
+  EXPECT_NEAR(scores.forward, 2 * 16 * 2, 0.01);
+  EXPECT_NEAR(scores.backward, 2 * 16 * 2, 0.01);
+  const More heads = beyond([](KernelForms& f) { f.copies_heads = true; });
+  EXPECT_NEAR(heads.forward, 3 * 2, 0.01);
+  EXPECT_NEAR(heads.backward, 2 * 3 * 2, 0.01);
+  // Eight kernels read 10 and write 8, eleven 17 and 11, of which one of 2 and one of 3 are fused.
+  const More gelu = beyond([](KernelForms& f) { f.stepwise_gelu = true; });
+  EXPECT_NEAR(gelu.forward, 4 * (18 - 2), 0.01);
+  EXPECT_NEAR(gelu.backward, 4 * (28 - 3), 0.01);
+  const More bias = beyond([](KernelForms& f) { f.separate_bias = true; });
+  EXPECT_NEAR(bias.forward, 2 * (4 + 2), 0.01);
+  EXPECT_NEAR(bias.backward, 0, 1e-9);
+  EXPECT_NEAR(beyond([](KernelForms& f) { f.separate_dropout = true; }).forward, 2 * 2, 0.01);
+  c.dropout = false;
+  EXPECT_NEAR(beyond([](KernelForms& f) { f.separate_dropout = true; }).forward, 0, 1e-9);
+}
+
 // A weight's update on the memory alone: foreach kernels move more than the fused one.
 TEST(UnfusedKernelsTest, ForeachOptimizer) {
   ClusterParameters p = MemoryAlone();

@@ -23,6 +23,9 @@ TEST(NcclChannels, ChannelsOfAPeerInOneNode) {
   EXPECT_EQ(SplitPair(512 * kMiB, 8, 1, 24).channels, 32);
   EXPECT_EQ(SplitPair(4096 * kMiB, 8, 1, 24).channels, 32);
   EXPECT_EQ(SplitPair(32 * kMiB, 4, 1, 24).channels, 8);
+  // Of a peer on another node: two, one before 2.12.
+  EXPECT_EQ(SplitPair(32 * kMiB, 2, 2, 4).channels, 2);
+  EXPECT_EQ(SplitPair(32 * kMiB, 2, 2, 4, 0, 1).channels, 1);
   EXPECT_EQ(SplitPair(kMiB, 2, 1, 24).channels, 16);
   const PairSplit split = SplitPair(kMiB, 2, 1, 24);
   EXPECT_EQ(split.part, 65536);

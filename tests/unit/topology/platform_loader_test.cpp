@@ -56,6 +56,19 @@ TEST(PlatformLoader, ReadsTheLibrarysRelease) {
   }
 }
 
+TEST(PlatformLoader, ReadsChannelsBetweenNodes) {
+  const auto with = [](const std::string& keys) {
+    return ParsePlatform(std::string(kGood) + "library: {gpu_generation: volta" + keys + "}\n",
+                         "p.yaml");
+  };
+  const auto spec = with(", network_channel_GBps: 2.5, network_channels: 4");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->library.network_channels, 4);
+  EXPECT_EQ(with("")->library.network_channels, 0);
+  EXPECT_THAT(std::string(with(", network_channels: 4").status().message()),
+              HasSubstr("needs network_channel_GBps"));
+}
+
 struct BadCase {
   const char* from;
   const char* to;
