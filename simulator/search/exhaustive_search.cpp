@@ -4,6 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/search/mapping_search.h"
 
 namespace foretrace {
@@ -25,6 +26,13 @@ void AppendExperts(const TransformerConfig& model, const MappingSpace& space, Pa
                    std::vector<ParallelMapping>& all) {
   const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
   for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
+    if (space.software != nullptr) {
+      ParallelMapping own = m;
+      SetDispatch(*space.software, model, own);
+      if (own.expert_tensor != m.expert_tensor) continue;  // software of whole experts alone
+      if (CheckMapping(model, own, space.devices).ok()) all.push_back(own);
+      continue;
+    }
     for (const ExpertDispatch dispatch : space.dispatches) {
       // Where no token goes anywhere all are the same.
       if (m.expert == 1 && dispatch != space.dispatches.front()) continue;
@@ -44,8 +52,18 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
   const bool replicated = m.replicas() > 1;
   for (int r = 0; r < (space.recompute ? 3 : 1); ++r) {
     m.recompute = static_cast<Recompute>(r);
-    for (int32_t zero = 0; zero <= (replicated ? space.max_zero : 0); ++zero) {
+    const bool selective = m.recompute == Recompute::kSelective;
+    if (selective && space.software != nullptr && space.software->selective == Recompute::kFull) {
+      continue;  // software without it
+    }
+    for (int32_t zero = LeastZero(space, m); zero <= MostZero(space, m); ++zero) {
       m.zero = zero;
+      if (space.software != nullptr) {
+        ParallelMapping by_itself = m;
+        Conform(model, space, by_itself);
+        AppendExperts(model, space, by_itself, all);
+        continue;
+      }
       for (const bool sequence : {false, true}) {
         m.sequence_parallel = sequence;
         if (sequence && (!space.sequence_parallel || m.tensor == 1)) continue;
@@ -135,6 +153,22 @@ absl::Status NothingFeasible(const Evaluator& evaluator,
 
 }  // namespace
 
+int32_t LeastZero(const MappingSpace& space, const ParallelMapping& mapping) {
+  return space.software != nullptr && mapping.replicas() > 1 ? space.software->zero : 0;
+}
+
+int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping) {
+  if (mapping.replicas() == 1) return 0;
+  return std::max(space.max_zero, LeastZero(space, mapping));
+}
+
+void Conform(const TransformerConfig& model, const MappingSpace& space, ParallelMapping& mapping) {
+  if (space.software == nullptr) return;
+  if (mapping.recompute == Recompute::kSelective) mapping.recompute = space.software->selective;
+  mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
+  SetChoices(*space.software, model, mapping);
+}
+
 void DivideLayers(const TransformerConfig& model, ParallelMapping& m) {
   const int64_t parts = int64_t{m.pipeline} * m.chunks;
   const bool uneven = model.layers % parts != 0;
@@ -163,7 +197,7 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
           m.data = static_cast<int32_t>(data);
           m.global_batch = space.global_batch;
           AppendBatches(model, space, m, all);
-          if (c == 1) continue;
+          if (c == 1 || space.software != nullptr) continue;
           m.ring = true;
           AppendBatches(model, space, m, all);
           std::swap(m.ring, m.ulysses);
