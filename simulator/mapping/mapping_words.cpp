@@ -19,6 +19,7 @@ constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=";
 
 // "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
 bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
+  layers.clear();
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   for (const char* at = text.data(); at <= text.data() + text.size();) {
     int32_t count = 0;

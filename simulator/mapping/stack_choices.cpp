@@ -78,16 +78,12 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   m.dispatch = ExpertDispatch::kAllToAll;
   m.dispatch_fp8 = m.overlap_experts = false;
   if (m.expert == 1 || model.experts == 0) return;
+  const bool whole = release.dispatch != ExpertDispatch::kAllToAll && m.sequence_parallel;
+  if (whole && m.expert_tensor == 0 && m.tensor > 1) m.expert_tensor = 1;
   if (m.expert_width() == 1) m.dispatch = release.dispatch;
   m.dispatch_fp8 = m.narrow() && release.dispatch_fp8;
   m.overlap_experts = release.overlap_experts && Alternates(m) && HasOppositePasses(m) &&
                       m.recompute != Recompute::kFull;
-}
-
-bool TakesWholeExperts(const StackRelease& release, const TransformerConfig& model,
-                       const ParallelMapping& m) {
-  return release.dispatch != ExpertDispatch::kAllToAll && model.experts > 0 && m.expert > 1 &&
-         m.sequence_parallel && m.tensor > 1 && m.expert_tensor == 0;
 }
 
 void DivideAmong(int32_t shards, ParallelMapping& m) {

@@ -36,14 +36,10 @@ void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfi
 // gradients, by the mapping's degrees; what is divided (zero) and recomputed stays.
 void SetChoices(const StackRelease& release, const TransformerConfig& model,
                 ParallelMapping& mapping);
-// How tokens go to experts, by how these are divided and what is recomputed (SetChoices does it
-// too).
+// How tokens go to experts and what hides it, where the mapping divides experts; with software that
+// does not send them all to all experts are whole where they would be divided. Part of SetChoices.
 void SetDispatch(const StackRelease& release, const TransformerConfig& model,
                  ParallelMapping& mapping);
-// Recipes that send tokens otherwise than all to all have whole experts (nemo.yaml, hai-llm.yaml):
-// whether a mapping that does not say how experts are divided is to have them.
-bool TakesWholeExperts(const StackRelease& release, const TransformerConfig& model,
-                       const ParallelMapping& mapping);
 // Under zero 3, weights are divided among `shards` replicas where that leaves copies.
 void DivideAmong(int32_t shards, ParallelMapping& mapping);
 // On a cluster of devices with that chip.

@@ -94,7 +94,12 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   const int32_t stated = ZeroOf(sharding);
   // A distributed optimizer is the least that software of this kind divides.
   m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+  const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
+  if (m.expert_tensor != width) {
+    row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
+                                    Name(row.software.dispatch)));
+  }
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
   m.offload = Contains(sharding, "cpu");
@@ -108,24 +113,23 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   }
 }
 
+bool OverlapsNothing(const Fields& f) {
+  return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
+}
+
 void SetOverlap(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off")) {
+  if (OverlapsNothing(f)) {
     m.overlap_gradients = m.chunked_tensor = false;
     m.overlap_tensor = m.tensor == 1;
   }
   m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
 }
 
-void SetDispatchOf(TrainingRow& row) {
-  ParallelMapping& m = row.mapping;
-  if (TakesWholeExperts(row.software, row.config, m)) {
-    m.expert_tensor = 1;
-    row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
-                                    Name(row.software.dispatch)));
-  }
-  SetDispatch(row.software, row.config, m);
-  m.overlap_experts &= m.overlap_gradients;
+// Once it is known how experts are divided.
+void SetExpertsDispatch(const Fields& f, TrainingRow& row) {
+  SetDispatch(row.software, row.config, row.mapping);
+  if (OverlapsNothing(f)) row.mapping.overlap_experts = false;
 }
 
 // Of a row that does not say how its experts are divided and could not have run as software does
@@ -174,7 +178,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   PadVocabulary(row.software, row.mapping.tensor, row.config);
   PackDocuments(f, row.software, row);
   SetRecomputation(f, row);
-  SetDispatchOf(row);
+  SetExpertsDispatch(f, row);
 }
 
 void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster) {

@@ -27,9 +27,10 @@ void AppendExperts(const TransformerConfig& model, const MappingSpace& space, Pa
   const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
   for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
     if (space.software != nullptr) {
-      ParallelMapping by_itself = m;
-      Conform(model, space, by_itself);
-      if (CheckMapping(model, by_itself, space.devices).ok()) all.push_back(by_itself);
+      ParallelMapping own = m;
+      SetDispatch(*space.software, model, own);
+      if (own.expert_tensor != m.expert_tensor) continue;  // software of whole experts alone
+      if (CheckMapping(model, own, space.devices).ok()) all.push_back(own);
       continue;
     }
     for (const ExpertDispatch dispatch : space.dispatches) {

@@ -308,12 +308,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   mapping->recompute = release.recompute;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
-  const TransformerConfig& model = *job.model.transformer;
-  SetChoices(release, model, *mapping);
-  if (TakesWholeExperts(release, model, *mapping)) {
-    mapping->expert_tensor = 1;
-    SetDispatch(release, model, *mapping);
-  }
+  SetChoices(release, *job.model.transformer, *mapping);
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
   FORETRACE_RETURN_IF_ERROR(CheckWords(*mapping, argument));

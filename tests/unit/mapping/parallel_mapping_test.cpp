@@ -171,6 +171,10 @@ TEST(ParallelMappingTest, StatedLayers) {
   ASSERT_TRUE(m.ok()) << m.status();
   EXPECT_EQ(ToString(*m), text);
   EXPECT_EQ(ParseMapping("pp4 layers=[11,13,13,11]", 8, "test")->layers, m->layers);
+  // Said once more they replace those before.
+  ParallelMapping again = *m;
+  EXPECT_TRUE(AddWords("layers=12,12,12,12", "test", again).ok());
+  EXPECT_THAT(again.layers, testing::ElementsAre(12, 12, 12, 12));
   EXPECT_TRUE(CheckMapping(Gpt22B(), *m, 4).ok());
   EXPECT_EQ(StageLayers(Gpt22B(), *m, 1), 13);
   for (const char* wrong :
