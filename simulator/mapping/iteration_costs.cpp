@@ -46,17 +46,23 @@ class IterationCoster {
     }
   }
 
+  bool ReducesWhole() const {
+    return p_.whole_reductions && m_.pipeline > 1 && c_.dtype == DType::kBFloat16;
+  }
+  // Of an element of the gradients.
+  double ReducedBytes() const { return ReducesWhole() ? e_ : gradient_; }
+
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
   // weights are divided too nothing.
   double Reduction(double elements, int32_t ranks, int32_t span) const {
     if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
     const SpacedGroup group{ranks, span};
-    const double gradients = elements * gradient_;
+    const double gradients = elements * ReducedBytes();
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
     const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
     if (m_.zero == 2) return weights;
-    if (p_.whole_reductions && m_.pipeline > 1 && c_.dtype == DType::kBFloat16) {
+    if (ReducesWhole()) {
       return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
     }
     return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
@@ -94,8 +100,8 @@ class IterationCoster {
     const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
     const double expert = layers * layer_.trained_expert();
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
-    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * gradient_));
-    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * gradient_));
+    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * ReducedBytes()));
+    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * ReducedBytes()));
     times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
     times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
     SetTied(times);

@@ -102,8 +102,9 @@ struct ClusterParameters {
   // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
   // reduce_and_update_fp8_tensors, with reduce_amax).
   bool reduces_scales = false;
-  // Stages of a pipeline in bfloat16 reduce whole gradients, though optimizer states are divided
-  // (DeepSpeed, runtime/pipe/engine.py, _bf16_reduce_grads).
+  // Stages of a pipeline in bfloat16 reduce whole gradients, though optimizer states are divided,
+  // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
+  // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
   bool whole_reductions = false;
   // Weights that are divided over replicas are cast to 8 bits before they are gathered.
   bool eight_bit_gathers = false;
