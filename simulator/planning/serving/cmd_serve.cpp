@@ -205,6 +205,10 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
           "deepep-low-latency (default: the engine's)")
       ->check(CLI::IsMember(
           {"allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency"}));
+  command
+      .add_option("--redundant-experts", o.redundant_experts,
+                  "copies of experts beside the model's own, such as 32 for EP72 of DeepSeek-V3")
+      ->check(CLI::Range(1, 1 << 16));
   command.add_option("--policy", o.policy, "fcfs or priority (default: the engine's)")
       ->check(CLI::IsMember({"fcfs", "priority"}));
   command
