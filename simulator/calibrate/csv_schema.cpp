@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "simulator/base/collective_op.h"
 #include "simulator/base/error.h"
@@ -181,6 +182,14 @@ absl::Status CheckExchange(const BenchmarkRow& row) {
   }
   for (const char* key : {"tokens", "hidden", "top_k", "ranks", "nodes", "multiprocessors"}) {
     if (of(key) < 1) return InvalidInput("{} is 0", key);
+  }
+  constexpr std::pair<const char*, int64_t> kMost[] = {
+      {"tokens", 1 << 30},  {"hidden", 1 << 24},          {"top_k", 1 << 10},
+      {"experts", 1 << 20}, {"ranks", 1 << 20},           {"groups", 1 << 10},
+      {"sms", 1 << 16},     {"multiprocessors", 1 << 16}, {"nvlink_GBps", 1 << 20},
+      {"nic_GBps", 1 << 20}};
+  for (const auto& [key, most] : kMost) {
+    if (of(key) > most) return InvalidInput("{} is {}; at most {}", key, of(key), most);
   }
   if (of("top_k") > of("experts")) {
     return InvalidInput("top_k={} of {} experts", of("top_k"), of("experts"));

@@ -192,6 +192,7 @@ OPTIONS = {
         "--decode-engines": (SERVE + " --rate 4 --count 20 --replicas 2", "1"),
         "--routing": (SERVE + " --rate 40 --count 60 --replicas 3 --input lognormal:500:1", "round-robin"),
         "--weights": "int4", "--kv-cache-dtype": "fp8",
+        "--redundant-experts": ("deepseek-v2 --platform dgx-h200 --parallel 'dp8 ep' --count 5", "8"),
         "--expert-exchange": ("deepseek-v2 --platform dgx-h200 --parallel 'dp8 ep' --count 5", "deepep"),
         "--kernels": "none", "--profiles": "$WORK", "--operators": "$WORK/nosuch.csv", "--step-factors": "$SEEDS/factors.yaml", "--engine": "sglang-0.5", "--max-num-seqs": "1",
         "--max-num-batched-tokens": "256", "--max-model-len": "600", "--block-tokens": "48",

@@ -389,14 +389,13 @@ void AddCalibrateCommand(CLI::App& app, CommandContext& context) {
   AddTraceOverheads(*command, context);
   command->footer(Examples({
       "foretrace calibrate collective lab.csv --hold-out every-third",
-      "foretrace calibrate collective lab.csv --test other.csv --json",
       "foretrace calibrate collective lab.csv -o calibration/ --date 2026-01-31",
       "foretrace calibrate collective three_points.csv --adapt "
       "calibration/a100-sxm4-nvswitch/collectives.yaml -o calibration/ --as our-a100",
       "foretrace calibrate embedding embedding.csv --hold-out every-third",
-      "foretrace calibrate embedding --trace kineto/ --trace execution_traces/ --hold-out "
-      "odd-ranks",
+      "foretrace calibrate embedding --trace kineto/ --trace execution_traces/",
       "foretrace calibrate memory --trace kineto/ --hold-out odd-steps",
+      "foretrace calibrate expert-exchange normal.csv low_latency.csv --hold-out shapes",
   }));
 }
 

@@ -168,6 +168,21 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
   return context.console->Print(ServingText(report));
 }
 
+void AddExpertOptions(CLI::App& command, ServingOptions& o) {
+  command
+      .add_option(
+          "--expert-exchange", o.expert_exchange,
+          "tokens to experts of other devices: allgather (with reduce-scatter), alltoall, "
+          "deepep (normal kernels in steps with prompts, else low latency), deepep-normal or "
+          "deepep-low-latency (default: the engine's)")
+      ->check(CLI::IsMember(
+          {"allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency"}));
+  command
+      .add_option("--redundant-experts", o.redundant_experts,
+                  "copies of experts beside the model's own, such as 32 for EP72 of DeepSeek-V3")
+      ->check(CLI::Range(1, 1 << 16));
+}
+
 void AddEngineOptions(CLI::App& command, ServingOptions& o) {
   command
       .add_option("--engine", o.engine,
@@ -197,14 +212,6 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       .add_option("--kv-cache-dtype", o.kv_cache_dtype,
                   "of keys and values: auto (the model's) or fp8")
       ->check(CLI::IsMember({"auto", "fp8"}));
-  command
-      .add_option(
-          "--expert-exchange", o.expert_exchange,
-          "tokens to experts of other devices: allgather (with reduce-scatter), alltoall, "
-          "deepep (normal kernels in steps with prompts, else low latency), deepep-normal or "
-          "deepep-low-latency (default: the engine's)")
-      ->check(CLI::IsMember(
-          {"allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency"}));
   command.add_option("--policy", o.policy, "fcfs or priority (default: the engine's)")
       ->check(CLI::IsMember({"fcfs", "priority"}));
   command
@@ -337,6 +344,7 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--profiles", s.profiles, "step times from a layer profile instead")
       ->type_name("DIR");
   AddEngineOptions(*command, s);
+  AddExpertOptions(*command, s);
   AddRequestOptions(*command, s);
   AddAnswerOptions(*command, *o);
   command->footer(Examples({

@@ -177,6 +177,25 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   return engine;
 }
 
+// Copies are as many experts more: tokens of an expert are spread evenly over it and its copies,
+// and how they are spread over experts is even already.
+absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
+  if (copies == 0) return absl::OkStatus();
+  TransformerConfig& model = base.model;
+  if (model.experts == 0) {
+    return InvalidInput("--redundant-experts {} would change nothing: {} has no experts", copies,
+                        model.name);
+  }
+  if (model.expert_groups > 0 && (model.experts + copies) % model.expert_groups != 0) {
+    return InvalidInput("--redundant-experts {}: {} groups of experts do not divide {} and {} more",
+                        copies, model.expert_groups, model.experts, copies);
+  }
+  base.notes.push_back(
+      fmt::format("{} experts beside {} of the model are copies", copies, model.experts));
+  model.experts += copies;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model) {
@@ -233,6 +252,7 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     }
     base.model.weights = base.model.expert_weights = *format;
   }
+  FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, base.notes));

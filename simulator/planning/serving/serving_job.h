@@ -38,6 +38,7 @@ struct ServingOptions {
   std::optional<int64_t> kv_blocks;
   double memory_utilization = 0;  // 0: the engine's
   std::string expert_exchange;    // serve/expert_transfers.h; empty: the engine's
+  int32_t redundant_experts = 0;  // copies beside the model's own
   std::string weights;            // of the layers' GEMMs; empty: as the model's file says
   std::string kv_cache_dtype;     // "fp8"; empty: the model's
   std::string speculate;  // "sequence:WINDOW:ACCEPTANCE" or "tree:WINDOW:BRANCHES:ACCEPTANCE"

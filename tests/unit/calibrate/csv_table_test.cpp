@@ -71,6 +71,7 @@ TEST(BenchmarkCsv, ReadsExchangesWithExperts) {
   };
   EXPECT_THAT(with("deduplicated", "ring"), HasSubstr("not deduplicated or direct"));
   EXPECT_THAT(with("top_k=8", "top_k=300"), HasSubstr("top_k=300 of 256 experts"));
+  EXPECT_THAT(with("experts=256", "experts=99999999999"), HasSubstr("at most 1048576"));
   EXPECT_THAT(with("nodes=2", "nodes=3"), HasSubstr("not evenly spread"));
   EXPECT_THAT(with(",64,", ",0.03,"), HasSubstr("time_us takes microseconds"));
 }
