@@ -251,7 +251,7 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
     } else if (rule == "twenty") {
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
-      held_out = n++ % stride != 0;
+      held_out = (n++ + seed - 1) % stride != 0;
     } else {
       return InvalidInput(
           "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk, unseen-heads and "

@@ -51,7 +51,8 @@ class KernelFitter : public Fitter {
   absl::StatusOr<std::unique_ptr<FittedModels>> Adapt(
       const FittedModels& prior, std::span<const BenchmarkRow> rows) const override;
   // "random-fifth": a fifth of the rows. "unseen-nk": a fifth of the (n, k) pairs of GEMMs, with
-  // all their rows. "twenty": all but 20 rows of each model, for use with Adapt.
+  // all their rows. "twenty": all but 20 rows of each model, spaced evenly, others for each seed;
+  // for use with Adapt.
   std::vector<std::string_view> Forms() const override { return {"residual", "roofline"}; }
   std::vector<std::string_view> HoldOutRules() const override {
     return {"random-fifth", "unseen-nk", "twenty"};

@@ -294,7 +294,8 @@ void AddFitOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOpti
         ->type_name("KIND");
   }
   if (fitter.Draws()) {
-    command.add_option("--seed", options.seed, "of the random starts (1)")
+    command
+        .add_option("--seed", options.seed, "of the random starts and of what --hold-out draws (1)")
         ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   }
 }
