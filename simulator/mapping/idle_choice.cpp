@@ -25,14 +25,20 @@ std::string IdleChoice(const ParallelMapping& m) {
     return "dispatch: ep1 has all experts on every device, so that no token goes anywhere";
   }
   if (m.expert == 1 && m.overlap_experts) return "ep-overlap: ep1 exchanges no tokens";
-  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
-  if (m.overlap_experts && (m.microbatches() == 1 || fills)) {
+  if (m.overlap_experts && !HasOppositePasses(m)) {
     return "ep-overlap: with so few micro-batches none goes forward while another goes backward";
   }
   if (m.pipeline == 1 && m.schedule == ScheduleKind::kZeroBubbleH1) {
     return "zb-h1: pp1 has no bubble to fill";
   }
   return "";
+}
+
+bool HasOppositePasses(const ParallelMapping& m) {
+  const bool alternates =
+      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
+  return alternates && m.microbatches() > 1 && !fills;
 }
 
 }  // namespace foretrace

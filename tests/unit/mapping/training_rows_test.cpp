@@ -383,10 +383,11 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   header.insert(header.size() - 1, ",mapping,overlap");
   const std::string path = testing::TempDir() + "/dispatch.csv";
   std::ofstream(path) << header
-                      << "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,16,FP8,none,,NeMo,0,1,,,\n"
-                         "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,16,BF16,none,,NeMo,0,1,,"
+                      << "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,32,FP8,none,,NeMo,0,1,,,\n"
+                         "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,32,BF16,none,,NeMo,0,1,,"
                          "dispatch=allgather,none\n"
                          "experts,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,FP8,none,,NeMo,0,1,,,\n"
+                         "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,16,FP8,none,,NeMo,0,1,,,\n"
                          "experts,,,,,,,,16,H100,8,2,1,8,1,,8,1,,16,BF16,none,,NeMo,0,1,,,\n";
   const auto rows = LoadTrainingRows(path, KnownModel, stacks);
   ASSERT_TRUE(rows.ok()) << rows.status();
@@ -398,8 +399,9 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   EXPECT_THAT(words(1), testing::AllOf(HasSubstr("dispatch=allgather"),
                                        testing::Not(HasSubstr("ep-overlap"))));
   EXPECT_THAT(words(2), testing::Not(HasSubstr("dispatch")));
-  EXPECT_THAT(words(3), testing::AllOf(HasSubstr("etp1"), HasSubstr("dispatch=deepep")));
-  EXPECT_THAT((*rows)[3].notes, ElementsAre(HasSubstr("whole experts")));
+  EXPECT_THAT(words(3), testing::Not(HasSubstr("ep-overlap")));  // of one micro-batch
+  EXPECT_THAT(words(4), testing::AllOf(HasSubstr("etp1"), HasSubstr("dispatch=deepep")));
+  EXPECT_THAT((*rows)[4].notes, ElementsAre(HasSubstr("whole experts")));
   TrainingRow row = (*rows)[0];
   AssumeRecomputation(row, Bytes(1));
   EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
