@@ -60,7 +60,7 @@ bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node)
          (kind == Interconnect::kMesh && node.interconnect == InterconnectKind::kMesh);
 }
 
-// Boards of one chip may have fewer links (A800, H800). Of unknown ones nothing is said.
+// Devices of one chip may have fewer links (A800, H800). Of unknown ones nothing is said.
 bool LinkedAlike(const DeviceLinks& measured, const DeviceLinks& device) {
   return measured.links == 0 || device.links == 0 || measured.total() == device.total();
 }
