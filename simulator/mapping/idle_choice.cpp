@@ -34,4 +34,11 @@ std::string IdleChoice(const ParallelMapping& m) {
   return "";
 }
 
+bool HasOppositePasses(const ParallelMapping& m) {
+  const bool alternates =
+      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
+  return alternates && m.microbatches() > 1 && !fills;
+}
+
 }  // namespace foretrace

@@ -217,7 +217,9 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: dispatch-fp8 casts from 16 bits, and the model has {}",
                       ToString(m), 8 * ElementSize(model.dtype));
   }
-  if (m.overlap_experts && !Alternates(m)) {
+  const bool alternates =
+      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  if (m.overlap_experts && !alternates) {
     return Infeasible(
         "mapping {}: ep-overlap needs a schedule that goes forward and backward in turn, 1f1b or "
         "zb-h1",
@@ -285,15 +287,6 @@ absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping
 absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& m) {
   FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
   return CheckSchedule(m);
-}
-
-bool Alternates(const ParallelMapping& m) {
-  return m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
-}
-
-bool HasOppositePasses(const ParallelMapping& m) {
-  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
-  return m.microbatches() > 1 && !fills;
 }
 
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& m,

@@ -166,11 +166,6 @@ absl::Status CheckDegrees(const ParallelMapping& mapping);
 absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping& mapping,
                           int64_t devices);
 
-// Whether its schedule goes forward and backward in turn, and whether it has micro-batches enough
-// for one to go forward while another goes backward.
-bool Alternates(const ParallelMapping& mapping);
-bool HasOppositePasses(const ParallelMapping& mapping);
-
 // Of these conditions those of layers and of the schedule, which follow from the stages, their
 // chunks and the micro-batches alone.
 absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& mapping);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/mapping/idle_choice.h"
 
 namespace foretrace {
 namespace {
@@ -82,8 +83,8 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   if (whole && m.expert_tensor == 0 && m.tensor > 1) m.expert_tensor = 1;
   if (m.expert_width() == 1) m.dispatch = release.dispatch;
   m.dispatch_fp8 = m.narrow() && release.dispatch_fp8;
-  m.overlap_experts = release.overlap_experts && Alternates(m) && HasOppositePasses(m) &&
-                      m.recompute != Recompute::kFull;
+  m.overlap_experts =
+      release.overlap_experts && HasOppositePasses(m) && m.recompute != Recompute::kFull;
 }
 
 void DivideAmong(int32_t shards, ParallelMapping& m) {

@@ -4,6 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/stack_choices.h"
 #include "simulator/search/mapping_search.h"
 
@@ -39,7 +40,7 @@ void AppendExperts(const TransformerConfig& model, const MappingSpace& space, Pa
       m.dispatch = m.expert == 1 ? ExpertDispatch::kAllToAll : dispatch;
       for (const bool overlap : {false, true}) {
         m.overlap_experts = overlap;
-        if (overlap && (!space.overlap_experts || m.expert == 1)) continue;
+        if (overlap && (!space.overlap_experts || m.expert == 1 || !HasOppositePasses(m))) continue;
         if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
       }
     }

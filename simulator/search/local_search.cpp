@@ -4,6 +4,7 @@
 #include <random>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/idle_choice.h"
 #include "simulator/search/mapping_search.h"
 
 namespace foretrace {
@@ -49,10 +50,8 @@ class Moves {
     } else if (model_.experts > 0) {
       MoveExperts(m);
     }
-    if (m.expert == 1) {
-      m.dispatch = ExpertDispatch::kAllToAll;
-      m.overlap_experts = false;
-    }
+    if (m.expert == 1) m.dispatch = ExpertDispatch::kAllToAll;
+    m.overlap_experts &= m.expert > 1 && HasOppositePasses(m);
     DivideLayers(model_, m);
     Conform(model_, space_, m);
     return m;

@@ -60,6 +60,11 @@ bool ConnectedAlike(const CollectiveCalibration& measured, const NodeSpec& node)
          (kind == Interconnect::kMesh && node.interconnect == InterconnectKind::kMesh);
 }
 
+// Devices of one chip may have fewer links (A800, H800). Of unknown ones nothing is said.
+bool LinkedAlike(const DeviceLinks& measured, const DeviceLinks& device) {
+  return measured.links == 0 || device.links == 0 || measured.total() == device.total();
+}
+
 // Where nothing was measured on the device: the analytic roofline of its kernels, as predict takes.
 std::shared_ptr<const DeviceMeasurements> Analytic(const GpuPeaks& device) {
   CalibrationSet set;
@@ -93,10 +98,19 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   if (set.kernels == nullptr) {
     return InvalidInput("--kernels {}: the folder has no kernels.yaml", folder);
   }
+  const DeviceLinks links = set.kernels->device().accelerator.links;
   FORETRACE_ASSIGN_OR_RETURN(
       set.kernels, KernelsOn(*device, set.kernels, fmt::format("--kernels {}", folder), notes));
   if (std::string note = StackNote(set); !note.empty()) notes.push_back(std::move(note));
-  const bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
+  bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
+  if (collectives && !LinkedAlike(links, node.accelerator.links)) {
+    collectives = false;
+    notes.push_back(fmt::format(
+        "collectives of {} were measured over {:.0f} GB/s of links to others, {} has {:.0f}: the "
+        "network model's are taken",
+        fs::path(folder).filename().string(), links.total().gbps(), node.accelerator.name,
+        node.accelerator.links.total().gbps()));
+  }
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
 }
 

@@ -42,6 +42,23 @@ TEST(MeasuredDeviceTest, ThirtyTwoBits) {
   EXPECT_NEAR(a10 / p4, 62.5 / 31.2, 0.2);  // tiles fill both devices unlike
 }
 
+// An H800 has 8 of an H100's 18 NVLinks: what was measured over those is not its own.
+TEST(MeasuredDeviceTest, CollectivesOverOtherLinks) {
+  const auto measured = [](const std::string& platform) {
+    Accelerator device;
+    int64_t devices = 0;
+    std::vector<std::string> notes;
+    const auto cluster =
+        ClusterOf({platform, "none", "auto", 16}, DType::kBFloat16, &device, &devices, notes);
+    EXPECT_TRUE(cluster.ok()) << cluster.status();
+    return cluster.ok() && cluster->measured != nullptr &&
+           cluster->measured->CollectiveTime(CollectiveOp::kAllReduce, 8, Bytes(1 << 26))
+               .has_value();
+  };
+  EXPECT_TRUE(measured("dgx-h100"));
+  EXPECT_FALSE(measured("hgx-h800"));
+}
+
 // Where 8 bits are twice as fast as 16 they take 0.58 of the time. The board of 500 W was measured
 // at 575 of 720 TFLOP/s in 16 bits and 1,083 of 1,280 in 8: 0.58 x (575 / 720) / (1,083 / 1,280).
 TEST(MeasuredDeviceTest, EightBitsByTheirRates) {
