@@ -43,7 +43,7 @@ kernel deepbench-v100-sxm2-nvlink-kernels.csv --hold-out random-fifth \
   --adapt "$out/v100-pcie/kernels.yaml" \
   --note "GEMMs and fp16 convolutions measured on this board in 2017, the rest on the PCIe board"
 
-# Lookups: the calls of two public traces; no public table times them.
+# Lookups: the calls of two public traces, and the one shape that a public table times.
 few="the lookups of a few training steps, not a benchmark: informed says which parameters they determine"
 field() { sed -n "s/^$2: *//p" "$1/SOURCE.txt" | head -1; }
 lookups() { # PLATFORM RULE FOLDER TRACE...
@@ -57,3 +57,8 @@ lookups() { # PLATFORM RULE FOLDER TRACE...
 [ ! -d "$sources/param-et_replay" ] ||
   lookups v100-sxm2-nvlink odd-ranks "$sources/param-et_replay" dlrm_kineto.tar.gz dlrm_pytorch_et.tar.gz
 [ ! -d "$sources/hta-traces" ] || lookups a100-sxm4-nvswitch odd-steps "$sources/hta-traces" trace_diff/control
+cd "$tables"
+one="one shape, a skewed batch, with two optimizers: informed says which parameters it determines"
+[ ! -f recsys-h100-sxm5-nvswitch-embedding.csv ] ||
+  "$foretrace" calibrate embedding recsys-h100-sxm5-nvswitch-embedding.csv --hold-out every-third --note "$one" \
+    --date "$date" -o "$out"

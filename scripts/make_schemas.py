@@ -35,6 +35,7 @@ COMMANDS = {
                    "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100",
                    "--measured tests/data/calibrate/all_reduce.csv --topology dgx-a100 --fit"],
     "search": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16",
+               "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16 --stack megatron-lm",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 2 --global-batch 4 --energy",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8 --network fluid",

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/mapping/training_row_fields.h"
 
 namespace foretrace {
@@ -90,35 +91,30 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
 void SetDivision(const Fields& f, TrainingRow& row) {
   const std::string sharding = f.Text("sharding");
   ParallelMapping& m = row.mapping;
-  m.zero = std::max(ZeroOf(sharding), row.software.zero);
-  m.gradient_bytes = Contains(sharding, "pure") ? 2 : row.software.gradient_bits / 8;
+  const int32_t stated = ZeroOf(sharding);
+  // A distributed optimizer is the least that software of this kind divides.
+  m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+  SetChoices(row.software, row.config, m);
+  if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
   m.offload = Contains(sharding, "cpu");
   m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
                                       Contains(sharding, "full cpu offload") ||
                                       (Contains(sharding, "fsdp") && m.offload));
-  int32_t shards = m.zero == 3 ? row.software.shards : 0;
   if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
-    shards = std::max(row.gpus_per_node / m.tensor, 1);
+    m.hybrid = 0;
+    DivideAmong(std::max(row.gpus_per_node / m.tensor, 1), m);
   }
-  if (shards > 1 && shards < m.replicas() && m.replicas() % shards == 0) m.hybrid = shards;
 }
 
 void SetOverlap(const Fields& f, TrainingRow& row) {
-  const StackRelease& software = row.software;
   ParallelMapping& m = row.mapping;
-  m.overlap_gradients = software.overlap_gradients;
-  m.overlap_tensor = m.tensor == 1 || software.overlap_tensor;
   if (LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off")) {
-    m.overlap_gradients = false;
+    m.overlap_gradients = m.chunked_tensor = false;
     m.overlap_tensor = m.tensor == 1;
   }
-  m.sequence_parallel = m.tensor > 1 && software.sequence_parallel;
-  m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && software.chunked_tensor;
   m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
-  m.balance_loss = row.config.experts > 0 && software.balance_loss;
-  m.ring = m.context > 1 && software.ring_attention;
 }
 
 // Of a row that does not say how its experts are divided and could not have run as software does
@@ -133,25 +129,12 @@ void SetExpertWidth(TrainingRow& row) {
                   m.expert, m.data, m.context));
 }
 
-void SetKernels(const Fields& f, TrainingRow& row) {
-  StackRelease& software = row.software;
+void SetKernelsOf(const Fields& f, TrainingRow& row) {
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
-  software.fused_pointwise |= compiled;
-  software.compiled = compiled;
-  row.config.fused_attention = software.fused_attention;
-  row.config.dropout = software.dropout;
-  row.config.gradient_placeholders = software.gradient_placeholders;
-  row.config.copies_gathered = software.per_parameter_sharding;
-  row.config.eager = software.eager && !compiled;
-  row.config.loss = compiled && software.compiled_loss ? LossForm::kFused : software.loss;
-}
-
-// A GEMM over an odd vocabulary loads its operands element by element.
-void PadVocabulary(TrainingRow& row) {
-  const int64_t unit = int64_t{row.software.vocabulary_multiple} * row.mapping.tensor;
-  int64_t& vocabulary = row.config.vocabulary;
-  if (unit > 0) vocabulary = (vocabulary + unit - 1) / unit * unit;
+  row.software.compiled = false;
+  if (compiled) Compile(row.software);
+  SetKernels(row.software, row.config);
 }
 
 void SetRecomputation(const Fields& f, TrainingRow& row) {
@@ -176,32 +159,14 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   SetDivision(f, row);
   SetOverlap(f, row);
   SetExpertWidth(row);
-  SetKernels(f, row);
-  PadVocabulary(row);
+  SetKernelsOf(f, row);
+  PadVocabulary(row.software, row.mapping.tensor, row.config);
   PackDocuments(f, row.software, row);
   SetRecomputation(f, row);
 }
 
 void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster) {
-  const StackRelease& software = row.software;
-  const auto slowdown = software.attention_slowdown.find(chip);
-  if (slowdown != software.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
-  cluster.attention_slowdown_depth = software.attention_slowdown_depth;
-  cluster.recorded_losses = software.recorded_losses;
-  cluster.fused_pointwise = software.fused_pointwise;
-  cluster.forms = software;
-  cluster.fused_accumulation = software.fused_accumulation;
-  cluster.blocking_transfers = software.blocking_transfers;
-  cluster.transfers_in_turn = software.transfers_in_turn;
-  cluster.whole_gradient_messages = software.whole_gradient_messages;
-  cluster.blocking_chunks = software.blocking_chunks;
-  cluster.gathers_ahead = software.gathers_ahead;
-  cluster.reuse_distance = software.reuse_distance;
-  cluster.per_parameter_sharding = software.per_parameter_sharding;
-  cluster.dynamic_scaling = software.dynamic_scaling;
-  cluster.reduces_scales = software.reduces_scales;
-  cluster.whole_reductions = software.whole_reductions;
-  cluster.token_preparation = SimTime::FromUs(1e-3 * software.token_ns);
+  SetCluster(row.software, chip, cluster);
   cluster.eight_bit_share *= row.eight_bit_share / ClusterParameters().eight_bit_share;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }

@@ -4,6 +4,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/search/mapping_search.h"
 
 namespace foretrace {
@@ -20,25 +21,40 @@ std::vector<int32_t> Divisors(int64_t n, int64_t limit) {
   return divisors;
 }
 
+// Experts divided as other GEMMs are, or whole.
+void AppendExperts(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                   std::vector<ParallelMapping>& all) {
+  const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
+  for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
+    if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+  }
+}
+
 // The choices that do not change degrees.
 void AppendChoices(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
                    std::vector<ParallelMapping>& all) {
   const bool replicated = m.replicas() > 1;
   for (int r = 0; r < (space.recompute ? 3 : 1); ++r) {
     m.recompute = static_cast<Recompute>(r);
-    for (int32_t zero = 0; zero <= (replicated ? space.max_zero : 0); ++zero) {
+    const bool selective = m.recompute == Recompute::kSelective;
+    if (selective && space.software != nullptr && space.software->selective == Recompute::kFull) {
+      continue;  // software without it
+    }
+    for (int32_t zero = LeastZero(space, m); zero <= MostZero(space, m); ++zero) {
       m.zero = zero;
+      if (space.software != nullptr) {
+        ParallelMapping by_itself = m;
+        Conform(model, space, by_itself);
+        AppendExperts(model, space, by_itself, all);
+        continue;
+      }
       for (const bool sequence : {false, true}) {
         m.sequence_parallel = sequence;
         if (sequence && (!space.sequence_parallel || m.tensor == 1)) continue;
         for (const bool overlap : {false, true}) {
           m.overlap_gradients = overlap;
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
-          // Experts divided as other GEMMs are, or whole.
-          const bool whole = sequence && m.tensor > 1 && model.experts > 0;
-          for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
-            if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
-          }
+          AppendExperts(model, space, m, all);
         }
       }
     }
@@ -121,6 +137,22 @@ absl::Status NothingFeasible(const Evaluator& evaluator,
 
 }  // namespace
 
+int32_t LeastZero(const MappingSpace& space, const ParallelMapping& mapping) {
+  return space.software != nullptr && mapping.replicas() > 1 ? space.software->zero : 0;
+}
+
+int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping) {
+  if (mapping.replicas() == 1) return 0;
+  return std::max(space.max_zero, LeastZero(space, mapping));
+}
+
+void Conform(const TransformerConfig& model, const MappingSpace& space, ParallelMapping& mapping) {
+  if (space.software == nullptr) return;
+  if (mapping.recompute == Recompute::kSelective) mapping.recompute = space.software->selective;
+  mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
+  SetChoices(*space.software, model, mapping);
+}
+
 void DivideLayers(const TransformerConfig& model, ParallelMapping& m) {
   const int64_t parts = int64_t{m.pipeline} * m.chunks;
   const bool uneven = model.layers % parts != 0;
@@ -149,7 +181,7 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
           m.data = static_cast<int32_t>(data);
           m.global_batch = space.global_batch;
           AppendBatches(model, space, m, all);
-          if (c == 1) continue;
+          if (c == 1 || space.software != nullptr) continue;
           m.ring = true;
           AppendBatches(model, space, m, all);
           std::swap(m.ring, m.ulysses);

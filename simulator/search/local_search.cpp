@@ -39,7 +39,7 @@ class Moves {
     } else if (pick == 6) {
       m.sequence_parallel = !m.sequence_parallel && space_.sequence_parallel;
     } else if (pick < 9) {
-      m.zero = m.replicas() > 1 ? Below(space_.max_zero + 1) : 0;
+      m.zero = m.replicas() > 1 ? Below(MostZero(space_, m) + 1) : 0;
     } else if (pick == 9) {
       m.overlap_gradients = !m.overlap_gradients && space_.overlap_gradients && m.replicas() > 1;
     } else if (pick == 10) {
@@ -50,6 +50,7 @@ class Moves {
       MoveExperts(m);
     }
     DivideLayers(model_, m);
+    Conform(model_, space_, m);
     return m;
   }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/software_stack.h"
 #include "simulator/search/evaluator.h"
 
 namespace foretrace {
@@ -44,7 +45,16 @@ struct MappingSpace {
   int32_t max_context = 1;
   bool overlap_gradients = false;  // also with reductions overlapped
   std::vector<ScheduleKind> schedules = {ScheduleKind::k1F1B};
+  // What it does by itself every mapping does (SetChoices); at least what it divides is divided.
+  // Null: none is assumed.
+  const StackRelease* software = nullptr;
 };
+
+// The ZeRO stages of a mapping with these degrees.
+int32_t LeastZero(const MappingSpace& space, const ParallelMapping& mapping);
+int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping);
+// Makes the choices that the space's software makes by itself.
+void Conform(const TransformerConfig& model, const MappingSpace& space, ParallelMapping& mapping);
 
 // How layers that chunks do not divide are divided all the same: with embedding and output layer
 // counted, or, without interleaving, one more on the first stages.

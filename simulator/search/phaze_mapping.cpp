@@ -54,10 +54,12 @@ ParallelMapping MappingOf(const PhazePlan& plan, const PhazeOption& option, int3
 }
 
 // The plan of a problem of one option, simulated.
-absl::StatusOr<PhazeMapping> Judged(const Evaluator& evaluator, const PhazeProblem& problem) {
+absl::StatusOr<PhazeMapping> Judged(const Evaluator& evaluator, const TransformerConfig& model,
+                                    const MappingSpace& space, const PhazeProblem& problem) {
   FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(problem));
   PhazeMapping found;
   found.ranked.mapping = MappingOf(plan, problem.options.front(), problem.samples);
+  Conform(model, space, found.ranked.mapping);
   found.estimate_s = plan.batch_s;
   FORETRACE_ASSIGN_OR_RETURN(found.ranked.evaluation, evaluator.Evaluate(found.ranked.mapping));
   return found;
@@ -136,7 +138,7 @@ absl::StatusOr<PhazeMapping> SearchPhazeMapping(const TransformerConfig& model,
     for (const Bandwidth link : links) {
       problem.options = {option};
       problem.bandwidth = link.bytes_per_second();
-      const absl::StatusOr<PhazeMapping> found = Judged(evaluator, problem);
+      const absl::StatusOr<PhazeMapping> found = Judged(evaluator, model, space, problem);
       if (!found.ok()) {
         if (!absl::IsFailedPrecondition(found.status())) return found.status();
         reason = found.status();

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "simulator/sharding/dense_work.h"
+
 namespace foretrace {
 namespace {
 
 constexpr size_t kMostRemembered = 1 << 20;
+constexpr double kStateBytes = 4;  // optimizer state is fp32
 
 }  // namespace
 
@@ -89,7 +92,7 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
     query.rowwise = task_.rowwise;
     query.fused_update = !data_parallel;
     query.clears_gradient = data_parallel;
-    double fetched_bytes = 0;
+    double fetched_bytes = 0, state_bytes = 0;
     for (const uint32_t id : ids) {
       const EmbeddingTable& table = task_.tables[static_cast<size_t>(shards_[id].table)];
       if (table.dtype != query.weight_dtype) continue;
@@ -99,6 +102,13 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
       // cache_ratio. Rows written back leave while others come in.
       fetched_bytes += lookups_[id].unique_rows * (1 - task_.uvm.cache_ratio) * lookups_[id].dim *
                        static_cast<double>(ElementSize(table.dtype));
+      // FBGEMM's cache holds weights; states of more than a value a row stay in host memory, where
+      // the update reads and writes them, both directions of the link at once
+      // (construct_split_state of its split_table_batched_embeddings_ops_training.py).
+      if (!task_.rowwise) {
+        state_bytes += lookups_[id].unique_rows * lookups_[id].dim *
+                       static_cast<double>(OptimizerStates(task_.optimizer)) * kStateBytes;
+      }
     }
     if (query.tables.empty()) continue;
     const EmbeddingTraffic traffic = TrafficOf(device_, query);
@@ -109,10 +119,12 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
     };
     times.forward += SimTime::FromUs(us(forward_, LookupPass::kForward));
     times.backward += SimTime::FromUs(us(backward_, LookupPass::kBackward));
-    if (fetched_bytes > 0) {
-      times.forward +=
-          SimTime::FromSeconds(fetched_bytes / task_.uvm.host_bandwidth.bytes_per_second());
-    }
+    const auto over_link = [&](double bytes) {
+      return bytes > 0 ? SimTime::FromSeconds(bytes / task_.uvm.host_bandwidth.bytes_per_second())
+                       : SimTime();
+    };
+    times.forward += over_link(fetched_bytes);
+    times.backward += over_link(state_bytes);
   }
   return times;
 }

@@ -35,8 +35,13 @@ RankMemory MemoryOf(const ShardingTask& task, const Shard& shard) {
         Bytes(std::llround(static_cast<double>(weights.count()) * task.uvm.cache_ratio));
   }
   const int64_t states = OptimizerStates(task.optimizer);
-  memory.optimizer =
-      Bytes(states * kStateBytes * (task.rowwise ? shard.rows : shard.rows * shard.columns));
+  const Bytes state(states * kStateBytes *
+                    (task.rowwise ? shard.rows : shard.rows * shard.columns));
+  if (shard.uvm && !task.rowwise) {
+    memory.host += state;  // LookupCosts: not behind the cache
+  } else {
+    memory.optimizer = state;
+  }
   const bool copy = shard.kind == PlacementKind::kDataParallel;
   const int64_t samples = copy ? task.local_batch() : task.batch;
   const double share = static_cast<double>(shard.rows) / static_cast<double>(table.rows);

@@ -14,6 +14,8 @@ IDLE = {
     COMPARE: ["--top 1", "--searcher local", "--journal j", "--schedules gpipe", "--max-tensor 1", "--max-zero 0",
               "--max-chunks 1", "--max-context 2", "--max-micro-batch 1", "--overlap", "--steps 3", "--seed 3"],
     SEARCH + " --searcher graphpipe": ["--max-tensor 1"],
+    SEARCH: ["--torch-compile"],
+    SEARCH + " --stack nemo": ["--overlap", "--torch-compile", "--max-zero 0"],
     SEARCH + " --searcher piper": ["--journal j", "--schedules gpipe", "--overlap", "--steps 3"],
     STAGES: ["--journal j", "--schedules gpipe", "--max-zero 0", "--max-chunks 1",
              "--max-context 2", "--max-micro-batch 1", "--overlap", "--seed 3"],

@@ -58,6 +58,8 @@ class ParameterFit {
     FORETRACE_ASSIGN_OR_RETURN(const LeastSquaresResult result,
                                SolveLeastSquares(problem, options));
     EmbeddingModel model = ModelAt(result.parameters);
+    // The longest over the mean: rounding may leave less than 1.
+    model.parameters.length_skew = std::max(model.parameters.length_skew, 1.0);
     SetInformed(result.parameters, model);
     return model;
   }
@@ -71,6 +73,7 @@ class ParameterFit {
     values[1] = std::min(values[1], 1.0);  // an efficiency
     EmbeddingModel model;
     model.parameters = FromArray(values);
+    model.points = static_cast<int64_t>(samples_.size());
     return model;
   }
 
@@ -180,7 +183,6 @@ absl::StatusOr<EmbeddingModel> FitEmbeddingModel(const GpuPeaks& device, LookupP
   }
   FORETRACE_ASSIGN_OR_RETURN(EmbeddingModel model,
                              ParameterFit(device, pass, samples, prior).Run(options.seed));
-  model.points = static_cast<int64_t>(samples.size());
   model.lower.fill(std::numeric_limits<double>::max());
   for (const Sample& s : samples) {
     const auto at = EmbeddingRangeOf(s.traffic);

@@ -14,6 +14,8 @@ constexpr double kStateBytes = 4;
 constexpr double kGradientBytes = 4;  // gradients are fp32
 // Warps that an SM holds for these kernels, of its 64: register use allows about half.
 constexpr double kWarpsPerSm = 32;
+// Clocks of all multiprocessors in a second, of the device that TypicalParameters' l2_gbps is of.
+constexpr double kTypicalClocks = 108 * 1.41e9;
 
 double UniqueRows(const TableLookup& t) {
   const double lookups = t.batch * t.pooling;
@@ -140,6 +142,12 @@ EmbeddingParameters TypicalParameters(LookupPass pass) {
   return p;
 }
 
+double MultiprocessorClockHz(const GpuPeaks& device) {
+  const auto& units = device.accelerator.units;
+  const auto simt = std::ranges::find(units, UnitKind::kSimt, &ComputeUnit::kind);
+  return simt == units.end() ? 0 : simt->clock_hz;
+}
+
 EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) {
   EmbeddingTraffic total;
   total.tables = static_cast<double>(query.tables.size());
@@ -255,7 +263,12 @@ bool EmbeddingModel::InRange(const EmbeddingTraffic& traffic) const {
 
 EmbeddingTime EmbeddingModel::Time(const GpuPeaks& device, const EmbeddingQuery& query,
                                    const EmbeddingTraffic& traffic, LookupPass pass) const {
-  EmbeddingTime time = LookupTime(parameters, device, query, traffic, pass);
+  EmbeddingParameters of = parameters;
+  if (const double clocks = device.sms * MultiprocessorClockHz(device);
+      pass == LookupPass::kForward && !calibrated() && clocks > 0) {
+    of.l2_gbps *= clocks / kTypicalClocks;
+  }
+  EmbeddingTime time = LookupTime(of, device, query, traffic, pass);
   if (residual.empty()) return time;
   const double r = residual.Evaluate(EmbeddingFeatures(traffic, time));
   const double factor = std::exp(std::clamp(r, -residual_clip, residual_clip));

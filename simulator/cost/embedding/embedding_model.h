@@ -76,8 +76,10 @@ EmbeddingParameterArray ToArray(const EmbeddingParameters& parameters);
 EmbeddingParameters FromArray(const EmbeddingParameterArray& values);
 // Where nothing was measured. Kernels have about 4 us each from launch to end: backward passes run
 // three for the gradients (FBGEMM: long segments, one row a block, one row a warp) and three to
-// sort.
+// sort. l2_gbps is that of an A100, whose lookups were measured (calibration/a100-sxm4-nvswitch).
 EmbeddingParameters TypicalParameters(LookupPass pass);
+// Clock of the multiprocessors; 0 where the device's file does not state it.
+double MultiprocessorClockHz(const GpuPeaks& device);
 
 // What a lookup moves, whatever the parameters.
 struct EmbeddingTraffic {
@@ -137,6 +139,9 @@ struct EmbeddingModel {
 
   bool calibrated() const { return points > 0; }
   bool InRange(const EmbeddingTraffic& traffic) const;
+  // What a forward pass takes from L2 is limited by what the multiprocessors have under way: 13.5
+  // bytes for each and clock on the A100 and the H100 that were measured, so that without a
+  // calibration the typical rate goes with these.
   EmbeddingTime Time(const GpuPeaks& device, const EmbeddingQuery& query,
                      const EmbeddingTraffic& traffic, LookupPass pass) const;
 };

@@ -127,14 +127,6 @@ double SortUs(const LookupStack& stack, const GpuPeaks& device, const StackKerne
          bytes / (stack.sort_efficiency * device.dram_gbps * 1e3);
 }
 
-// Of the multiprocessors; 0 where the device's file does not state it.
-double ClockMhz(const GpuPeaks& device) {
-  for (const ComputeUnit& unit : device.accelerator.units) {
-    if (unit.kind == UnitKind::kSimt) return unit.clock_hz * 1e-6;
-  }
-  return 0;
-}
-
 double KernelUs(const LookupStack& stack, const GpuPeaks& device, const StackKernel& kernel,
                 const Amounts& a) {
   if (kernel.key_bytes > 0) return SortUs(stack, device, kernel, a);
@@ -147,7 +139,8 @@ double KernelUs(const LookupStack& stack, const GpuPeaks& device, const StackKer
   double us = bytes / (efficiency * device.dram_gbps * 1e3);
   if (kernel.lookup_instructions > 0) {
     us = std::max(us, a.lookups * a.dim * kernel.lookup_instructions /
-                          (device.sms * stack.instructions_per_sm_clock * ClockMhz(device)));
+                          (device.sms * stack.instructions_per_sm_clock *
+                           MultiprocessorClockHz(device) * 1e-6));
   }
   if (kernel.sample_blocks > 0) {
     const double blocks = a.samples * kernel.sample_blocks;
@@ -172,7 +165,8 @@ absl::StatusOr<LookupStack> ParseLookupStack(const std::string& text, const std:
 }
 
 absl::Status CheckStackDevice(const GpuPeaks& device) {
-  if (device.accelerator.occupancy.blocks > 0 && ClockMhz(device) > 0 && device.dram_gbps > 0) {
+  if (device.accelerator.occupancy.blocks > 0 && MultiprocessorClockHz(device) > 0 &&
+      device.dram_gbps > 0) {
     return absl::OkStatus();
   }
   return InvalidInput(

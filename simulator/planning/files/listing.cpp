@@ -11,6 +11,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
 #include "simulator/hardware/catalog.h"
+#include "simulator/mapping/software_stack.h"
 #include "simulator/topology/platform_loader.h"
 #include "simulator/workload/workload_yaml.h"
 
@@ -132,15 +133,30 @@ absl::StatusOr<Listing> Workloads() {
   return out;
 }
 
+absl::StatusOr<Listing> Stacks() {
+  Listing out;
+  out.columns = {
+      {"name", "software stack"}, {"since", "since"}, {"models", "for models"}, {"source", ""}};
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
+  for (const SoftwareStack& stack : stacks) {
+    for (const StackRelease& release : stack.releases) {
+      out.rows.push_back(Cells{stack.name, release.since.empty() ? "first" : release.since,
+                               release.models, release.source});
+    }
+  }
+  return out;
+}
+
 struct Kind {
   std::string_view name;
   const ShippedKind* shipped;
   absl::StatusOr<Listing> (*list)();
 };
-constexpr std::array<Kind, 4> kKinds = {{{"platforms", &kPlatforms, Platforms},
+constexpr std::array<Kind, 5> kKinds = {{{"platforms", &kPlatforms, Platforms},
                                          {"calibrations", &kCalibrations, Calibrations},
                                          {"gpus", &kAccelerators, Gpus},
-                                         {"workloads", &kWorkloads, Workloads}}};
+                                         {"workloads", &kWorkloads, Workloads},
+                                         {"stacks", &kSoftwareStacks, Stacks}}};
 
 std::string Text(const ListingCell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;

@@ -64,17 +64,15 @@ std::string Json(const GenerateCommandOptions& o, const GeneratedJob& generated,
 
 absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(CheckFileName(o.prefix, "--prefix"));
-  FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
+  FORETRACE_ASSIGN_OR_RETURN(MappingFile mapping,
                              ReadMappingArgument(o.mapping, o.job.global_batch));
   TrainingJobOptions job_options = o.job;
-  if (job_options.gpus == 0) {
+  if (const auto* parallel = std::get_if<ParallelMapping>(&mapping)) {
     // The mapping says how many.
-    job_options.gpus = 0;
-    if (const auto* parallel = std::get_if<ParallelMapping>(&mapping)) {
-      job_options.gpus = parallel->devices();
-    }
+    if (job_options.gpus == 0) job_options.gpus = parallel->devices();
   }
   FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(job_options));
+  FORETRACE_ASSIGN_OR_RETURN(mapping, ReadMappingArgument(o.mapping, o.job.global_batch, job));
   LoweringOptions options;
   options.communication_durations = !o.sizes_only;
   options.launch = SimTime::FromUs(o.launch_us);

@@ -37,6 +37,21 @@ absl::Status RequireBatch(const SearchCommandOptions& o) {
   return InvalidInput("--global-batch is missing: how many samples is one iteration?");
 }
 
+// Nor are those of what the stack decides.
+absl::Status CheckBesideStack(const SearchCommandOptions& o, const TrainingJob& job) {
+  if (!job.software) return absl::OkStatus();
+  if (!o.first_given({"--overlap"}).empty()) {
+    return InvalidInput("--overlap would change nothing: {} says by itself what it overlaps",
+                        job.software->stack);
+  }
+  const int32_t least = job.software->release.zero;
+  if (!o.first_given({"--max-zero"}).empty() && o.space.max_zero < least) {
+    return InvalidInput("--max-zero {} would change nothing: {} divides as zero{} does",
+                        o.space.max_zero, job.software->stack, least);
+  }
+  return absl::OkStatus();
+}
+
 // Options of searchers that do not run are not given.
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
   if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
@@ -63,7 +78,9 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   FORETRACE_RETURN_IF_ERROR(check({"--max-micro-batch", "--max-chunks", "--max-context",
                                    "--max-zero", "--overlap", "--schedules", "--journal"},
                                   "it is of the searchers exhaustive and local, which do", any));
-  return check({"--steps", "--seed"}, "it is of the searcher local, which does", local);
+  FORETRACE_RETURN_IF_ERROR(
+      check({"--steps", "--seed"}, "it is of the searcher local, which does", local));
+  return CheckBesideStack(o, job);
 }
 
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
@@ -86,7 +103,7 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
 absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
   for (const std::string& argument : o.compare) {
     FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
-                               ReadMappingArgument(argument, o.job.global_batch));
+                               ReadMappingArgument(argument, o.job.global_batch, job));
     FORETRACE_ASSIGN_OR_RETURN(SearchRow row, EvaluateMapping(job, mapping));
     report.rows.push_back(std::move(row));
     ++report.evaluated;
@@ -126,6 +143,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   report.workload = job.model.workload.name;
   report.devices = job.devices;
   report.global_batch = o.job.global_batch;
+  if (job.software) report.software = job.software->Text();
   report.notes = job.notes;
   if (o.energy) {
     if (job.device_watts <= 0) {
@@ -256,6 +274,7 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
   command->footer(Examples({
       "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "
       "1536",
+      "foretrace search llama3-8b --platform dgx-h100 --gpus 64 --global-batch 512 --stack nemo",
       "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
       "128 --picture",
       "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "

@@ -18,7 +18,10 @@ double Gap(const SearchRow& row) {
 }
 
 // Where the simulated time stands in a row, if there is one.
-constexpr std::ptrdiff_t kSimulatedColumn = 4;
+constexpr std::ptrdiff_t kSimulatedColumn = 2;
+
+// Is not named where all rows are its.
+constexpr std::string_view kUsual = "exhaustive";
 
 std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() * 1e-3); }
 
@@ -26,19 +29,15 @@ bool Estimated(std::span<const SearchRow> rows) {
   return std::ranges::any_of(rows, [](const SearchRow& r) { return r.estimate > SimTime(); });
 }
 
-// `estimated`: searchers have estimates of their own.
+// What mappings are called may be longer than a line, so that it comes last. `estimated`: searchers
+// have estimates of their own.
 std::vector<TextTable::Column> Columns(const std::string& network, bool estimated) {
   using Align = TextTable::Align;
-  std::vector<TextTable::Column> columns = {{"", Align::kRight},
-                                            {"mapping", Align::kLeft},
-                                            {"searcher", Align::kLeft},
-                                            {"ms"},
-                                            {"samples/s"},
-                                            {"MFU %"},
-                                            {"GiB"},
-                                            {"bubble %"},
-                                            {"exposed %"}};
+  std::vector<TextTable::Column> columns = {{""},    {"ms"},       {"samples/s"}, {"MFU %"},
+                                            {"GiB"}, {"bubble %"}, {"exposed %"}};
   if (estimated) columns.push_back({"surrogate %"});
+  columns.push_back({"searcher", Align::kLeft});
+  columns.push_back({"mapping", Align::kLeft});
   if (!network.empty()) {
     columns.insert(columns.begin() + kSimulatedColumn, {network + " ms"});
   }
@@ -49,8 +48,6 @@ std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulat
                                bool estimated) {
   const Evaluation& e = row.evaluation;
   std::vector<std::string> cells = {fmt::format("{}", number),
-                                    row.text,
-                                    row.searcher,
                                     Milliseconds(e.iteration),
                                     fmt::format("{:.2f}", row.throughput),
                                     fmt::format("{:.1f}", 100 * e.model_flop_utilisation),
@@ -60,6 +57,8 @@ std::vector<std::string> Cells(const SearchRow& row, size_t number, bool simulat
   if (estimated) {
     cells.push_back(row.estimate > SimTime() ? fmt::format("{:+.1f}", Gap(row)) : "-");
   }
+  cells.push_back(row.searcher == kUsual ? std::string() : row.searcher);
+  cells.push_back(row.text);
   if (simulated) {
     cells.insert(cells.begin() + kSimulatedColumn,
                  row.simulated > SimTime() ? Milliseconds(row.simulated) : "-");
@@ -200,6 +199,12 @@ std::string SearchJson(const SearchReport& report) {
   json.StartObject();
   json.Key("workload");
   Text(json, report.workload);
+  json.Key("software");
+  if (report.software.empty()) {
+    json.Null();
+  } else {
+    Text(json, report.software);
+  }
   if (!report.network.empty()) {
     json.Key("network");
     Text(json, report.network);

@@ -39,6 +39,7 @@ struct SearchReport {
   double seconds = 0;
   bool interrupted = false;
   double device_watts = 0;  // rated; 0: energy is not asked for
+  std::string software;     // stack and release that is assumed; empty: none
   std::string network;      // tier of a network model that rows are simulated with; empty: none
 };
 

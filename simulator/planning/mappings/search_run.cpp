@@ -74,6 +74,7 @@ MappingSpace SpaceOf(const SearchQuestion& o, int32_t global_batch, const Traini
   space.devices = job.devices;
   space.global_batch = global_batch;
   space.devices_per_node = job.cluster.devices_per_node;
+  if (job.software) space.software = &job.software->release;
   space.schedules.clear();
   for (const std::string& name : o.schedules) {
     for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
@@ -121,8 +122,9 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
     const std::string question =
-        fmt::format("{} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
-                    ModelFlopOf(model).count(), job.model.workload.ParameterCount());
+        fmt::format("{} {} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
+                    ModelFlopOf(model).count(), job.model.workload.ParameterCount(),
+                    job.software ? job.software->Text() : "");
     FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
     FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
                                SearchJournal::Open(o.journal, question + inputs, run.processes));

@@ -98,6 +98,15 @@ void TrainingJobOptions::Register(CLI::App& command) {
                   "share of it that is left for fragmentation and buffers")
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
+  command
+      .add_option(
+          "--stack", stack,
+          "what the training software does by itself, by release: overlap, kernels, formats "
+          "(`foretrace list stacks`; NAME is the newest); words of mappings stand over it")
+      ->type_name("NAME|NAME@RELEASE|none")
+      ->capture_default_str();
+  command.add_flag("--torch-compile", compiled,
+                   "kernels are compiled, where the stack leaves that to its users");
 }
 
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
@@ -160,6 +169,54 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   return cluster;
 }
 
+namespace {
+
+// The release that `options` names, in the job's model and cluster.
+absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string& chip,
+                            TrainingJob& job) {
+  if (options.stack == "none") {
+    if (options.compiled) {
+      return InvalidInput("--torch-compile would change nothing: no --stack is given");
+    }
+    if (!job.model.transformer) return absl::OkStatus();
+    job.notes.emplace_back(
+        "software: none assumed, so that communication is hidden only where a mapping's words say "
+        "so; --stack names one (foretrace list stacks)");
+    return absl::OkStatus();
+  }
+  if (!job.model.transformer) {
+    return InvalidInput("--stack {}: stacks run transformers, and workload {} is a graph",
+                        options.stack, job.model.workload.name);
+  }
+  TransformerConfig& model = *job.model.transformer;
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
+  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name, stacks));
+  StackRelease& release = job.software->release;
+  if (options.compiled) {
+    if (!release.eager) {
+      return InvalidInput("--torch-compile would change nothing: {} has kernels of its own",
+                          job.software->stack);
+    }
+    Compile(release);
+  }
+  SetKernels(release, model);
+  // One model for all mappings, so that search and generate agree.
+  PadVocabulary(release, job.cluster.devices_per_node, model);
+  SetCluster(release, chip, job.cluster);
+  FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(model));
+  workload.name = job.model.workload.name;
+  job.model.workload = std::move(workload);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file,
+                             FindShipped(kSoftwareStacks, job.software->stack));
+  job.files.push_back(file);
+  job.notes.push_back(
+      fmt::format("software: {}{}, as topologies/stacks/{}.yaml has it", job.software->Text(),
+                  options.compiled ? " with torch.compile" : "", job.software->stack));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   TrainingJob job;
   FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindShipped(kWorkloads, options.workload));
@@ -171,6 +228,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
       ClusterOf({options.platform, options.calibration, options.kernels, options.gpus},
                 job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
   job.files.push_back(workload);
+  FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device.chip, job));
   job.device_watts = device.physical.power_w;
   job.eight_bit_gemms = device.peak(RateKind::kFp8) > FlopRate();
   job.devices = options.gpus > 0 ? options.gpus : on_platform;
@@ -220,16 +278,43 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
   return bytes;
 }
 
+namespace {
+
+absl::Status CheckWords(const ParallelMapping& mapping, const std::string& argument) {
+  const std::string idle = IdleChoice(mapping);
+  return idle.empty() ? absl::OkStatus()
+                      : InvalidInput("mapping '{}' has a word that would change nothing: {}",
+                                     argument, idle);
+}
+
+}  // namespace
+
+absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch,
+                                                const TrainingJob& job) {
+  FORETRACE_ASSIGN_OR_RETURN(MappingFile file, ReadMappingArgument(argument, global_batch));
+  auto* mapping = std::get_if<ParallelMapping>(&file);
+  if (!job.software || mapping == nullptr || access(argument.c_str(), R_OK) == 0) return file;
+  const StackRelease& release = job.software->release;
+  // Degrees are known now: what is not said is the software's.
+  const ParallelMapping said = *mapping;
+  mapping->zero = said.replicas() > 1 ? release.zero : 0;
+  mapping->recompute = release.recompute;
+  const std::string source = "mapping '" + argument + "'";
+  FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
+  SetChoices(release, *job.model.transformer, *mapping);
+  FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
+  mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
+  FORETRACE_RETURN_IF_ERROR(CheckWords(*mapping, argument));
+  return file;
+}
+
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch) {
   const auto check = [&](const ParallelMapping& mapping) {
     if (global_batch > 0 && mapping.global_batch != global_batch) {
       return InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
                           global_batch, argument, mapping.global_batch);
     }
-    const std::string idle = IdleChoice(mapping);
-    return idle.empty() ? absl::OkStatus()
-                        : InvalidInput("mapping '{}' has a word that would change nothing: {}",
-                                       argument, idle);
+    return CheckWords(mapping, argument);
   };
   if (access(argument.c_str(), R_OK) == 0) {
     FORETRACE_ASSIGN_OR_RETURN(MappingFile file, LoadMapping(argument));

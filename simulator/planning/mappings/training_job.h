@@ -1,12 +1,14 @@
 #pragma once
 // What search, generate and validate --mappings share: a workload on a platform.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/topology/platform.h"
 #include "simulator/workload/workload_yaml.h"
 
@@ -25,6 +27,8 @@ struct TrainingJobOptions {
   int32_t global_batch = 0;
   double memory_gib = 0;  // 0: as the platform states
   double memory_margin = 0.06;
+  std::string stack = "none";  // NAME or NAME@RELEASE (stack_choices.h); "none": none is assumed
+  bool compiled = false;       // kernels by torch.compile
 
   void Register(CLI::App& command);
   void RegisterPlatform(CLI::App& command, bool required);
@@ -35,10 +39,11 @@ struct TrainingJob {
   ClusterParameters cluster;
   Bytes capacity;  // of a device, less the margin
   int64_t devices = 1;
-  double device_watts = 0;         // rated; 0: not stated
-  bool eight_bit_gemms = false;    // the device has units for them
-  std::vector<std::string> notes;  // what the figures rest on
-  std::vector<std::string> files;  // that all of it was read from
+  double device_watts = 0;               // rated; 0: not stated
+  bool eight_bit_gemms = false;          // the device has units for them
+  std::optional<NamedRelease> software;  // in `model` and `cluster` already
+  std::vector<std::string> notes;        // what the figures rest on
+  std::vector<std::string> files;        // that all of it was read from
 };
 
 // What a device and its links attain: rates from the platform, bandwidths of collectives from the
@@ -65,5 +70,9 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job);
 
 // A mapping file, or the words of one ("tp8 pp4 dp2 mb1").
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch);
+// The same with what the job's software does by itself where `argument` is words, which stand over
+// it; files say all. Errors: such words as its software leaves no place for.
+absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch,
+                                                const TrainingJob& job);
 
 }  // namespace foretrace

@@ -11,7 +11,7 @@ namespace {
 constexpr int kImprovements = 1000;  // at most; each lowers the largest load
 
 // How far PackTables goes to make a plan fit.
-enum class Effort { kByCost, kByMemory, kSplitAll, kHost, kCount };
+enum class Effort { kByCost, kByMemory, kSplitAll, kHost, kAllHost, kCount };
 
 class Packer {
  public:
@@ -58,13 +58,17 @@ class Packer {
     return true;
   }
 
-  // Whole, or in 2, 4, ... blocks of columns, on the ranks that are least loaded; then by rows.
+  // Whole, or in 2, 4, ... blocks of columns, on the ranks that are least loaded; then by rows. In
+  // host memory: what does not fit, with kAllHost what could, so that all have room.
   TablePlacement Choose(size_t t) {
     std::vector<TablePlacement> options = Options(t);
-    for (const TablePlacement& p : options) {
-      if (Fits(t, p)) return p;
+    const bool host = task_.uvm.allowed && effort_ >= Effort::kHost;
+    if (!host || effort_ != Effort::kAllHost) {
+      for (const TablePlacement& p : options) {
+        if (Fits(t, p)) return p;
+      }
     }
-    if (effort_ == Effort::kHost && task_.uvm.allowed) {
+    if (host) {
       for (TablePlacement& p : options) {
         p.uvm = p.kind != PlacementKind::kDataParallel;
         if (Fits(t, p)) return p;

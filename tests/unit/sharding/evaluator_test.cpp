@@ -120,6 +120,25 @@ TEST(Evaluator, CachedTablesCostTransfersFromTheHost) {
   EXPECT_NEAR((cached - resident).us(), expected_us, 0.01 * expected_us);
 }
 
+// All rows are cached; Adam's two states of each distinct row are not: unique x 64 x 4 x 2 bytes
+// come and go over the host link at 1 GB/s, both ways at once.
+TEST(Evaluator, StatesOfCachedTablesCrossTheLink) {
+  ShardingTask task = ThreeTables(1);
+  task.cpu = {};
+  task.optimizer = OptimizerKind::kAdam;
+  task.uvm = {true, 1, Bandwidth::GBps(1), Bytes(int64_t{1} << 40)};
+  ShardingPlan resident{"", {OnRank(0), OnRank(0), OnRank(0)}}, cached = resident;
+  cached.tables[0].uvm = true;
+  for (const bool rowwise : {true, false}) {
+    task.rowwise = rowwise;
+    const auto evaluator = TestEvaluator(task);
+    const SimTime longer = *evaluator->IterationTime(cached) - *evaluator->IterationTime(resident);
+    const double expected_us =
+        rowwise ? 0 : static_cast<double>(task.tables[0].access.unique_rows) * 64 * 4 * 2 / 1e3;
+    EXPECT_NEAR(longer.us(), expected_us, 0.01 * expected_us + 1e-3);
+  }
+}
+
 TEST(Evaluator, TableRowWiseAcrossNodes) {
   ShardingTask task = ThreeTables(16);
   const auto evaluator = TestEvaluator(task, JobSemantics::kFull, "h100-cluster-10");

@@ -200,6 +200,44 @@ TEST(Memory, CachedTablesCountInTheHost) {
   EXPECT_FALSE(MemoryOf(task, {}, {"", {p}}).fits);
 }
 
+// Four tables of 16,000 bytes, a quarter of each cached: on the device all four take 16,000, one
+// whole beside three cached 28,000. With room for little more than the former all go to the host.
+TEST(Sharders, LptPutsAllTablesInTheHostWhereOneLeavesNoRoom) {
+  ShardingTask task = MakeTask(1, 1);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    task.tables.push_back(MakeTable(name, 1000, 4, 1, 1));
+  }
+  task.uvm = {true, 0.25, Bandwidth::GBps(12), Bytes(1'000'000)};
+  task.optimizer = OptimizerKind::kSgd;
+  TablePlacement cached = OnRank(0);
+  cached.uvm = true;
+  const auto evaluator = TestEvaluator(task);
+  const DenseWork& dense = evaluator->dense();
+  task.memory = MemoryOf(task, dense, {"", {cached, cached, cached, cached}}).largest + Bytes(100);
+  const auto plan = PlanOf(task, MakeLptSharder);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (const TablePlacement& p : plan->tables) EXPECT_TRUE(p.uvm);
+  EXPECT_TRUE(MemoryOf(task, dense, *plan).fits);
+}
+
+// Adam's two states for each of 4,000 values lie with the table, those of each row on the device.
+TEST(Memory, StatesOfCachedTables) {
+  ShardingTask task = MakeTask(1, 8);
+  task.tables = {MakeTable("t", 1000, 4, 3, 8)};
+  task.uvm = {true, 0.25, Bandwidth::GBps(12), Bytes(1'000'000)};
+  task.optimizer = OptimizerKind::kAdam;
+  TablePlacement p = OnRank(0);
+  p.uvm = true;
+  task.rowwise = false;
+  const RankMemory values = MemoryOf(task, {}, {"", {p}}).ranks[0];
+  EXPECT_EQ(values.optimizer, Bytes(0));
+  EXPECT_EQ(values.host, Bytes(16000 + 2 * 16000));
+  task.rowwise = true;
+  const RankMemory rows = MemoryOf(task, {}, {"", {p}}).ranks[0];
+  EXPECT_EQ(rows.optimizer, Bytes(2 * 4000));
+  EXPECT_EQ(rows.host, Bytes(16000));
+}
+
 // 2 GPUs, batch 8: rank 0 has 64 columns, rank 1 has 32. Rank 0 sends 8 x 64 x 4 = 2048 bytes; each
 // receives 4 x 96 x 4 = 1536.
 TEST(PlanWork, UnequalAllToAll) {

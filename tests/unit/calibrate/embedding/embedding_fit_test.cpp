@@ -324,5 +324,60 @@ TEST(EmbeddingModels, KnowsWhatItRestsOn) {
   EXPECT_FALSE(bag.InRange(TrafficOf(Device(), beyond.query)));
 }
 
+// Two measured forward passes (NVIDIA's recsys-examples, FBGEMM on an H100) say nothing of the skew
+// of lengths, which must not round to less than 1: a file with that is refused.
+TEST(EmbeddingFit, KeepsParametersWithinTheirRange) {
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  LookupSample sample = SampleOf(LookupPass::kForward, 10, 104'857, 1'677'721, 128, 1);
+  ReuseFactors reuse;
+  reuse.fractions = {0,
+                     0.818158186,
+                     0.116775296,
+                     0.0359066201,
+                     0.0150306666,
+                     0.00675044201,
+                     0.00382158826,
+                     0.00174845497,
+                     0.000874227483,
+                     0.000452186629,
+                     0.000241166202,
+                     0.000120583101,
+                     6.02915506e-05,
+                     3.01457753e-05,
+                     3.01457753e-05,
+                     0,
+                     0};
+  for (TableLookup& table : sample.query.tables) {
+    table.reuse = reuse;
+    table.unique_rows = 35'028.002;
+  }
+  const std::vector<TimedLookup> measured = {{sample, 347.491841}, {sample, 344.969921}};
+  const auto model = FitEmbeddingModel(h100, LookupPass::kForward, measured,
+                                       TypicalParameters(LookupPass::kForward), {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_GE(model->parameters.length_skew, 1);
+}
+
+// Without a calibration a forward pass from L2 goes with multiprocessors times clock: those of an
+// H100 (132 at 1,830 MHz) have 1.586 times those of the A100 that the typical rate is of (108 at
+// 1,410). What was fitted, and backward passes, keep their rate.
+TEST(EmbeddingModels, TypicalRateFromL2GoesWithClocks) {
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  EmbeddingModel model;  // bound by L2 alone
+  model.parameters.base_us = 0;
+  model.parameters.lookup_us = 1e-6;
+  model.parameters.dram_efficiency = 1;
+  model.parameters.l2_gbps = 10;
+  const auto us = [&](const GpuPeaks& device, LookupPass pass) {
+    const LookupSample sample = SampleOf(pass, 1, 4096, 100'000, 128, 20);
+    return model.Time(device, sample.query, TrafficOf(device, sample.query), pass).kernel_us;
+  };
+  const double clocks = 132 * 1830.0 / (108 * 1410.0);
+  EXPECT_NEAR(us(Device(), LookupPass::kForward) / us(h100, LookupPass::kForward), clocks, 1e-6);
+  EXPECT_NEAR(us(Device(), LookupPass::kBackward) / us(h100, LookupPass::kBackward), 1, 1e-6);
+  model.points = 1;
+  EXPECT_NEAR(us(Device(), LookupPass::kForward) / us(h100, LookupPass::kForward), 1, 1e-6);
+}
+
 }  // namespace
 }  // namespace foretrace

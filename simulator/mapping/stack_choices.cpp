@@ -1,0 +1,102 @@
+#include "simulator/mapping/stack_choices.h"
+
+#include <algorithm>
+
+#include "simulator/base/error.h"
+
+namespace foretrace {
+namespace {
+
+// Later than all that tables of runs write.
+constexpr std::string_view kNewest = "~";
+
+}  // namespace
+
+std::string NamedRelease::Text() const {
+  return release.since.empty() ? stack : fmt::format("{} since {}", stack, release.since);
+}
+
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,
+                                            std::span<const SoftwareStack> stacks) {
+  const size_t at = text.find('@');
+  const std::string name = text.substr(0, at);
+  const auto stack = std::ranges::find(stacks, name, &SoftwareStack::name);
+  if (stack == stacks.end()) {
+    std::string names;
+    for (const SoftwareStack& s : stacks) names += (names.empty() ? "" : ", ") + s.name;
+    return InvalidInput("no software stack is named '{}'; there are {}", name, names);
+  }
+  std::string date(kNewest);
+  if (at != std::string::npos) {
+    date = text.substr(at + 1);
+    if (date.empty()) {
+      return InvalidInput("software stack '{}': no release behind '@'; leave it out for the newest",
+                          text);
+    }
+    const std::string& earliest = stack->releases.front().since;
+    if (date < earliest) {
+      return InvalidInput("software stack '{}': what is known begins with {}", text, earliest);
+    }
+  }
+  return NamedRelease{stack->name, stack->At(date, model)};
+}
+
+void Compile(StackRelease& release) {
+  release.fused_pointwise = release.compiled = true;
+  release.eager = false;
+  if (release.compiled_loss) release.loss = LossForm::kFused;
+}
+
+void SetKernels(const StackRelease& release, TransformerConfig& model) {
+  model.fused_attention = release.fused_attention;
+  model.dropout = release.dropout;
+  model.gradient_placeholders = release.gradient_placeholders;
+  model.copies_gathered = release.per_parameter_sharding;
+  model.eager = release.eager;
+  model.loss = release.loss;
+}
+
+void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model) {
+  const int64_t unit = int64_t{release.vocabulary_multiple} * tensor;
+  if (unit > 0) model.vocabulary = (model.vocabulary + unit - 1) / unit * unit;
+}
+
+void SetChoices(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
+  m.overlap_gradients = release.overlap_gradients && m.replicas() > 1;
+  m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
+  m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
+  m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && release.chunked_tensor;
+  m.balance_loss = model.experts > 0 && release.balance_loss;
+  m.ring = m.context > 1 && release.ring_attention && !m.ulysses;
+  m.gradient_bytes = release.gradient_bits / 8;
+  m.hybrid = 0;
+  DivideAmong(release.shards, m);
+}
+
+void DivideAmong(int32_t shards, ParallelMapping& m) {
+  if (m.zero < 3 || shards <= 1 || shards >= m.replicas() || m.replicas() % shards != 0) return;
+  m.hybrid = shards;
+}
+
+void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {
+  const auto slowdown = release.attention_slowdown.find(chip);
+  if (slowdown != release.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
+  cluster.attention_slowdown_depth = release.attention_slowdown_depth;
+  cluster.recorded_losses = release.recorded_losses;
+  cluster.fused_pointwise = release.fused_pointwise;
+  cluster.forms = release;
+  cluster.fused_accumulation = release.fused_accumulation;
+  cluster.blocking_transfers = release.blocking_transfers;
+  cluster.transfers_in_turn = release.transfers_in_turn;
+  cluster.whole_gradient_messages = release.whole_gradient_messages;
+  cluster.blocking_chunks = release.blocking_chunks;
+  cluster.gathers_ahead = release.gathers_ahead;
+  cluster.reuse_distance = release.reuse_distance;
+  cluster.per_parameter_sharding = release.per_parameter_sharding;
+  cluster.dynamic_scaling = release.dynamic_scaling;
+  cluster.reduces_scales = release.reduces_scales;
+  cluster.whole_reductions = release.whole_reductions;
+  cluster.token_preparation = SimTime::FromUs(1e-3 * release.token_ns);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,44 @@
+#pragma once
+// What a release of training software does by itself (software_stack.h), put into a model, a
+// mapping and a cluster.
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/software_stack.h"
+
+namespace foretrace {
+
+struct NamedRelease {
+  std::string stack;  // name of its file
+  StackRelease release;
+
+  // "nemo since v25.02", or the name alone.
+  std::string Text() const;
+};
+
+// Of "NAME" the newest release for `model`, of "NAME@RELEASE" the last that is not later. Errors:
+// no stack has that name (the message lists them); no release is so early.
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,
+                                            std::span<const SoftwareStack> stacks);
+
+// Kernels by torch.compile where software leaves that to its users.
+void Compile(StackRelease& release);
+
+// Which kernels and formats it takes.
+void SetKernels(const StackRelease& release, TransformerConfig& model);
+// A GEMM over an odd vocabulary loads its operands element by element.
+void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model);
+// Overlap, sequence parallelism, rings (of what is not exchanged all to all) and formats of
+// gradients, by the mapping's degrees; what is divided (zero) and recomputed stays.
+void SetChoices(const StackRelease& release, const TransformerConfig& model,
+                ParallelMapping& mapping);
+// Under zero 3, weights are divided among `shards` replicas where that leaves copies.
+void DivideAmong(int32_t shards, ParallelMapping& mapping);
+// On a cluster of devices with that chip.
+void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster);
+
+}  // namespace foretrace

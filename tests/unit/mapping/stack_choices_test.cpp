@@ -1,0 +1,94 @@
+#include "simulator/mapping/stack_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+// Two releases, the second of which is also for one model alone.
+std::vector<SoftwareStack> Stacks() {
+  StackRelease first, second, own;
+  first.since = "v24";
+  first.source = "first";
+  second.since = "v25";
+  second.source = "second";
+  own.since = "v25";
+  own.source = "own";
+  own.models = {"gpt3"};
+  return {{"nemo", {"nemo"}, {first, second, own}}, {"other", {"other"}, {StackRelease()}}};
+}
+
+TEST(StackChoicesTest, ReleasesByName) {
+  const auto stacks = Stacks();
+  const auto named = [&](const char* text, const char* model) {
+    const auto found = NamedReleaseOf(text, model, stacks);
+    return found.ok() ? found->release.source : std::string(found.status().message());
+  };
+  EXPECT_EQ(named("nemo", "llama3-8b"), "second");
+  EXPECT_EQ(named("nemo", "GPT-3 175B"), "own");
+  EXPECT_EQ(named("nemo@v24.11", "GPT-3 175B"), "first");
+  EXPECT_EQ(named("nemo@v25.04", "llama3-8b"), "second");
+  EXPECT_THAT(named("nemo@v23", "llama3-8b"), HasSubstr("begins with v24"));
+  EXPECT_THAT(named("nemo@", "llama3-8b"), HasSubstr("no release behind '@'"));
+  EXPECT_THAT(named("megatron", "llama3-8b"), HasSubstr("there are nemo, other"));
+  EXPECT_EQ(NamedReleaseOf("nemo@v24.11", "x", stacks)->Text(), "nemo since v24");
+  EXPECT_EQ(NamedReleaseOf("other", "x", stacks)->Text(), "other");
+}
+
+TEST(StackChoicesTest, ChoicesFollowDegrees) {
+  StackRelease release;
+  release.sequence_parallel = release.overlap_tensor = release.chunked_tensor = true;
+  release.overlap_gradients = release.ring_attention = release.balance_loss = true;
+  release.gradient_bits = 16;
+  release.shards = 8;
+  TransformerConfig model;
+  ParallelMapping alone;
+  SetChoices(release, model, alone);
+  ParallelMapping expected;
+  expected.gradient_bytes = 2;
+  EXPECT_EQ(alone, expected);
+  ParallelMapping wide;
+  wide.tensor = 4;
+  wide.context = 2;
+  wide.data = 16;
+  wide.zero = 3;
+  model.experts = 8;
+  SetChoices(release, model, wide);
+  EXPECT_TRUE(wide.sequence_parallel && wide.chunked_tensor && wide.overlap_gradients);
+  EXPECT_TRUE(wide.ring && wide.balance_loss);
+  EXPECT_EQ(wide.hybrid, 8);  // of 32 replicas
+  EXPECT_EQ(wide.zero, 3);
+  release.overlap_tensor = false;
+  SetChoices(release, model, wide);
+  EXPECT_FALSE(wide.overlap_tensor || wide.chunked_tensor);
+}
+
+// 50,257 rows: the next multiple of 128 is 50,304, of 128 x 8 it is 51,200.
+TEST(StackChoicesTest, VocabulariesArePadded) {
+  StackRelease release;
+  release.vocabulary_multiple = 128;
+  TransformerConfig model;
+  model.vocabulary = 50257;
+  PadVocabulary(release, 1, model);
+  EXPECT_EQ(model.vocabulary, 50304);
+  PadVocabulary(release, 8, model);
+  EXPECT_EQ(model.vocabulary, 51200);
+}
+
+TEST(StackChoicesTest, CompiledKernels) {
+  StackRelease release;
+  release.eager = release.compiled_loss = true;
+  release.fused_pointwise = false;
+  Compile(release);
+  TransformerConfig model;
+  SetKernels(release, model);
+  EXPECT_TRUE(release.fused_pointwise && release.compiled);
+  EXPECT_FALSE(model.eager);
+  EXPECT_EQ(model.loss, LossForm::kFused);
+}
+
+}  // namespace
+}  // namespace foretrace

@@ -1,0 +1,121 @@
+// Stacks by name in search and generate: the same job as a measured row of that software is.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "simulator/mapping/idle_choice.h"
+#include "simulator/planning/mappings/mapped_job.h"
+#include "simulator/planning/mappings/training_job.h"
+#include "simulator/planning/mappings/training_validation.h"
+#include "simulator/search/mapping_search.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+TrainingJobOptions Options(const std::string& stack, const std::string& workload = "llama3-8b") {
+  TrainingJobOptions options;
+  options.workload = workload;
+  options.platform = "dgx-h100";
+  options.gpus = 64;
+  options.global_batch = 128;
+  options.stack = stack;
+  return options;
+}
+
+SimTime Predicted(const TrainingJobOptions& options, const std::string& words) {
+  const auto job = LoadTrainingJob(options);
+  EXPECT_TRUE(job.ok()) << job.status();
+  const auto mapping = ReadMappingArgument(words, options.global_batch, *job);
+  EXPECT_TRUE(mapping.ok()) << mapping.status();
+  const auto row = EvaluateMapping(*job, *mapping);
+  EXPECT_TRUE(row.ok()) << row.status();
+  return row.ok() ? row->evaluation.iteration : SimTime();
+}
+
+TEST(SoftwareSearchTest, AsValidationOfARow) {
+  const std::string path = testing::TempDir() + "/software_rows.csv";
+  std::ofstream(path)
+      << "model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,gpus_per_node,tp,pp,dp,cp,vp,"
+         "ep,micro_batch,grad_accum,global_batch,precision,sharding,recompute,framework,oom,step_s,"
+         "date\n"
+         "llama3-8b,,,,,,,,64,H100,8,8,1,4,2,1,1,1,,128,bf16,,none,NeMo,0,1.5,v25.04\n"
+         "llama3-8b,,,,,,,,64,H100,8,1,1,64,1,1,1,1,,128,bf16,fsdp,full,torchtitan,0,1.5,2025-03\n";
+  MappingValidationOptions validation;
+  validation.rows = path;
+  validation.platform = "dgx-h100";
+  const auto rows = ValidateTrainingRows(validation);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->rows.size(), 2u);
+  EXPECT_GT(rows->rows[0].predicted, SimTime()) << rows->rows[0].row.refused;
+  EXPECT_EQ(Predicted(Options("nemo@v25.04"), "tp8 cp2 dp4 mb1"), rows->rows[0].predicted);
+  EXPECT_EQ(Predicted(Options("torchtitan"), "dp64 full"), rows->rows[1].predicted)
+      << rows->rows[1].row.refused;
+}
+
+// What a search finds can be said again, does nothing in vain, and is what the software does.
+TEST(SoftwareSearchTest, SpacesOfStacks) {
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok());
+  for (const SoftwareStack& stack : *stacks) {
+    for (const char* workload : {"llama3-8b", "mixtral-8x7b"}) {
+      const auto job = LoadTrainingJob(Options(stack.name, workload));
+      ASSERT_TRUE(job.ok()) << job.status();
+      MappingSpace space;
+      space.devices = 64;
+      space.global_batch = 128;
+      space.max_micro_batch = 2;
+      space.max_context = 2;
+      space.software = &job->software->release;
+      const auto all = EnumerateMappings(*job->model.transformer, space);
+      EXPECT_GT(all.size(), 50u) << stack.name;
+      EXPECT_EQ(std::set<ParallelMapping>(all.begin(), all.end()).size(), all.size());
+      for (const ParallelMapping& m : all) {
+        EXPECT_EQ(IdleChoice(m), "") << ToString(m);
+        EXPECT_EQ(m.sequence_parallel, m.tensor > 1 && space.software->sequence_parallel);
+        EXPECT_GE(m.zero, m.replicas() > 1 ? space.software->zero : 0);
+        const auto again = ReadMappingArgument(ToString(m), 128, *job);
+        ASSERT_TRUE(again.ok()) << again.status();
+        EXPECT_EQ(std::get<ParallelMapping>(*again), m) << ToString(m);
+      }
+    }
+  }
+}
+
+TEST(SoftwareSearchTest, WordsStandOverTheStack) {
+  const auto job = LoadTrainingJob(Options("nemo"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const auto mapping = [&](const std::string& words) {
+    const auto read = ReadMappingArgument(words, 128, *job);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? ToString(std::get<ParallelMapping>(*read)) : "";
+  };
+  EXPECT_EQ(mapping("tp2 dp32"), "tp2 pp1 dp32 mb1 v1 none sp zero1 overlap tp-chunked grad16");
+  EXPECT_EQ(mapping("tp2 dp32 tp-exposed grad32 zero3"),
+            "tp2 pp1 dp32 mb1 v1 none sp zero3 overlap tp-exposed grad32");
+  EXPECT_EQ(mapping("tp2 dp32 tp-async"),
+            "tp2 pp1 dp32 mb1 v1 none sp zero1 overlap tp-async grad16");
+  EXPECT_EQ(mapping("cp2 dp32 ulysses"),
+            "tp1 cp2 pp1 dp32 ulysses mb1 v1 none zero1 overlap grad16");
+}
+
+TEST(SoftwareSearchTest, Refusals) {
+  const auto message = [](const TrainingJobOptions& options) {
+    return std::string(LoadTrainingJob(options).status().message());
+  };
+  EXPECT_THAT(message(Options("megatron")), HasSubstr("no software stack is named 'megatron'"));
+  TrainingJobOptions compiled = Options("none");
+  compiled.compiled = true;
+  EXPECT_THAT(message(compiled), HasSubstr("no --stack is given"));
+  compiled.stack = "nemo";
+  EXPECT_THAT(message(compiled), HasSubstr("has kernels of its own"));
+  EXPECT_THAT(message(Options("nemo", "two-branch")), HasSubstr("stacks run transformers"));
+}
+
+}  // namespace
+}  // namespace foretrace
