@@ -202,7 +202,7 @@ absl::Status FitDeduplicated(std::span<const ExchangeSample> samples, ExpertDire
        Select(samples, kAlgorithm, direction, false, fit.congested_nodes)) {
     (s->exchange.routing.nodes > 1 ? between : within).push_back(s);
   }
-  ExpertKernels& kernels = fit.model.deduplicated;
+  ExpertExchangeKernels& kernels = fit.model.deduplicated;
   FORETRACE_RETURN_IF_ERROR(Require(within, "deduplicated exchanges within a node"));
   FORETRACE_RETURN_IF_ERROR(FitKernel(kWithin, within, kernels.within[d]));
   FORETRACE_RETURN_IF_ERROR(Require(between, "deduplicated exchanges between nodes"));

@@ -150,7 +150,8 @@ std::span<const ExpertConstant> ExpertConstants() {
 
 const ExpertKernel& ExpertExchangeModel::Kernel(ExpertAlgorithm algorithm,
                                                 ExpertDirection direction, int32_t nodes) const {
-  const ExpertKernels& kernels = algorithm == ExpertAlgorithm::kDirect ? direct : deduplicated;
+  const ExpertExchangeKernels& kernels =
+      algorithm == ExpertAlgorithm::kDirect ? direct : deduplicated;
   const ExpertKernel* by_direction = nodes > 1 ? kernels.between : kernels.within;
   return by_direction[static_cast<size_t>(direction)];
 }

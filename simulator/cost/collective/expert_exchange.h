@@ -111,11 +111,11 @@ enum class ExpertDirection : uint8_t { kDispatch, kCombine };
 
 // Kernels of an algorithm. Within a node and between nodes DeepEP's normal mode has different ones;
 // its low-latency mode the same.
-struct ExpertKernels {
+struct ExpertExchangeKernels {
   ExpertKernel within[2], between[2];  // by ExpertDirection
 };
 struct ExpertExchangeModel {
-  ExpertKernels deduplicated, direct;
+  ExpertExchangeKernels deduplicated, direct;
 
   // Requires an algorithm that is no collective.
   const ExpertKernel& Kernel(ExpertAlgorithm algorithm, ExpertDirection direction,

@@ -27,7 +27,7 @@ std::string KernelYaml(const ExpertKernel& kernel) {
   return "{" + text + "}";
 }
 
-std::string KernelsYaml(const char* algorithm, const ExpertKernels& kernels) {
+std::string KernelsYaml(const char* algorithm, const ExpertExchangeKernels& kernels) {
   std::string text = fmt::format("  {}:\n", algorithm);
   for (const bool between : {false, true}) {
     text += fmt::format("    {}:\n", between ? "between_nodes" : "within_node");
@@ -50,8 +50,8 @@ ExpertKernel ReadKernel(const YamlReader& in) {
   return kernel;
 }
 
-ExpertKernels ReadKernels(const YamlReader& in) {
-  ExpertKernels kernels;
+ExpertExchangeKernels ReadKernels(const YamlReader& in) {
+  ExpertExchangeKernels kernels;
   const YamlReader within = in.Child("within_node"), between = in.Child("between_nodes");
   for (size_t d = 0; d < 2; ++d) {
     kernels.within[d] = ReadKernel(within.Child(kDirections[d]));

@@ -23,7 +23,7 @@ ExpertExchangeModel Made() {
     k.notify_us = 15;
     k.notify_us_per_doubling = 20;
   }
-  for (ExpertKernels* kernels : {&model.direct}) {
+  for (ExpertExchangeKernels* kernels : {&model.direct}) {
     for (ExpertKernel& k : kernels->within) {
       k.latency_us = 8;
       k.token_us_per_KB = 0.2;

@@ -92,7 +92,7 @@ TEST(ExpertExchange, GroupsAsDrawn) {
 
 ExpertExchangeModel OnlyLinks() {
   ExpertExchangeModel model;
-  for (ExpertKernels* kernels : {&model.deduplicated, &model.direct}) {
+  for (ExpertExchangeKernels* kernels : {&model.deduplicated, &model.direct}) {
     for (ExpertKernel& k : kernels->within) k.nvlink_share = 0.5, k.sharpness = 1000;
     for (ExpertKernel& k : kernels->between) k = kernels->within[0], k.nic_share = 0.8;
   }
