@@ -47,17 +47,17 @@ std::string RowTable(const TrainingValidation& result, const TextStyle& style) {
   TextTable table({{"row", Align::kLeft, true},
                    {"model", Align::kLeft, true},
                    {"GPUs"},
-                   {"mapping", Align::kLeft},
                    {"measured s"},
                    {"predicted s"},
-                   {"error %"}});
+                   {"error %"},
+                   {"mapping", Align::kLeft}});
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
     if (!judged.timed()) continue;
-    table.AddRow({row.name, row.model, fmt::format("{}", row.gpus), ToString(row.mapping),
+    table.AddRow({row.name, row.model, fmt::format("{}", row.gpus),
                   fmt::format("{:.4g}", row.measured.seconds()),
                   fmt::format("{:.4g}", judged.predicted.seconds()),
-                  fmt::format("{:+.1f}", 100 * judged.error)});
+                  fmt::format("{:+.1f}", 100 * judged.error), ToString(row.mapping)});
   }
   return table.Format(style);
 }
