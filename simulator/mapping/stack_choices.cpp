@@ -83,8 +83,8 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   if (whole && m.expert_tensor == 0 && m.tensor > 1) m.expert_tensor = 1;
   if (m.expert_width() == 1) m.dispatch = release.dispatch;
   m.dispatch_fp8 = m.narrow() && release.dispatch_fp8;
-  m.overlap_experts =
-      release.overlap_experts && HasOppositePasses(m) && m.recompute != Recompute::kFull;
+  const bool whole_layers = m.recompute == Recompute::kFull || m.recompute == Recompute::kAlternate;
+  m.overlap_experts = release.overlap_experts && HasOppositePasses(m) && !whole_layers;
 }
 
 void DivideAmong(int32_t shards, ParallelMapping& m) {
