@@ -11,6 +11,12 @@ namespace {
 // Later than all that tables of runs write.
 constexpr std::string_view kNewest = "~";
 
+// Dates and versions ("v25.02") are not compared with one another.
+bool WrittenAlike(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return a[0] == b[0] || (digit(a[0]) && digit(b[0]));
+}
+
 }  // namespace
 
 std::string NamedRelease::Text() const {
@@ -35,6 +41,11 @@ absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::
                           text);
     }
     const std::string& earliest = stack->releases.front().since;
+    for (const StackRelease& release : stack->releases) {
+      if (release.since.empty() || WrittenAlike(date, release.since)) continue;
+      return InvalidInput("software stack '{}': its releases are written as {} is", text,
+                          release.since);
+    }
     if (date < earliest) {
       return InvalidInput("software stack '{}': what is known begins with {}", text, earliest);
     }
