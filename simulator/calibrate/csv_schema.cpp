@@ -23,8 +23,7 @@ struct OpSchema {
 // sms: multiprocessors that the kernel takes, 0 where it takes what it needs.
 constexpr std::string_view kExchangeKeys =
     "tokens hidden top_k experts ranks nodes groups groups_of_token sms multiprocessors "
-    "nvlink_GBps "
-    "nic_GBps | algorithm";
+    "nvlink_GBps nic_GBps | algorithm";
 
 // calibration/README.md documents the same table.
 constexpr OpSchema kSchemas[] = {
@@ -204,9 +203,13 @@ absl::Status CheckExchange(const BenchmarkRow& row) {
   if (of("nvlink_GBps") < 1 || (of("nodes") > 1 && of("nic_GBps") < 1)) {
     return InvalidInput("nvlink_GBps or nic_GBps is 0");
   }
+  const bool notify = row.op.find("notify") != std::string::npos;
+  if (notify && (algorithm != "deduplicated" || of("nodes") == 1)) {
+    return InvalidInput("{} is of deduplicated exchanges between nodes", row.op);
+  }
   const double gbps = static_cast<double>(of("tokens") * of("hidden")) / row.time_us * 1e-3;
   constexpr double kImplausiblyFast = 2e4;
-  if (row.op.find("notify") == std::string::npos && gbps > kImplausiblyFast) {
+  if (!notify && gbps > kImplausiblyFast) {
     return InvalidInput(
         "{} tokens of {} values in {} us: are the times in milliseconds or seconds? time_us takes "
         "microseconds",

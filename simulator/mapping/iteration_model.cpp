@@ -100,6 +100,13 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
         "platform states no links within nodes or between them; dispatch=alltoall would do",
         ToString(mapping));
   }
+  // Its kernels send to the device of the same place in another node.
+  if (deep && nics && mapping.expert % cluster.devices_per_node != 0) {
+    return Infeasible(
+        "mapping {}: DeepEP over several nodes is of whole ones: ep{} is no multiple of their {} "
+        "devices; dispatch=alltoall would do",
+        ToString(mapping), mapping.expert, cluster.devices_per_node);
+  }
   if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
     return Infeasible(
         "mapping {}: the platform does not state the rate of its hosts' memory, which offloading "

@@ -200,8 +200,8 @@ struct PassTimes {
   PassExchanges embedding_exchanges, head_exchanges;  // part of these
   // Those of the sharded graph; the ones that kernels hide come first.
   PassExchanges layer_exchanges;
-  int32_t expert_nodes =
-      1;  // that exchanges of experts are spread over, where they tell nodes apart
+  // That exchanges of experts are spread over, where they tell nodes apart.
+  int32_t expert_nodes = 1;
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;

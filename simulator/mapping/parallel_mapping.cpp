@@ -225,11 +225,12 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
         "zb-h1",
         ToString(m));
   }
-  if (m.overlap_experts && m.recompute == Recompute::kFull) {
+  if (m.overlap_experts &&
+      (m.recompute == Recompute::kFull || m.recompute == Recompute::kAlternate)) {
     return Infeasible(
-        "mapping {}: ep-overlap runs parts of layers, which full recomputation runs whole; "
-        "selective or none would do",
-        ToString(m));
+        "mapping {}: ep-overlap runs parts of layers, which {} recomputation runs whole; selective "
+        "or none would do",
+        ToString(m), Name(m.recompute));
   }
   if (m.expert_groups() % m.expert != 0) {
     return Infeasible(

@@ -11,6 +11,12 @@ namespace {
 // Later than all that tables of runs write.
 constexpr std::string_view kNewest = "~";
 
+// Dates and versions ("v25.02") are not compared with one another.
+bool WrittenAlike(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return a[0] == b[0] || (digit(a[0]) && digit(b[0]));
+}
+
 }  // namespace
 
 std::string NamedRelease::Text() const {
@@ -35,6 +41,11 @@ absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::
                           text);
     }
     const std::string& earliest = stack->releases.front().since;
+    for (const StackRelease& release : stack->releases) {
+      if (release.since.empty() || WrittenAlike(date, release.since)) continue;
+      return InvalidInput("software stack '{}': its releases are written as {} is", text,
+                          release.since);
+    }
     if (date < earliest) {
       return InvalidInput("software stack '{}': what is known begins with {}", text, earliest);
     }
@@ -83,8 +94,8 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   if (whole && m.expert_tensor == 0 && m.tensor > 1) m.expert_tensor = 1;
   if (m.expert_width() == 1) m.dispatch = release.dispatch;
   m.dispatch_fp8 = m.narrow() && release.dispatch_fp8;
-  m.overlap_experts =
-      release.overlap_experts && HasOppositePasses(m) && m.recompute != Recompute::kFull;
+  const bool whole_layers = m.recompute == Recompute::kFull || m.recompute == Recompute::kAlternate;
+  m.overlap_experts = release.overlap_experts && HasOppositePasses(m) && !whole_layers;
 }
 
 void DivideAmong(int32_t shards, ParallelMapping& m) {

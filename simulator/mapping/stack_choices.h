@@ -21,7 +21,7 @@ struct NamedRelease {
 };
 
 // Of "NAME" the newest release for `model`, of "NAME@RELEASE" the last that is not later. Errors:
-// no stack has that name (the message lists them); no release is so early.
+// no stack has that name (the message lists them); no release is so early, or written so.
 absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,
                                             std::span<const SoftwareStack> stacks);
 

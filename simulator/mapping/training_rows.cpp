@@ -110,8 +110,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
-// In lower case, without what spreadsheets put before the first one. Units and acronyms keep their
-// case (memory_GB, params_B).
+// In lower case but for GB (memory_GB), without what spreadsheets put before the first one.
 std::string ColumnName(std::string name) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());

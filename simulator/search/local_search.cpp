@@ -50,7 +50,12 @@ class Moves {
     } else if (model_.experts > 0) {
       MoveExperts(m);
     }
-    if (m.expert == 1) m.dispatch = ExpertDispatch::kAllToAll;
+    const auto& dispatches = space_.dispatches;
+    if (m.expert == 1) {
+      m.dispatch = ExpertDispatch::kAllToAll;
+    } else if (std::ranges::find(dispatches, m.dispatch) == dispatches.end()) {
+      m.dispatch = dispatches.front();
+    }
     m.overlap_experts &= m.expert > 1 && HasOppositePasses(m);
     DivideLayers(model_, m);
     Conform(model_, space_, m);

@@ -115,6 +115,11 @@ absl::Status FitKernel(const std::vector<Free>& free, const Samples& samples,
   return absl::OkStatus();
 }
 
+absl::Status Require(const Samples& samples, std::string_view what) {
+  if (!samples.empty()) return absl::OkStatus();
+  return InvalidInput("no rows of {}, of which a model needs some", what);
+}
+
 // kDirect's parameters as those of an exchange within a node, or between nodes.
 ExpertKernel DirectKernel(std::span<const double> parameters, bool between) {
   ExpertKernel kernel;
@@ -124,16 +129,18 @@ ExpertKernel DirectKernel(std::span<const double> parameters, bool between) {
 }
 
 absl::Status FitDirect(const Samples& samples, ExpertKernel& within, ExpertKernel& between) {
+  Samples of_node, of_nodes;
+  for (const ExchangeSample* s : samples) {
+    (s->exchange.routing.nodes > 1 ? of_nodes : of_node).push_back(s);
+  }
+  FORETRACE_RETURN_IF_ERROR(Require(of_node, "direct exchanges within a node"));
+  FORETRACE_RETURN_IF_ERROR(Require(of_nodes, "direct exchanges between nodes"));
   const auto residual = [](std::span<const double> parameters, const ExchangeSample& s) {
     const ExpertKernel k = DirectKernel(parameters, s.exchange.routing.nodes > 1);
     return LogError(TransferUs(k, s.links, s.exchange), s.time_us);
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters,
                              Solve(kDirect, samples, residual));
-  Samples of_node, of_nodes;
-  for (const ExchangeSample* s : samples) {
-    (s->exchange.routing.nodes > 1 ? of_nodes : of_node).push_back(s);
-  }
   within = DirectKernel(parameters, false);
   between = DirectKernel(parameters, true);
   within.most_tokens = MostTokens(of_node);
@@ -188,11 +195,6 @@ Samples Select(std::span<const ExchangeSample> samples, ExpertAlgorithm algorith
   return selected;
 }
 
-absl::Status Require(const Samples& samples, std::string_view what) {
-  if (!samples.empty()) return absl::OkStatus();
-  return InvalidInput("no rows of {}, of which a model needs some", what);
-}
-
 absl::Status FitDeduplicated(std::span<const ExchangeSample> samples, ExpertDirection direction,
                              ExchangeFit& fit) {
   constexpr ExpertAlgorithm kAlgorithm = ExpertAlgorithm::kDeduplicated;
@@ -225,7 +227,6 @@ absl::StatusOr<ExchangeFit> FitExchanges(std::span<const ExchangeSample> samples
   for (const ExpertDirection direction : kDirections) {
     FORETRACE_RETURN_IF_ERROR(FitDeduplicated(samples, direction, fit));
     const Samples direct = Select(samples, ExpertAlgorithm::kDirect, direction, false, {});
-    FORETRACE_RETURN_IF_ERROR(Require(direct, "direct exchanges"));
     const size_t d = static_cast<size_t>(direction);
     FORETRACE_RETURN_IF_ERROR(
         FitDirect(direct, fit.model.direct.within[d], fit.model.direct.between[d]));

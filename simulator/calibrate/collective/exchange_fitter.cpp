@@ -1,7 +1,8 @@
 #include "simulator/calibrate/collective/exchange_fitter.h"
 
-#include <algorithm>
-#include <tuple>
+#include <fmt/format.h>
+
+#include <iterator>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -41,7 +42,7 @@ ExchangeSample SampleOf(const BenchmarkRow& row) {
   return sample;
 }
 
-// Hidden sizes with experts of a token that were measured within a node, in order.
+// A hidden size and the number of experts of a token.
 using Shape = std::pair<int64_t, int64_t>;
 Shape ShapeOf(const BenchmarkRow& row) { return {Of(row, "hidden"), Of(row, "top_k")}; }
 

@@ -21,7 +21,6 @@ class FittedExchanges : public FittedModels {
   // By algorithm, direction and number of nodes.
   std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
   std::vector<std::string> Notes() const override;
-  const ExchangeFit& fit() const { return fit_; }
 
  private:
   ExchangeFit fit_;

@@ -48,8 +48,8 @@ double Reached(const ExpertRouting& r, int32_t bins) {
     return bins * (1 - Missed(static_cast<double>(r.experts), part, r.top_k));
   }
   const double groups = static_cast<double>(r.groups) / bins;  // of a bin
-  if (groups <
-      1) {  // bins of a group share its being chosen; one that lies in two counts as in one
+  if (groups < 1) {
+    // Bins of a group share its being chosen; one that lies in two counts as in one.
     const double chosen = static_cast<double>(r.groups_of_token) / r.groups;
     const double open = static_cast<double>(r.experts) * chosen;
     return bins * chosen * (1 - Missed(open, part, r.top_k));

@@ -19,8 +19,7 @@ enum class ExpertAlgorithm : uint8_t {
   // to NIC of the same place in the node, and there over NVLink once to every rank that has one.
   kDeduplicated,
   // DeepEP's low-latency kernels: a token goes straight to the rank of each of its experts, once
-  // for
-  // each expert, by NVLink or RDMA.
+  // for each expert, by NVLink or RDMA.
   kDirect,
   // Collectives: every rank gathers all tokens, and what its experts make of them is summed and
   // scattered.

@@ -147,9 +147,13 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   }
   cluster.devices_per_node = spec.node.devices;
   // Without it mappings that take DeepEP are refused.
-  if (const auto exchange = ShippedExpertExchange(); exchange.ok()) {
-    const DeepEpDevice deep_ep{exchange->model, LinksOf(spec)};
+  const std::vector<std::string> experts = ListShipped("calibration", "expert_exchange.yaml");
+  if (!experts.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const LoadedExpertExchange exchange,
+                               LoadExpertExchange(experts.front()));
+    const DeepEpDevice deep_ep{exchange.model, LinksOf(spec)};
     cluster.deep_ep = std::make_shared<const DeepEpDevice>(deep_ep);
+    read.push_back(experts.front());
   }
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));

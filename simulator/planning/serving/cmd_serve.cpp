@@ -80,10 +80,6 @@ absl::Status CheckExpertExchange(const ServeOptions& o, const ServingBase& base,
   if (o.serving.expert_exchange.empty() || !ExchangeText(base.model, job).empty()) {
     return absl::OkStatus();
   }
-  if (base.model.experts == 0) {
-    return InvalidInput("--expert-exchange {} would change nothing: {} has no experts",
-                        o.serving.expert_exchange, base.model.name);
-  }
   return InvalidInput(
       "--expert-exchange {} would change nothing: with --parallel '{}' no tokens go to experts of "
       "other devices; dpN ep divides experts over replicas",

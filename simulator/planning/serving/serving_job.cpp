@@ -168,6 +168,10 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
     }
     engine.kv_tiers.push_back(std::move(tier));
   }
+  if (!options.expert_exchange.empty() && model.experts == 0) {
+    return InvalidInput("--expert-exchange {} would change nothing: {} has no experts",
+                        options.expert_exchange, model.name);
+  }
   if (!options.expert_exchange.empty() &&
       !serve::SetExpertTransfers(options.expert_exchange, engine.experts)) {
     return InvalidInput("--expert-exchange '{}' is none of {}", options.expert_exchange,

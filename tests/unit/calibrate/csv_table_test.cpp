@@ -54,9 +54,8 @@ TEST(BenchmarkCsv, ReadsWindowsLineEndsAndQuotes) {
 }
 
 constexpr char kExchange[] =
-    "exchange,dispatch,-,p,float8_e4m3fn,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;nodes="
-    "2;"
-    "groups=0;groups_of_token=0;sms=20;multiprocessors=132;nvlink_GBps=450;nic_GBps=50;"
+    "exchange,dispatch,-,p,float8_e4m3fn,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;"
+    "nodes=2;groups=0;groups_of_token=0;sms=20;multiprocessors=132;nvlink_GBps=450;nic_GBps=50;"
     "algorithm=deduplicated,64,0,1,sglang 0.5.6 deepep,lab\n";
 
 TEST(BenchmarkCsv, ReadsExchangesWithExperts) {
@@ -73,6 +72,13 @@ TEST(BenchmarkCsv, ReadsExchangesWithExperts) {
   EXPECT_THAT(with("top_k=8", "top_k=300"), HasSubstr("top_k=300 of 256 experts"));
   EXPECT_THAT(with("experts=256", "experts=99999999999"), HasSubstr("at most 1048576"));
   EXPECT_THAT(with("nodes=2", "nodes=3"), HasSubstr("not evenly spread"));
+  EXPECT_EQ(with("dispatch", "dispatch_notify"), "");
+  EXPECT_THAT(
+      with("dispatch,-,p,float8_e4m3fn,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;"
+           "nodes=2",
+           "combine_notify,-,p,bfloat16,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;"
+           "nodes=1"),
+      HasSubstr("combine_notify is of deduplicated exchanges between nodes"));
   EXPECT_THAT(with(",64,", ",0.03,"), HasSubstr("time_us takes microseconds"));
 }
 

@@ -158,6 +158,9 @@ TEST(ParallelMappingTest, DispatchOfTokens) {
   EXPECT_TRUE(CheckMapping(c, *m, 8).ok());
   EXPECT_THAT(Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap gpipe", 8, "test"), 8)),
               HasSubstr("1f1b or zb-h1"));
+  EXPECT_THAT(
+      Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap alternate", 16, "test"), 8)),
+      HasSubstr("alternate recomputation"));
   // Of experts that tensor parallelism divides.
   const auto divided = ParseMapping("tp2 dp8 ep8 sp dispatch=deepep", 8, "test");
   EXPECT_THAT(Message(CheckMapping(c, *divided, 16)), HasSubstr("whole experts"));

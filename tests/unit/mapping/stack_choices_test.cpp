@@ -33,6 +33,8 @@ TEST(StackChoicesTest, ReleasesByName) {
   EXPECT_EQ(named("nemo@v25.04", "llama3-8b"), "second");
   EXPECT_THAT(named("nemo@v23", "llama3-8b"), HasSubstr("begins with v24"));
   EXPECT_THAT(named("nemo@", "llama3-8b"), HasSubstr("no release behind '@'"));
+  EXPECT_THAT(named("nemo@25.04", "llama3-8b"), HasSubstr("written as v24 is"));
+  EXPECT_THAT(named("nemo@newest", "llama3-8b"), HasSubstr("written as v24 is"));
   EXPECT_THAT(named("megatron", "llama3-8b"), HasSubstr("there are nemo, other"));
   EXPECT_EQ(NamedReleaseOf("nemo@v24.11", "x", stacks)->Text(), "nemo since v24");
   EXPECT_EQ(NamedReleaseOf("other", "x", stacks)->Text(), "other");

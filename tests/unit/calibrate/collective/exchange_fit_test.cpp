@@ -112,7 +112,20 @@ TEST(ExchangeFit, SaysWhatIsMissing) {
   });
   const auto fit = FitExchanges(samples);
   ASSERT_FALSE(fit.ok());
-  EXPECT_EQ(fit.status().message(), "no rows of direct exchanges, of which a model needs some");
+  EXPECT_EQ(fit.status().message(),
+            "no rows of direct exchanges within a node, of which a model needs some");
+}
+
+// What a fit begins with is no result.
+TEST(ExchangeFit, NeedsDirectExchangesBetweenNodes) {
+  std::vector<ExchangeSample> samples = Samples(Made(), false);
+  std::erase_if(samples, [](const ExchangeSample& s) {
+    return s.exchange.algorithm == ExpertAlgorithm::kDirect && s.exchange.routing.nodes > 1;
+  });
+  const auto fit = FitExchanges(samples);
+  ASSERT_FALSE(fit.ok());
+  EXPECT_EQ(fit.status().message(),
+            "no rows of direct exchanges between nodes, of which a model needs some");
 }
 
 }  // namespace
