@@ -20,7 +20,9 @@ bool WrittenAlike(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string NamedRelease::Text() const {
-  return release.since.empty() ? stack : fmt::format("{} since {}", stack, release.since);
+  std::string text = stack;
+  if (!release.since.empty()) text += " since " + release.since;
+  return release.compiled ? text + " with torch.compile" : text;
 }
 
 absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,

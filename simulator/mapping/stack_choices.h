@@ -16,7 +16,7 @@ struct NamedRelease {
   std::string stack;  // name of its file
   StackRelease release;
 
-  // "nemo since v25.02", or the name alone.
+  // "nemo since v25.02", or the name alone; both with what Compile did.
   std::string Text() const;
 };
 

@@ -92,6 +92,7 @@ bool SendsTokens(const TransformerConfig& model, const ServingPlan& plan, Algori
   return IsDeepEp(algorithm) ? plan.expert_degree() > 1 : plan.data * plan.kv > 1;
 }
 
+// Ranks of one replica send a part of its tokens each (vLLM's sequence-parallel experts).
 ExpertTransferTimes TransferTimes(const TransformerConfig& model, const ServingPlan& plan,
                                   const ExpertTransfers& transfers, const DeviceCosts& costs,
                                   int64_t tokens, bool with_prompts) {
@@ -99,13 +100,13 @@ ExpertTransferTimes TransferTimes(const TransformerConfig& model, const ServingP
   const int64_t width = ElementSize(model.dtype);
   const int32_t ranks = plan.expert_degree();
   if (algorithm == Algorithm::kAllToAll) {
-    const Bytes sent(tokens * model.hidden * width * model.top_k);
+    const int64_t own = (tokens + plan.tensor - 1) / plan.tensor;
+    const Bytes sent(own * model.hidden * width * model.top_k);
     const Estimate time = costs.Collective(CollectiveOp::kAllToAll, ranks, sent);
     return {time, time};
   }
   if (algorithm == Algorithm::kAllGather) {
-    // Ranks of one replica gather a part of its tokens each (vLLM's sequence-parallel experts);
-    // with tokens go what the router says of every expert.
+    // With tokens go what the router says of every expert.
     const int64_t all = tokens * plan.data * plan.kv;
     return {
         costs.Collective(CollectiveOp::kAllGather, ranks,

@@ -166,8 +166,8 @@ class GraphStepModel : public StepModel {
                     StepTime& time) const {
     const bool sends = SendsTokens(c, plan_, engine_.experts.Of(prompts));
     const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
+    const Bytes stream(int64_t{tokens} * config_.hidden * width_);
     if (plan_.tensor > 1) {
-      const Bytes stream(int64_t{tokens} * config_.hidden * width_);
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
           sums * layers, time);
     }
@@ -176,6 +176,11 @@ class GraphStepModel : public StepModel {
         TransferTimes(c, plan_, engine_.experts, *costs_, tokens, prompts);
     Add(StepPart::kCommunication, times.dispatch, layers, time);
     Add(StepPart::kCommunication, times.combine, layers, time);
+    if (plan_.tensor == 1) return;
+    // Each rank of a replica has the results of its part of the tokens (vLLM, deepseek_v2.py,
+    // tensor_model_parallel_all_gather under is_sequence_parallel).
+    Add(StepPart::kCommunication,
+        costs_->Collective(CollectiveOp::kAllGather, plan_.tensor, stream), layers, time);
   }
 
   // Queries, keys and values of all to all; partial results, with maximum and sum of each head's

@@ -22,8 +22,8 @@ constexpr size_t kFirstSize = 2, kSizes = 4;
 using Sizes = std::array<float, kSizes>;
 
 // Octaves over which what is left changes: it hangs on how far rows of the operands lie apart,
-// which is the reduction, more than on how many there are. Of V100's and P100's rows; the A100's,
-// which took no part, got better by as much.
+// which is the reduction, more than on how many there are. Chosen on V100's and P100's rows; the
+// A100's, which took no part in these, got better by as much.
 constexpr std::array<double, kSizes> kLengths = {12, 12, 3, 12};
 constexpr double kNoise = 0.05;  // of the variance of what sizes explain
 constexpr double kMostLeft = 1.5;

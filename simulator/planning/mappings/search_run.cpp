@@ -128,10 +128,9 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
     const std::string question =
-        fmt::format("{} {} {} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
+        fmt::format("{} {} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
                     ModelFlopOf(model).count(), job.model.workload.ParameterCount(),
-                    job.software ? job.software->Text() : "",
-                    job.software && job.software->release.compiled ? "compiled" : "");
+                    job.software ? job.software->Text() : "");
     FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
     FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
                                SearchJournal::Open(o.journal, question + inputs, run.processes));

@@ -104,7 +104,8 @@ void TrainingJobOptions::Register(CLI::App& command) {
       .add_option(
           "--stack", stack,
           "what the training software does by itself, by release: overlap, kernels, formats "
-          "(`foretrace list stacks`; NAME is the newest); words of mappings stand over it")
+          "(`foretrace list stacks`; NAME is the newest); words of mappings add to it or stand "
+          "over it")
       ->type_name("NAME|NAME@RELEASE|none")
       ->capture_default_str();
   command.add_flag("--torch-compile", compiled,
@@ -220,9 +221,8 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
   FORETRACE_ASSIGN_OR_RETURN(const std::string file,
                              FindShipped(kSoftwareStacks, job.software->stack));
   job.files.push_back(file);
-  job.notes.push_back(
-      fmt::format("software: {}{}, as topologies/stacks/{}.yaml has it", job.software->Text(),
-                  options.compiled ? " with torch.compile" : "", job.software->stack));
+  job.notes.push_back(fmt::format("software: {}, as topologies/stacks/{}.yaml has it",
+                                  job.software->Text(), job.software->stack));
   return absl::OkStatus();
 }
 
@@ -315,6 +315,8 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   SetChoices(release, *job.model.transformer, *mapping);
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
+  // As tables of runs mean the word.
+  if (mapping->recompute == Recompute::kSelective) mapping->recompute = release.selective;
   FORETRACE_RETURN_IF_ERROR(CheckWords(*mapping, argument));
   return file;
 }
