@@ -50,7 +50,7 @@ COMMANDS = {
               "gpt3-1.3b --backends framework,tensorrt --device a100-sxm4-80gb --graph-level tensorrt --ablation",
               "tests/data/public/hta-traces/trace_diff/control/control.json.gz --allow-missing-ranks --backends torch-compile --ablation"],
     "sweep": [f"predict {SAMPLE} --over cpu-scale=0.5,1 --scaling weak", f"predict {SAMPLE} --over top=1,2 --value step.period_us"],
-    "list": ["platforms", "calibrations", "workloads", "gpus"],
+    "list": ["platforms", "calibrations", "workloads", "stacks", "gpus"],
     "architect": [f"gpt-small bert-large {ARCHITECT} --widths 1,2 --micro-batches 1,4 --compare",
                   f"gpt-small {ARCHITECT} --search hysteresis --hysteresis 2"],
     "calibrate": ["collective tests/data/calibrate/all_reduce.csv", "collective tests/data/calibrate/all_reduce.csv --hold-out every-third"],
