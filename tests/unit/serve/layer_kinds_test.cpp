@@ -171,8 +171,8 @@ TEST(GraphStepModel, EnergyIsThatOfTheWork) {
 }
 
 // Ranks of one replica sum what their experts make, as much as without dividing experts, and
-// embedded words. Replicas gather tokens instead and scatter sums, and ranks the logits of one
-// position (all a thousand times as dear here).
+// embedded words. Replicas gather tokens instead and scatter sums, and ranks gather their
+// replica's, and the logits of one position (all a thousand times as dear here).
 TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   TransformerConfig model = Small();
   model.experts = 8;
@@ -186,9 +186,10 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
   plan.expert = true;
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
-  plan.data = 2;  // 16 tokens each, with logits of eight experts
+  // 16 tokens each, with logits of eight experts; the ranks of each gather its 16 results.
+  plan.data = 2;
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
-                   (8 + 1) * sum / 2 + logits + 1000.0 * 8 * 32 * (64 + 8 + 64) * 2);
+                   (8 + 1) * sum / 2 + logits + 1000.0 * 8 * (32 * (64 + 8 + 64) + 16 * 64) * 2);
 }
 
 // Latents of 576 elements stream by once; GEMMs of 4 heads by 1,088 elements of each token are
