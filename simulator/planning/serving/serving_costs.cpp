@@ -179,10 +179,14 @@ absl::StatusOr<std::optional<PowerModel>> MeasuredPower(const PlatformSpec& plat
 
 // Whether exchanges with experts were measured on such a device.
 absl::StatusOr<bool> IsDeviceOf(const CalibrationHeader& header, const Accelerator& device) {
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
-  return std::ranges::any_of(header.sources, [&](const auto& source) {
-    const auto it = source.find("device");
-    const Accelerator* measured = it == source.end() ? nullptr : catalog.Find(it->second);
+  std::vector<std::string> names;
+  for (const auto& source : header.sources) {
+    if (const auto it = source.find("device"); it != source.end()) names.push_back(it->second);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog,
+                             AcceleratorCatalog::LoadNamed(names));
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const Accelerator* measured = catalog.Find(name);
     return measured != nullptr && Compare(*measured, device) != DeviceMatch::kOther;
   });
 }
