@@ -39,7 +39,9 @@ class IterationCoster {
     times.blocking_chunks = p_.blocking_chunks;
     if (m_.pipeline > 1) {
       times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
-      times.gradient_transfer = SimTime::FromSeconds(groups_.Transfer(hidden, true));
+      times.gradient_transfer = p_.whole_gradient_messages || p_.transfers_in_turn
+                                    ? SimTime::FromSeconds(groups_.Transfer(hidden, true))
+                                    : times.transfer;
     }
     if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
       times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());

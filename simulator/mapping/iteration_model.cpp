@@ -96,8 +96,7 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
                (nics && cluster.deep_ep->links.nic == Bandwidth()))) {
     return Infeasible(
         "mapping {}: what DeepEP takes is not known: no calibration has expert_exchange.yaml, or "
-        "the "
-        "platform states no links within nodes or between them; dispatch=alltoall would do",
+        "the platform states no links within nodes or between them; dispatch=alltoall would do",
         ToString(mapping));
   }
   // Its kernels send to the device of the same place in another node.
