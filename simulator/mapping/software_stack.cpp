@@ -40,6 +40,7 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"compiled_loss", &StackRelease::compiled_loss},
                            {"gradient_placeholders", &StackRelease::gradient_placeholders},
                            {"eager", &StackRelease::eager},
+                           {"further_tokens", &StackRelease::further_tokens},
                            {"expandable_segments", &StackRelease::expandable_segments},
                            {"separate_gemms", &StackRelease::separate_gemms},
                            {"complex_rotary", &StackRelease::complex_rotary},
@@ -56,10 +57,10 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
 
 void CheckKeys(const YamlReader& in) {
   static constexpr std::string_view kValues[] = {
-      "since",    "source",      "models",        "attention_slowdown", "attention_slowdown_depth",
-      "shards",   "zero",        "selective",     "recompute",          "packed_document",
-      "loss",     "token_ns",    "gradient_bits", "recorded_losses",    "vocabulary_multiple",
-      "dispatch", "score_steps", "reuse_distance"};
+      "since",    "source",      "models",         "attention_slowdown", "attention_slowdown_depth",
+      "shards",   "zero",        "selective",      "recompute",          "packed_document",
+      "loss",     "token_ns",    "gradient_bits",  "recorded_losses",    "vocabulary_multiple",
+      "dispatch", "score_steps", "reuse_distance", "pipeline_batches"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
@@ -93,9 +94,16 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);
-  static constexpr std::array<std::string_view, 2> kSelective = {"attention", "operators"};
-  if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
-    r.selective = Recompute::kOperators;
+  static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",
+                                                                 "layers"};
+  if (in.Has("selective")) {
+    constexpr Recompute kForms[] = {Recompute::kSelective, Recompute::kOperators, Recompute::kFull};
+    r.selective = kForms[static_cast<size_t>(in.Choice("selective", kSelective))];
+  }
+  static constexpr std::array<std::string_view, 4> kBatches = {"as_stated", "stages", "chunks",
+                                                               "samples"};
+  if (in.Has("pipeline_batches")) {
+    r.pipeline_batches = static_cast<PipelineBatches>(in.Choice("pipeline_batches", kBatches));
   }
   static constexpr std::array<std::string_view, 3> kDispatch = {"alltoall", "deepep", "allgather"};
   if (in.Has("dispatch")) {
@@ -116,16 +124,28 @@ std::string PlainName(const std::string& name) {
   return plain;
 }
 
+namespace {
+
+// "v25.02.01", "25.02.01" and "2025-02.01" alike; "v25" as "2025".
+std::string AsDate(const std::string& release) {
+  const std::string text = release.starts_with('v') ? release.substr(1) : release;
+  const auto digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  if (!digit(0) || !digit(1) || (text.size() > 2 && text[2] != '.')) return release;
+  return "20" + text.substr(0, 2) + (text.size() > 3 ? "-" + text.substr(3) : "");
+}
+
+}  // namespace
+
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());
-  const std::string plain = PlainName(model), &of = date.empty() ? undated : date;
+  const std::string plain = PlainName(model), of = AsDate(date.empty() ? undated : date);
   const StackRelease* found = &releases.front();
   for (const StackRelease& release : releases) {
     const auto& models = release.models;
     const bool own = std::any_of(models.begin(), models.end(), [&](const std::string& beginning) {
       return plain.starts_with(beginning);
     });
-    if (!of.empty() && release.since <= of && (models.empty() || own)) found = &release;
+    if (!of.empty() && AsDate(release.since) <= of && (models.empty() || own)) found = &release;
   }
   return *found;
 }

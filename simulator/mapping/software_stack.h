@@ -18,9 +18,15 @@ inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/st
 // Names of models are compared in lower case, without hyphens, underscores and spaces.
 std::string PlainName(const std::string& name);
 
+// Into how many micro-batches a pipeline divides a replica's batch: as a run states them; where it
+// states fewer than stages, one for each stage, for each chunk of layers, or for each sample.
+enum class PipelineBatches : uint8_t { kAsStated, kStages, kChunks, kSamples, kCount };
+
 // From a release or date on, until the next.
 struct StackRelease : KernelForms {
-  std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
+  // As tables of runs write it; empty: the earliest known. Compared as text, versions by year and
+  // month as dates ("v25.02", "25.02" and "2025-02" alike).
+  std::string since;
   std::string source;
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
   // all models.
@@ -65,9 +71,11 @@ struct StackRelease : KernelForms {
   int32_t zero = 0;  // where a run does not say what is divided
   // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.
   int32_t shards = 0;
-  Recompute selective = Recompute::kSelective;
-  Recompute recompute = Recompute::kNone;  // where a run does not say
-  bool blocking_chunks = false;            // ClusterParameters'
+  PipelineBatches pipeline_batches = PipelineBatches::kAsStated;
+  bool further_tokens = false;                  // are predicted, where the model has modules for it
+  Recompute selective = Recompute::kSelective;  // what it does of that name; kFull: it has no such
+  Recompute recompute = Recompute::kNone;       // where a run does not say
+  bool blocking_chunks = false;                 // ClusterParameters'
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's

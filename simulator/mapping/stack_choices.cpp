@@ -68,6 +68,7 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.copies_gathered = release.per_parameter_sharding;
   model.eager = release.eager;
   model.loss = release.loss;
+  if (!release.further_tokens) model.further_tokens = 0;
 }
 
 void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model) {

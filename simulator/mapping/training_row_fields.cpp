@@ -35,21 +35,38 @@ bool Fields::States(const std::string& column) const {
   return !text.empty() && LowerCase(text) != "none";
 }
 
+namespace {
+
+// 128,256 and 1,048,576, as people write them, without the commas.
+std::string WithoutSeparators(std::string text) {
+  const size_t first = text.find(',');
+  if (first == std::string::npos || first == 0 || first > 3) return text;
+  for (size_t at = first; at < text.size(); at += 4) {
+    const std::string three = text.substr(at + 1, 3);
+    const bool digits = three.find_first_not_of("0123456789") == std::string::npos;
+    if (text[at] != ',' || three.size() != 3 || !digits) return text;
+  }
+  std::erase(text, ',');
+  return text;
+}
+
+}  // namespace
+
 int64_t Fields::Int(const std::string& column, int64_t absent, std::string& error) const {
   if (!States(column)) return absent;
   std::string text = Text(column);
-  // Tables of numbers where some are missing write whole ones as 8.0, people 128,256.
+  // Tables of numbers where some are missing write whole ones as 8.0.
   if (const size_t point = text.find('.'); point != std::string::npos && point > 0) {
     if (text.find_first_not_of('0', point + 1) == std::string::npos) text.erase(point);
   }
-  const size_t comma = text.find(',');
-  if (comma != std::string::npos && comma > 0 && comma <= 3 && text.size() - comma == 4) {
-    text.erase(comma, 1);
-  }
+  text = WithoutSeparators(text);
+  // Sequences of 8k tokens have 8,192.
+  const bool thousands = column == "seq" && (text.ends_with('k') || text.ends_with('K'));
+  if (thousands) text.pop_back();
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = code == std::errc() && end == text.data() + text.size();
-  if (whole && value > 0 && value <= int64_t{1} << 30) return value;
+  if (whole && value > 0 && value <= int64_t{1} << 30) return thousands ? 1024 * value : value;
   if (error.empty()) {
     error = fmt::format("{} '{}' is not a positive whole number", column, Text(column));
   }
@@ -57,10 +74,13 @@ int64_t Fields::Int(const std::string& column, int64_t absent, std::string& erro
 }
 
 double Fields::Number(const std::string& column) const {
-  const std::string text = Text(column);
+  const std::string text = WithoutSeparators(Text(column));
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc() && end == text.data() + text.size() ? value : 0;
+  std::string unit = LowerCase(std::string(end, text.data() + text.size()));
+  std::erase(unit, ' ');
+  const bool known = unit.empty() || unit == "gb" || unit == "gib";
+  return code == std::errc() && known ? value : 0;
 }
 
 bool Fields::Says(const std::string& column) const {
@@ -116,12 +136,16 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   row.gpus_per_node = static_cast<int32_t>(f.Int("gpus_per_node", 8, error));
   m.tensor = degree("tp");
   m.pipeline = degree("pp");
-  m.context = degree("cp");
-  // Without interleaving software says 0, or nothing.
-  if (f.Text("vp") != "0") m.chunks = degree("vp");
-  m.expert = degree("ep");
+  // What it does not use software says as 0, or not at all.
+  const auto used = [&](const char* column, int32_t absent) {
+    const bool none = f.Text(column) == "0" || f.Text(column) == "0.0";
+    return none ? absent : static_cast<int32_t>(f.Int(column, absent, error));
+  };
+  m.context = used("cp", 1);
+  m.chunks = used("vp", 1);
+  m.expert = used("ep", 1);
   const bool whole = Contains(f.Text("note"), "expert tensor parallel 1");
-  m.expert_tensor = whole ? 1 : static_cast<int32_t>(f.Int("etp", 0, error));
+  m.expert_tensor = whole ? 1 : used("etp", 0);
   const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
   m.data = static_cast<int32_t>(f.Int("dp", std::max<int64_t>(row.gpus / model, 1), error));
   if (error.empty() && model * m.data != row.gpus) {
@@ -169,7 +193,8 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
     std::string unit(end, text.data() + text.size());
     std::erase(unit, ' ');
-    const double scale = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : 0;
+    const bool whole = unit.empty() || unit == "s" || unit == "sec" || unit == "seconds";
+    const double scale = whole ? 1 : unit == "ms" ? 1e-3 : 0;
     return code == std::errc() ? scale * seconds : 0;
   }
   const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
@@ -213,7 +238,8 @@ void SpreadOverChunks(TrainingRow& row) {
   ParallelMapping& m = row.mapping;
   if (!m.layers.empty() || m.counted_ends) return;
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
-  if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
+  const int64_t counted = row.config.layers + 2;
+  if (row.config.layers % chunks != 0 && counted % chunks == 0 && counted >= 2 * chunks) {
     m.counted_ends = true;
   } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
     m.layers = SpreadLayers(row.config.layers, chunks);

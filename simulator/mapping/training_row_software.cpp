@@ -1,6 +1,9 @@
 // What a row's software does.
 
 #include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -21,24 +24,44 @@ constexpr int32_t kAssumedRank = 16;
 // GEMMs in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
 constexpr double kScaledByRow = 0.58 + 0.20;
 
-// What is divided over replicas, as the row says it; -1: it does not. PyTorch's strategies are
-// named in torch/distributed/fsdp/api.py, ShardingStrategy.
-int32_t ZeroOf(const std::string& sharding) {
-  constexpr std::pair<std::string_view, int32_t> kWords[] = {
-      {"shard_grad_op", 2}, {"zero-2", 2},   {"zero2", 2},
-      {"zero-1", 1},        {"zero1", 1},    {"distributed optimizer", 1},
-      {"fsdp", 3},          {"zero-3", 3},   {"zero3", 3},
-      {"hsdp", 3},          {"hybrid", 3},   {"full_shard", 3},
-      {"none", 0},          {"no_shard", 0}, {"ddp", 0}};
-  for (const auto& [word, zero] : kWords) {
-    if (Contains(sharding, word)) return zero;
+// Of "ZeRO-1", "zero stage 1", "zero_stage=1", "zs: 1" and "1" the digit; -1: none is there.
+int32_t StageOf(const std::string& text) {
+  const auto digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '3'; };
+  if (text.size() == 1 && digit(0)) return text[0] - '0';
+  for (const std::string_view word : {"stage", "zero", "zs"}) {
+    const size_t at = text.find(word);
+    if (at == std::string::npos) continue;
+    const size_t value = text.find_first_not_of(" -_=:", at + word.size());
+    if (digit(value)) return text[value] - '0';
   }
   return -1;
 }
 
+// What is divided over replicas, as the row says it; -1: it does not. PyTorch's strategies are
+// named in torch/distributed/fsdp/api.py, ShardingStrategy.
+int32_t ZeroOf(const std::string& sharding) {
+  const std::string text = LowerCase(sharding);
+  if (const int32_t stage = StageOf(text); stage >= 0) return stage;
+  constexpr std::pair<std::string_view, int32_t> kWords[] = {
+      {"no_shard", 0},   {"shard_grad_op", 2}, {"distributed optimizer", 1},
+      {"fsdp", 3},       {"hsdp", 3},          {"hybrid", 3},
+      {"full_shard", 3}, {"none", 0},          {"ddp", 0}};
+  for (const auto& [word, zero] : kWords) {
+    if (text.find(word) != std::string::npos) return zero;
+  }
+  return -1;
+}
+
+// Of a row that says so in words: what is trained, or how.
+bool SaysOneOf(const Fields& f, std::initializer_list<std::string_view> words) {
+  const std::string said = f.Text("table") + " " + f.Text("note") + " " + f.Text("model");
+  return std::ranges::any_of(words, [&](std::string_view word) { return Contains(said, word); });
+}
+
+bool TrainsAdapters(const Fields& f) { return SaysOneOf(f, {"lora", "peft"}); }
+
 bool IsFineTuning(const Fields& f) {
-  const std::string table = f.Text("table");
-  return Contains(table, "lora") || Contains(table, "sft") || Contains(table, "finetun");
+  return TrainsAdapters(f) || SaysOneOf(f, {"sft", "finetun", "fine-tun", "fine tun"});
 }
 
 void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
@@ -55,31 +78,49 @@ StackRelease OfUnknownSoftware() {
   StackRelease release;
   release.fused_attention = release.sequence_parallel = true;
   release.overlap_tensor = release.overlap_gradients = true;
+  release.further_tokens = true;
   return release;
+}
+
+// "fp8 (current scaling)", "FP8-CS": scales by what an operand has now.
+bool ScalesByPresent(const std::string& precision) {
+  return precision.find("current") != std::string::npos || precision.ends_with("cs") ||
+         precision.find("cs ") != std::string::npos || precision.find("block") != std::string::npos;
 }
 
 // GEMMs in 8 bits and adapters beside frozen weights.
 void ReadVariants(const Fields& f, TrainingRow& row) {
-  const std::string precision = f.Text("precision");
-  row.mapping.mxfp8 = Contains(precision, "mxfp8");
+  const std::string precision = LowerCase(f.Text("precision"));
+  const bool eight = Contains(precision, "fp8") || Contains(precision, "float8");
+  row.mapping.mxfp8 = eight && Contains(precision, "mx");
   row.mapping.nvfp4 = Contains(precision, "fp4");
-  row.mapping.fp8 = !row.mapping.mxfp8 && !row.mapping.nvfp4 &&
-                    (Contains(precision, "fp8") || Contains(precision, "float8"));
-  if (Contains(f.Text("precision"), "rowwise")) row.eight_bit_share = kScaledByRow;
-  if (Contains(f.Text("mapping"), "lora") || !Contains(f.Text("table"), "lora")) return;
+  row.mapping.fp8 = eight && !row.mapping.mxfp8 && !row.mapping.nvfp4;
+  if (Contains(precision, "rowwise")) row.eight_bit_share = kScaledByRow;
+  // Largest magnitudes of earlier steps are reduced over ranks, present ones are each rank's own
+  // (Transformer Engine, DelayedScaling and Float8CurrentScaling of common/recipe).
+  if (row.mapping.fp8 && ScalesByPresent(precision)) row.software.reduces_scales = false;
+  if (Contains(f.Text("mapping"), "lora") || !TrainsAdapters(f)) return;
   row.mapping.lora = kAssumedRank;
   row.notes.push_back(fmt::format(
       "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
 }
 
+// The version that a framework's name ends with ("NeMo 25.04"); empty: none.
+std::string VersionIn(const std::string& framework) {
+  const std::string last = framework.substr(framework.find_last_of(" :@") + 1);
+  const bool numbers = last.find_first_not_of("v.0123456789") == std::string::npos;
+  return numbers && last.find('.') != std::string::npos && last != framework ? last : "";
+}
+
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
                                 TrainingRow& row) {
   const std::string framework = f.Text("framework");
-  const std::string date = f.States("date") ? f.Text("date") : "";
-  row.stack = date.empty() ? framework : framework + " " + date;
+  const std::string date = f.States("date") ? f.Text("date") : VersionIn(framework);
+  row.stack = date.empty() || framework.ends_with(date) ? framework : framework + " " + date;
   const SoftwareStack* stack = FindStack(stacks, framework);
   if (stack == nullptr) {
     row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
+    if (framework.empty()) row.stack = "not stated";
     return nullptr;
   }
   const StackRelease& release = stack->At(date, row.taken_as);
@@ -152,16 +193,61 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
   SetKernels(row.software, row.config);
 }
 
+// A schedule that interleaves has at least two chunks a stage.
+void SetInterleaving(const Fields& f, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  if (m.pipeline == 1 || f.States("vp") || !Contains(f.Text("note"), "interleaved")) return;
+  m.chunks = 2;
+  row.notes.emplace_back("two chunks a stage, as it is interleaved and vp is not stated");
+}
+
+void DivideBatches(TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const int32_t batch = m.micro_batch;
+  if (m.pipeline == 1 || batch < 1 || m.data < 1 || m.microbatches() >= m.pipeline) return;
+  const int32_t wanted[] = {1, m.pipeline, m.pipeline * m.chunks, batch};
+  const int32_t parts = std::gcd(wanted[static_cast<size_t>(row.software.pipeline_batches)], batch);
+  if (parts == 1) return;
+  m.micro_batch = batch / parts;
+  row.notes.push_back(
+      fmt::format("micro-batches of {}, into which the software's pipeline divides a replica's {}",
+                  m.micro_batch, batch));
+}
+
+// As columns and people say it; nullopt: in no word that is known.
+std::optional<Recompute> RecomputeOf(const std::string& text, Recompute selective) {
+  const auto is = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, text) != words.end();
+  };
+  const auto has = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(
+        words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
+  };
+  if (is({"none", "no", "off", "false", "0", "0.0", "disabled"})) return Recompute::kNone;
+  if (has({"every other layer", "every second layer", "every 2nd layer", "alternate"})) {
+    return Recompute::kAlternate;
+  }
+  if (text.starts_with("full")) return Recompute::kFull;
+  if (has({"selective", "attn", "attention"}) || is({"op", "sac"})) return selective;
+  if (is({"yes", "on", "true", "1", "1.0"}) ||
+      has({"checkpointing", "uniform", "block", "layer"})) {
+    return Recompute::kFull;
+  }
+  return std::nullopt;
+}
+
 void SetRecomputation(const Fields& f, TrainingRow& row) {
   const std::string recompute = LowerCase(f.Text("recompute"));
   const StackRelease& software = row.software;
   row.recompute_stated = !recompute.empty() || software.recompute != Recompute::kNone;
-  if (recompute.empty()) {
-    row.mapping.recompute = software.recompute;
-  } else if (recompute != "none") {
-    row.mapping.recompute = recompute.starts_with("full")              ? Recompute::kFull
-                            : Contains(recompute, "every other layer") ? Recompute::kAlternate
-                                                                       : software.selective;
+  row.mapping.recompute = software.recompute;
+  if (recompute.empty()) return;
+  const auto said = RecomputeOf(recompute, software.selective);
+  row.mapping.recompute = said.value_or(software.selective);
+  if (!said) {
+    row.notes.push_back(
+        fmt::format("recompute '{}' is taken for selective; known are none, selective and full",
+                    f.Text("recompute")));
   }
 }
 
@@ -170,6 +256,8 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
 void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row) {
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
+  SetInterleaving(f, row);
+  DivideBatches(row);
   ReadVariants(f, row);
   SetDivision(f, row);
   SetOverlap(f, row);

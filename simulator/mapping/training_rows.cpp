@@ -58,8 +58,21 @@ absl::StatusOr<std::optional<TransformerConfig>> FindModel(const Fields& f,
   return find(name, true);
 }
 
+// Of a model with a size that neither the row nor a file states.
+std::string NoSizes(const std::string& model, const std::string& missing, bool known,
+                    const MeantName& meant) {
+  if (model.empty()) return "model is not stated";
+  const std::string near = meant ? meant(model) : "";
+  return fmt::format(
+      "{}{}: {} is not stated; state layers, hidden, heads, ffn and vocab, or give {}.yaml in "
+      "--workloads",
+      known ? fmt::format("model '{}'", model) : fmt::format("no model '{}' is known", model),
+      near.empty() ? "" : fmt::format(" (did you mean {}?)", near), missing, LowerCase(model));
+}
+
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
-                     std::span<const SoftwareStack> stacks, TrainingRow& row) {
+                     std::span<const SoftwareStack> stacks, const MeantName& meant,
+                     TrainingRow& row) {
   std::string error = NotCovered(f);
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
@@ -83,40 +96,59 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
   if (error.empty() && row.gpu.empty()) error = "gpu is not stated";
   if (error.empty() && dtype == DType::kUnknown) {
-    error = fmt::format("precision '{}' is not known", f.Text("precision"));
+    error = fmt::format(
+        "precision '{}' is not known; known are fp32, tf32, fp16, bf16, fp8, mxfp8 and nvfp4",
+        f.Text("precision"));
   }
   if (const std::string missing = MissingSize(row.config); error.empty() && !missing.empty()) {
-    error = known ? fmt::format("model '{}': {} is not stated", row.model, missing)
-                  : fmt::format("no model '{}' is known, and {} is not stated", row.model, missing);
+    error = NoSizes(row.model, missing, known.has_value(), meant);
+  }
+  if (error.empty() && row.mapping.expert > 1 && row.config.experts == 0) {
+    error = fmt::format(
+        "ep {}, but model '{}' has no experts that are known: a file in --workloads can say them",
+        row.mapping.expert, row.model);
   }
   if (error.empty()) {
     const absl::Status sizes = CheckTransformer(WithDefaults(row.config));
     if (!sizes.ok()) error = std::string(sizes.message());
   }
   const double step = StepSeconds(f, row);
-  row.out_of_memory = f.Says("oom");
+  row.out_of_memory = f.Says("oom") || LowerCase(f.Text("step_s")) == "oom";
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
-    error = fmt::format("step_s '{}' is not a positive number", f.Text("step_s"));
+    error = f.States("step_s")
+                ? fmt::format("step_s '{}' is not a positive number", f.Text("step_s"))
+                : "no step_s is stated, nor tokens_per_s_per_gpu";
   }
   row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
   if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
   if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
   SpreadOverChunks(row);
+  const int64_t chunks = int64_t{row.mapping.pipeline} * row.mapping.chunks;
+  if (error.empty() && row.config.layers < chunks) {
+    error = fmt::format(
+        "{} layers are fewer than the {} chunks of pp {} and vp {}, of which some would have none",
+        row.config.layers, chunks, row.mapping.pipeline, row.mapping.chunks);
+  }
   if (error.empty()) {
-    const absl::Status ok = CheckMapping(row.config, row.mapping, row.gpus);
+    const ParallelMapping& m = row.mapping;
+    const bool parts = m.chunks > 1 && m.microbatches() > m.pipeline;
+    const absl::Status ok = CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus);
     if (!ok.ok()) error = std::string(ok.message());
   }
   row.refused = std::move(error);
   return absl::OkStatus();
 }
 
-// In lower case but for GB (memory_GB), without what spreadsheets put before the first one.
+// In lower case but for GB (memory_GB), words joined by '_', without what spreadsheets put before
+// the first one.
 std::string ColumnName(std::string name) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
   const size_t first = name.find_first_not_of(" \t\""), last = name.find_last_not_of(" \t\"");
   if (first == std::string::npos) return "";
   name = LowerCase(name.substr(first, last + 1 - first));
+  std::ranges::replace_if(
+      name, [](char c) { return c == ' ' || c == '-'; }, '_');
   if (name.ends_with("_gb")) name.replace(name.size() - 2, 2, "GB");
   return name;
 }
@@ -141,26 +173,67 @@ absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path
 
 }  // namespace
 
+ParallelMapping WholeGroups(ParallelMapping m, bool up) {
+  const int64_t one = int64_t{m.data} * m.micro_batch * m.pipeline;
+  const int64_t groups = (m.global_batch + (up ? one - 1 : 0)) / one;
+  if (one * groups <= INT32_MAX) m.global_batch = static_cast<int32_t>(one * groups);
+  return m;
+}
+
 bool IsTrainingTable(const std::string& path) {
   const auto text = ReadTextFile(path, kMaxTableBytes);
   if (!text.ok()) return false;
-  std::istringstream file(*text);
-  return ReadHeader(path, file).ok();
+  bool model = false, gpus = false;
+  for (const std::string& name : SplitCsvLine(text->substr(0, text->find('\n')))) {
+    model |= ColumnName(name) == "model";
+    gpus |= ColumnName(name) == "gpus";
+  }
+  return model && gpus;
 }
+
+namespace {
+
+// The next line, with those after it that a field in quotes goes on over (a few at most: what is
+// never closed is a slip of the pen).
+bool NextRow(std::istream& file, std::string& text, int& number) {
+  constexpr int kMostLines = 20;
+  if (!std::getline(file, text)) return false;
+  ++number;
+  const auto open = [](const std::string& t) { return std::ranges::count(t, '"') % 2 != 0; };
+  const std::streampos after = file.tellg();
+  std::string whole = text, line;
+  for (int lines = 1; open(whole) && lines < kMostLines && std::getline(file, line); ++lines) {
+    whole += "\n" + line;
+    if (open(whole)) continue;
+    text = whole;
+    number += lines;
+    return true;
+  }
+  if (open(text)) {
+    file.clear();
+    file.seekg(after);
+  }
+  return true;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
-                                                          std::span<const SoftwareStack> stacks) {
+                                                          std::span<const SoftwareStack> stacks,
+                                                          const MeantName& meant) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
   std::istringstream file(content);
   FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
   std::vector<TrainingRow> rows;
   std::string text;
-  for (int number = 2; std::getline(file, text); ++number) {
+  int number = 1;
+  for (int first = 2; NextRow(file, text, number); first = number + 1) {
     if (text.find_first_not_of(" \r") == std::string::npos) continue;
     TrainingRow row;
-    row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), number);
-    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, row));
+    row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), first);
+    FORETRACE_RETURN_IF_ERROR(
+        ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, meant, row));
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);
@@ -169,10 +242,13 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
 
 void AssumeRecomputation(TrainingRow& row, Bytes memory) {
   if (row.recompute_stated || memory == Bytes()) return;
-  // By half: software keeps less than all, and how much differs.
-  const Bytes clearly(memory.count() + memory.count() / 2);
+  // By half: software that selects keeps less than all, and how much differs. What recomputes
+  // whole layers or nothing keeps what is predicted, but for its error.
+  const bool selects = row.software.selective != Recompute::kFull;
+  const Bytes clearly(memory.count() + memory.count() / (selects ? 2 : 10));
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    if (recompute == Recompute::kSelective && row.config.fused_attention) continue;
+    const bool attention = row.software.selective == Recompute::kSelective;
+    if (recompute == Recompute::kSelective && (row.config.fused_attention || !attention)) continue;
     // Layers in parts, of which software recomputes some.
     if (recompute == Recompute::kFull && row.mapping.overlap_experts) return;
     ParallelMapping mapping = row.mapping;

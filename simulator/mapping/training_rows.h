@@ -47,6 +47,9 @@ inline constexpr std::string_view kUnknownSoftware =
 using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig>>(
     const std::string& name, bool own_sizes)>;
 
+// What an unknown name may have been meant to be; empty: no idea.
+using MeantName = std::function<std::string(const std::string& name)>;
+
 // A table whose header has the columns model, gpus, gpu, precision, framework, and step_s or
 // tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
 // ffn, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep, etp, micro_batch, grad_accum,
@@ -54,15 +57,16 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // communication behind computation), source, table, date, note and mapping those are read that are
 // there. `mapping`: words of ParseMapping for which there is no column, instead of what the
 // framework does by itself.
-// Empty fields, n/a, nan and the like are not stated: sizes and precision then are those of the
-// named model, degrees 1, a micro-batch one sample, a batch or a step what follows from the rest.
-// What the framework does by itself is its stack's (stacks). Runs that went out of memory (oom 1)
-// need no step_s. Rows that contradict themselves, that name what no model is known for, or that
-// need what is not covered are listed as refused. Errors: an unreadable file, missing columns, no
-// rows.
+// Empty fields, n/a, nan and the like are not stated (of vp, cp, ep and etp neither is 0): sizes
+// and precision then are those of the named model, degrees 1, a micro-batch one sample, a batch or
+// a step what follows from the rest. What the framework does by itself is its stack's (stacks).
+// Runs that went out of memory (oom 1, or that word as step_s) need no step_s. Rows that contradict
+// themselves, that name what no model is known for, or that need what is not covered are listed as
+// refused. Errors: an unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
-                                                          std::span<const SoftwareStack> stacks);
+                                                          std::span<const SoftwareStack> stacks,
+                                                          const MeantName& meant = {});
 
 // A run that is reported did fit: where it does not say whether it recomputes, and could not have
 // kept its activations in `memory` (zero: not known), the least recomputation with which it fits is
@@ -72,7 +76,12 @@ void AssumeRecomputation(TrainingRow& row, Bytes memory);
 // What the row's software does, on a cluster of devices with that chip.
 void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster);
 
-// Whether the file's header is of such a table.
+// The mapping with as many micro-batches as stages divide, the nearest above or below: software
+// interleaves other numbers too, with a last group of fewer (Megatron Core since 0.9), schedules
+// here do not.
+ParallelMapping WholeGroups(ParallelMapping mapping, bool up);
+
+// Whether the file's header is of such a table: it has models and GPUs.
 bool IsTrainingTable(const std::string& path);
 
 }  // namespace foretrace

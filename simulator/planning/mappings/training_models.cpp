@@ -1,13 +1,18 @@
 #include "simulator/planning/mappings/training_models.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/nearest_name.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/software_stack.h"
@@ -60,6 +65,30 @@ std::vector<std::string> WordsOf(const std::string& name) {
   return words;
 }
 
+// Of "7b", "1.3b", "350m" and "1t"; nullopt: no size.
+std::optional<double> SizeIn(const std::string& word) {
+  double size = 0;
+  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), size);
+  if (code != std::errc() || end + 1 != word.data() + word.size()) return std::nullopt;
+  if (*end == 't') return 1e12 * size;
+  if (*end == 'b') return 1e9 * size;
+  return *end == 'm' ? std::optional(1e6 * size) : std::nullopt;
+}
+
+// "8\xC3\x977B" (a multiplication sign) as 8x7B.
+std::string WithLetters(std::string name) {
+  constexpr std::string_view kTimes = "\xC3\x97";
+  for (size_t at = name.find(kTimes); at != std::string::npos; at = name.find(kTimes)) {
+    name.replace(at, kTimes.size(), "x");
+  }
+  return name;
+}
+
+// The family's first word: "llama" of "llama3.1-8b".
+std::string FirstLetters(const std::string& plain) {
+  return plain.substr(0, plain.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+}
+
 const std::string* Only(const std::map<std::string, std::set<std::string>>& files,
                         const std::string& name) {
   const auto it = files.find(name);
@@ -74,8 +103,9 @@ TrainingModels::TrainingModels(std::string folder) : folder_(std::move(folder)) 
   }
 }
 
-absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std::string& name,
+absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std::string& stated,
                                                                       bool own_sizes) const {
+  const std::string name = WithLetters(stated);
   std::string path;
   for (const std::string& as : {name, LowerCase(name)}) {
     const std::string own = fmt::format("{}/{}.yaml", folder_, as);
@@ -84,7 +114,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std:
   }
   const auto it = files_.find(PlainName(name));
   if (path.empty() && it != files_.end()) path = it->second.path;
-  std::string as = name;
+  std::string as = stated;
   if (path.empty()) {
     if (own_sizes) return Kin(name);
     const std::string respelled = Respelled(name);
@@ -122,31 +152,69 @@ const std::string* TrainingModels::Namesake(const std::string& name) const {
   return found;
 }
 
-absl::StatusOr<const std::string*> TrainingModels::Within(const std::string& name) const {
-  const bool read = !names_.empty();
+absl::Status TrainingModels::ReadNames() const {
+  if (!names_.empty()) return absl::OkStatus();
   for (const auto& [plain, file] : files_) {
-    if (read) break;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file.path));
     if (!model.transformer) continue;
     names_[PlainName(file.name)].insert(file.path);
     names_[WithoutDots(file.name)].insert(file.path);
     for (const std::string& other : model.also) others_[PlainName(other)].insert(file.path);
+    double of_a_token = 0;
+    for (const Operator& op : model.workload.operators) {
+      of_a_token += static_cast<double>(op.active_parameters);
+    }
+    sizes_[file.path] = {static_cast<double>(model.workload.ParameterCount()), of_a_token};
   }
+  return absl::OkStatus();
+}
+
+bool TrainingModels::Allows(const std::string& file, const std::vector<std::string>& words) const {
+  const Sizes& sizes = sizes_.at(file);
+  return std::ranges::all_of(words, [&](const std::string& word) {
+    const auto stated = SizeIn(word);
+    const auto near = [&](double size) { return *stated > 0.75 * size && *stated < 1.33 * size; };
+    return !stated || near(sizes.all) || near(sizes.of_a_token);
+  });
+}
+
+absl::StatusOr<const std::string*> TrainingModels::Within(const std::string& name) const {
+  FORETRACE_RETURN_IF_ERROR(ReadNames());
   const std::vector<std::string> words = WordsOf(name);
   for (size_t count = words.size(); count > 0; --count) {
     for (size_t first = 0; first + count <= words.size(); ++first) {
-      std::string part, rest;
+      std::string part;
+      std::vector<std::string> rest;
+      bool sized = false;
       for (size_t i = 0; i < words.size(); ++i) {
-        (i >= first && i < first + count ? part : rest) += words[i];
+        if (i >= first && i < first + count) {
+          part += words[i];
+          continue;
+        }
+        rest.push_back(words[i]);
+        sized |= words[i].find_first_of("0123456789") != std::string::npos;
       }
       const std::string* found = Only(names_, part);
       // Other names may have no size: bloom-13b is none of them.
-      const bool sized = rest.find_first_of("0123456789") != std::string::npos;
       if (found == nullptr && !sized) found = Only(others_, part);
-      if (found != nullptr) return found;
+      if (found != nullptr && Allows(*found, rest)) return found;
     }
   }
   return nullptr;
+}
+
+std::string TrainingModels::Meant(const std::string& stated) const {
+  const std::string name = PlainName(WithLetters(stated));
+  std::vector<std::string> longer, all;
+  for (const auto& [plain, file] : files_) {
+    all.push_back(file.name);
+    if (name.size() > 2 && plain.starts_with(name)) longer.push_back(file.name);
+  }
+  if (longer.empty() || longer.size() > 4) {
+    const std::string nearest = NearestName(LowerCase(stated), all);
+    return FirstLetters(PlainName(nearest)) == FirstLetters(name) ? nearest : "";
+  }
+  return fmt::format("{}", fmt::join(longer, " or "));
 }
 
 const std::string* TrainingModels::Shorter(const std::string& name) const {
@@ -163,12 +231,9 @@ const std::string* TrainingModels::Shorter(const std::string& name) const {
 
 absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
     const std::string& name) const {
-  const auto letters = [](const std::string& text) {
-    return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
-  };
-  const std::string wanted = letters(PlainName(name));
+  const std::string wanted = FirstLetters(PlainName(name));
   for (const auto& [plain, file] : files_) {
-    if (wanted.empty() || letters(plain) != wanted) continue;
+    if (wanted.empty() || FirstLetters(plain) != wanted) continue;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file.path));
     if (!model.transformer || model.transformer->experts > 0) continue;
     TransformerConfig c = *model.transformer;

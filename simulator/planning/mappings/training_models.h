@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
@@ -13,7 +14,8 @@
 namespace foretrace {
 
 // In whatever case, parts joined by anything; files of the given folder come before those that are
-// shipped.
+// shipped. A size in a name (16b) that is neither all of a model's parameters nor those of a token
+// means another model.
 class TrainingModels {
  public:
   explicit TrainingModels(std::string folder);
@@ -26,10 +28,19 @@ class TrainingModels {
   // row's. Not thread-safe.
   absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name,
                                                         bool own_sizes = false) const;
+  // What a name that Find finds no sizes for may have been meant to be: "gpt-oss-120b or
+  // gpt-oss-20b"; empty: none is near.
+  std::string Meant(const std::string& name) const;
 
  private:
+  struct Sizes {
+    double all = 0, of_a_token = 0;  // parameters
+  };
   // The only model of that name, or of one in it.
   absl::StatusOr<const std::string*> Within(const std::string& name) const;
+  absl::Status ReadNames() const;
+  // Whether sizes among these words may be those of a file's model.
+  bool Allows(const std::string& file, const std::vector<std::string>& words) const;
   const std::string* Namesake(const std::string& name) const;
   const std::string* Shorter(const std::string& name) const;
   absl::StatusOr<std::optional<TransformerConfig>> Kin(const std::string& name) const;
@@ -39,6 +50,7 @@ class TrainingModels {
   // Files by their names, and by the other names of their models, in plain words; read when first
   // needed.
   mutable std::map<std::string, std::set<std::string>> names_, others_;
+  mutable std::map<std::string, Sizes> sizes_;  // of files
 };
 
 }  // namespace foretrace

@@ -3,84 +3,24 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
 
-#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
-#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
 #include "simulator/mapping/reserved_memory.h"
 #include "simulator/planning/dataflow/dataflow_iteration.h"
+#include "simulator/planning/mappings/row_platform.h"
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/planning/mappings/training_models.h"
-#include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::set<std::string> Words(const std::string& text) {
-  std::set<std::string> words(std::initializer_list<std::string>{""});
-  std::string word;
-  for (const char c : LowerCase(text) + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-    } else {
-      words.insert(std::exchange(word, ""));
-    }
-  }
-  return words;
-}
-
-// The first word that is not a vendor's or a system's: "h100" of "DGX H100".
-std::string ChipOf(const std::string& gpu) {
-  std::string name = LowerCase(gpu);
-  for (const std::string_view before : {"nvidia", "dgx", "hgx"}) {
-    const size_t rest = name.find_first_not_of(" -_", before.size());
-    if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
-  }
-  return name.substr(0, name.find_first_of(" -_"));
-}
-
-// The shipped platform of several nodes whose device shares most words with the row's GPU, among
-// those that share the first; nodes of as many devices before others, then those that say that the
-// row's source ran on them, and last those that say so of other sources alone.
-absl::StatusOr<std::string> PlatformOf(const std::string& gpu, int32_t gpus_per_node,
-                                       const std::string& source) {
-  std::string best;
-  int most = std::numeric_limits<int>::min();
-  const std::set<std::string> wanted = Words(gpu);
-  const std::string chip = ChipOf(gpu);
-  for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
-    const std::string& file = shipped.path;
-    const auto spec = LoadPlatform(file);
-    if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() ||
-        std::max(spec->nodes, spec->max_nodes) < 2) {
-      continue;
-    }
-    const std::set<std::string> words = Words(spec->node.accelerator.name);
-    if (!words.contains(chip)) continue;
-    int score = 1;
-    for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
-    if (spec->node.devices == gpus_per_node) score += 100;
-    const auto& tables = spec->tables;
-    const bool ran = std::find(tables.begin(), tables.end(), source) != tables.end();
-    if (!tables.empty()) score += ran ? 50 : -50;
-    if (score <= most) continue;
-    most = score;
-    best = file;
-  }
-  if (best.empty()) {
-    return InvalidInput("no platform in topologies/ has the device '{}'; give --platform", gpu);
-  }
-  return best;
-}
 
 // What rows of the same GPUs share.
 class Clusters {
@@ -93,28 +33,38 @@ class Clusters {
     Bytes memory;
   };
 
-  absl::StatusOr<const Cluster*> Of(const TrainingRow& row, std::vector<std::string>& notes) {
-    const auto key = std::tuple(row.gpu, row.gpus_per_node, row.source, row.config.dtype);
-    if (const auto it = known_.find(key); it != known_.end()) return &it->second;
+  absl::StatusOr<const Cluster*> Of(TrainingRow& row, std::vector<std::string>& notes) {
     std::string platform = o_.platform;
     if (platform.empty()) {
-      FORETRACE_ASSIGN_OR_RETURN(platform, PlatformOf(row.gpu, row.gpus_per_node, row.source));
+      FORETRACE_ASSIGN_OR_RETURN(const RowPlatform found, platforms_.Of(row));
+      platform = found.file;
+      if (!found.note.empty()) row.notes.push_back(found.note);
     }
+    const std::string name = fs::path(platform).stem().string();
+    if (named_.emplace(row.gpu, platform).second) {
+      notes.push_back(fmt::format("{}: platform {}", row.gpu, name));
+    }
+    const auto key = std::pair(platform, row.config.dtype);
+    if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     Accelerator device;
     int64_t devices = 0;
     std::vector<std::string> found;
     FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,
                                ClusterOf({platform, o_.calibration, o_.kernels}, row.config.dtype,
                                          &device, &devices, found));
-    notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
-    for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
+    for (const std::string& note : found) {
+      const std::string own = name + ": " + note;
+      if (std::ranges::find(notes, own) == notes.end()) notes.push_back(own);
+    }
     return &known_.emplace(key, Cluster{std::move(cluster), device.chip, device.memory_capacity()})
                 .first->second;
   }
 
  private:
   const MappingValidationOptions& o_;
-  std::map<std::tuple<std::string, int32_t, std::string, DType>, Cluster> known_;
+  RowPlatforms platforms_;
+  std::set<std::pair<std::string, std::string>> named_;  // GPUs and their platforms, noted
+  std::map<std::pair<std::string, DType>, Cluster> known_;
 };
 
 void Summarize(TrainingValidation& result, const CostSources& sources) {
@@ -181,6 +131,24 @@ void JudgeByDataflow(const ClusterParameters& cluster, JudgedRow& judged) {
   judged.error = time->seconds() / row.measured.seconds() - 1;
 }
 
+// Interleaved micro-batches that the stages do not divide take what lies between those numbers
+// that they do.
+absl::StatusOr<IterationEstimate> EstimateRow(TrainingRow& row, const ClusterParameters& cluster) {
+  const ParallelMapping& m = row.mapping;
+  const int32_t left = m.microbatches() % m.pipeline;
+  if (m.chunks == 1 || left == 0) return EstimateIteration(row.config, m, cluster);
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate fewer,
+                             EstimateIteration(row.config, WholeGroups(m, false), cluster));
+  FORETRACE_ASSIGN_OR_RETURN(IterationEstimate more,
+                             EstimateIteration(row.config, WholeGroups(m, true), cluster));
+  const double share = static_cast<double>(left) / m.pipeline;
+  more.time = fewer.time + SimTime::FromSeconds(share * (more.time - fewer.time).seconds());
+  row.notes.push_back(fmt::format("{} micro-batches on {} stages of {} chunks: between {} and {}",
+                                  m.microbatches(), m.pipeline, m.chunks, m.microbatches() - left,
+                                  m.microbatches() - left + m.pipeline));
+  return more;
+}
+
 void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std::string>& notes,
            CostSources& sources) {
   TrainingRow& row = judged.row;
@@ -194,7 +162,7 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
   if (dataflow) return JudgeByDataflow(own_cluster, judged);
-  const auto estimate = EstimateIteration(row.config, row.mapping, own_cluster);
+  const auto estimate = EstimateRow(row, own_cluster);
   if (!estimate.ok()) {
     row.refused = std::string(estimate.status().message());
     return;
@@ -227,12 +195,12 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
   }
   const TrainingModels models(options.workloads);
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
-  FORETRACE_ASSIGN_OR_RETURN(auto rows, LoadTrainingRows(
-                                            options.rows,
-                                            [&](const std::string& name, bool own_sizes) {
-                                              return models.Find(name, own_sizes);
-                                            },
-                                            stacks));
+  FORETRACE_ASSIGN_OR_RETURN(
+      auto rows,
+      LoadTrainingRows(
+          options.rows,
+          [&](const std::string& name, bool own_sizes) { return models.Find(name, own_sizes); },
+          stacks, [&](const std::string& name) { return models.Meant(name); }));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

@@ -39,6 +39,20 @@ TEST(SoftwareStackTest, RunsWithoutADate) {
   EXPECT_EQ(stack->At("2024", "").source, "z");
 }
 
+// "v25.02", "25.02" and dates of the same time.
+TEST(SoftwareStackTest, VersionsByYearAndMonthAreDates) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nreleases:\n  - source: x\n  - since: v24.11\n    source: "
+            "y\n  - since: v25.02\n    source: z\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("v24.11.1", "").source, "y");
+  EXPECT_EQ(stack->At("24.12", "").source, "y");
+  EXPECT_EQ(stack->At("25.02.01", "").source, "z");
+  EXPECT_EQ(stack->At("2025-01-07", "").source, "y");
+  EXPECT_EQ(stack->At("2025-06", "").source, "z");
+  EXPECT_EQ(stack->At("2024-06", "").source, "x");
+}
+
 TEST(SoftwareStackTest, RecipesOfModels) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/mapping/training_rows.h"
 #include "tests/unit/mapping/known_rows.h"
 
@@ -84,6 +86,190 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   row.mapping.overlap_experts = false;
   AssumeRecomputation(row, Bytes(1));
   EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+}
+
+std::vector<TrainingRow> RowsOf(const std::string& rows, const std::vector<SoftwareStack>& stacks) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",date,note");
+  const std::string path = testing::TempDir() + "/forms.csv";
+  std::ofstream(path) << header << rows;
+  auto read = LoadTrainingRows(path, KnownModel, stacks);
+  EXPECT_TRUE(read.ok()) << read.status();
+  return read.ok() ? *std::move(read) : std::vector<TrainingRow>();
+}
+
+// Of a row whose division, recomputation and precision are these words.
+std::string RowOf(const std::string& precision, const std::string& sharding,
+                  const std::string& recompute) {
+  return "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16," + precision + "," + sharding + "," + recompute +
+         ",NeMo,0,1,,,\n";
+}
+
+TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
+  const std::pair<const char*, int> words[] = {
+      {"ZeRO-1", 1},   {"ZeRO stage 1", 1}, {"zero_stage=1", 1}, {"zs=1", 1},
+      {"1", 1},        {"stage 3", 3},      {"zs=0", 0},         {"0", 0},
+      {"NO_SHARD", 0}, {"FSDP2", 3},        {"ZeRO-3 x", 3},     {"DDP", 0},
+      {"HSDP", 3},     {"SHARD_GRAD_OP", 2}};
+  std::string text;
+  for (const auto& [word, stage] : words) text += RowOf("BF16", word, "none");
+  const auto rows = RowsOf(text, Stacks());
+  ASSERT_EQ(rows.size(), std::size(words));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].refused, "");
+    EXPECT_EQ(rows[i].mapping.zero, words[i].second) << words[i].first;
+  }
+}
+
+TEST(TrainingRowsTest, RecomputationAsPeopleWriteIt) {
+  const std::pair<const char*, Recompute> words[] = {
+      {"yes", Recompute::kFull},
+      {"TRUE", Recompute::kFull},
+      {"activation checkpointing", Recompute::kFull},
+      {"full_block", Recompute::kFull},
+      {"no", Recompute::kNone},
+      {"off", Recompute::kNone},
+      {"selective (per op)", Recompute::kSelective},
+      {"attention", Recompute::kSelective},
+      {"selective (every other layer)", Recompute::kAlternate},
+      {"mla", Recompute::kSelective}};
+  std::string text;
+  for (const auto& [word, recompute] : words) text += RowOf("BF16", "ZeRO-1", word);
+  const auto rows = RowsOf(text, Stacks());
+  ASSERT_EQ(rows.size(), std::size(words));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].mapping.recompute, words[i].second) << words[i].first;
+    EXPECT_EQ(rows[i].notes.size(), i + 1 == rows.size() ? 1u : 0u) << words[i].first;
+  }
+}
+
+TEST(TrainingRowsTest, EightBitsAsPeopleWriteThem) {
+  auto stacks = Stacks();
+  stacks[0].releases[0].reduces_scales = true;
+  std::string text;
+  for (const char* word : {"fp8_mx", "FP8 (MX)", "MXFP8", "FP8-CS", "FP8 current scaling", "FP8"}) {
+    text += RowOf(word, "ZeRO-1", "none");
+  }
+  const auto rows = RowsOf(text, stacks);
+  ASSERT_EQ(rows.size(), 6u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].mapping.mxfp8, i < 3) << i;
+    EXPECT_EQ(rows[i].mapping.fp8, i >= 3) << i;
+    EXPECT_EQ(rows[i].software.reduces_scales, i < 3 || i == 5) << i;
+  }
+}
+
+// What is not used as 0, separators and units, sequences of thousands, runs out of memory.
+TEST(TrainingRowsTest, NumbersAsPeopleWriteThem) {
+  const auto rows = RowsOf(
+      "known,,,,,,\"1,048,576\",8k,16,H100,8,2,1,8,0,0,0,1,,16,BF16,ZeRO-1,none,NeMo,0,"
+      "1.5 sec,,,\n"
+      "known,,,,,,,,16,H100,8,2,1,8,,,,1,,16,BF16,ZeRO-1,none,NeMo,,OOM,,,\n",
+      Stacks());
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].config.vocabulary, 1'048'576);
+  EXPECT_EQ(rows[0].config.sequence, 8192);
+  EXPECT_EQ(rows[0].measured, SimTime::FromSeconds(1.5));
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_TRUE(rows[1].out_of_memory);
+}
+
+// A field in quotes goes on over lines; what is never closed ends with its own.
+TEST(TrainingRowsTest, FieldsOverSeveralLines) {
+  const std::string row = "known,,,,,,,,16,H100,8,2,1,8,,,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,";
+  const auto rows = RowsOf(row + "\"one\r\ntwo\"\r\n" + row + "12\" wide\n" + row + "\n", Stacks());
+  ASSERT_EQ(rows.size(), 3u);
+  for (const TrainingRow& each : rows) EXPECT_EQ(each.refused, "") << each.name;
+  EXPECT_EQ(rows[0].name, "forms.csv:2");
+  EXPECT_EQ(rows[1].name, "forms.csv:4");
+  EXPECT_EQ(rows[2].name, "forms.csv:5");
+}
+
+// Interleaved schedules here have whole groups of as many micro-batches as stages.
+TEST(TrainingRowsTest, GroupsOfMicroBatchesThatAreNotWhole) {
+  const auto rows =
+      RowsOf("known,,,,,,,,16,H100,8,1,4,4,1,2,,1,,24,BF16,ZeRO-1,none,NeMo,,1,,,\n", Stacks());
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].mapping.microbatches(), 6);
+  EXPECT_EQ(WholeGroups(rows[0].mapping, true).microbatches(), 8);
+  EXPECT_EQ(WholeGroups(rows[0].mapping, false).microbatches(), 4);
+}
+
+TEST(TrainingRowsTest, MoreChunksThanLayers) {
+  const auto rows = RowsOf(
+      "known,14,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n"
+      "known,30,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n",
+      Stacks());
+  EXPECT_THAT(rows[0].refused, HasSubstr("14 layers are fewer than the 16 chunks"));
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_TRUE(rows[1].mapping.counted_ends);
+}
+
+// A pipeline divides what is configured as a replica's batch, where the software does so; rows
+// that state at least as many micro-batches as stages are taken as they are.
+TEST(TrainingRowsTest, PipelinesDivideBatches) {
+  auto stacks = Stacks();
+  const auto micro_batches = [&](PipelineBatches batches, const std::string& batch) {
+    stacks[0].releases[0].pipeline_batches = batches;
+    const auto rows = RowsOf("known,,,,,,,,16,H100,8,2,4,2,1,," + batch +
+                                 ",BF16,ZeRO-1,none,NeMo,0,1,,,Interleaved 1F1B\n",
+                             stacks);
+    EXPECT_EQ(rows[0].refused, "");
+    EXPECT_EQ(rows[0].mapping.chunks, 2);
+    return rows[0].mapping.micro_batch;
+  };
+  EXPECT_EQ(micro_batches(PipelineBatches::kStages, ",16,1,32"), 4);
+  EXPECT_EQ(micro_batches(PipelineBatches::kChunks, ",16,1,32"), 2);
+  EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",16,1,32"), 1);
+  EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",2,8,32"), 2);
+}
+
+TEST(TrainingRowsTest, ModulesOfFurtherTokensAreTheSoftwares) {
+  TransformerConfig model;
+  model.further_tokens = 1;
+  StackRelease release;
+  SetKernels(release, model);
+  EXPECT_EQ(model.further_tokens, 0);
+  release.further_tokens = true;
+  model.further_tokens = 1;
+  SetKernels(release, model);
+  EXPECT_EQ(model.further_tokens, 1);
+}
+
+TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
+  const std::string path = testing::TempDir() + "/unknown.csv";
+  std::ofstream(path) << kHeader
+                      << "strange,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,8,1,,16,BF16,,,NeMo,0,1,\n";
+  const auto rows =
+      LoadTrainingRows(path, KnownModel, Stacks(), [](const std::string&) { return "stranger"; });
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("did you mean stranger?"));
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("--workloads"));
+  EXPECT_THAT((*rows)[1].refused, HasSubstr("has no experts that are known"));
+}
+
+// Software that recomputes nothing but whole layers is taken to have done that.
+TEST(TrainingRowsTest, NoSelectiveRecomputationBeforeItWasThere) {
+  TrainingRow row = RowsOf(RowOf("BF16", "ZeRO-1", ""), Stacks()).at(0);
+  row.config.fused_attention = false;
+  const int64_t all = MemoryOf(row.config, row.mapping).total().count();
+  const Bytes memory(all / 2), most(all * 4 / 5);
+  AssumeRecomputation(row, memory);
+  const Recompute with = row.mapping.recompute;
+  EXPECT_NE(with, Recompute::kNone);
+  row.mapping.recompute = Recompute::kNone;
+  row.software.selective = Recompute::kFull;
+  AssumeRecomputation(row, memory);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+  row.mapping.recompute = Recompute::kNone;
+  AssumeRecomputation(row, most);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+  row.mapping.recompute = Recompute::kNone;
+  row.software.selective = Recompute::kSelective;
+  AssumeRecomputation(row, most);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
 }
 
 }  // namespace

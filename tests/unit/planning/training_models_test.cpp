@@ -6,7 +6,8 @@ namespace foretrace {
 namespace {
 
 TransformerConfig Found(const std::string& name) {
-  const auto config = TrainingModels("").Find(name);
+  static const TrainingModels kModels("");
+  const auto config = kModels.Find(name);
   EXPECT_TRUE(config.ok() && config->has_value()) << name;
   return config.ok() ? config->value_or(TransformerConfig()) : TransformerConfig();
 }
@@ -63,8 +64,31 @@ TEST(TrainingModelsTest, OtherSpellings) {
       {"Llama-4-Scout-17B-16E", "llama4-scout"},
       {"Qwen/Qwen3-30B-A3B-Base", "qwen3-30b-a3b"},
       {"mistralai/Mixtral-8x22B-v0.1", "mixtral-8x22b"},
+      {"DSv3", "deepseek-v3"},
+      {"deepseek-v3-671b", "deepseek-v3"},
+      {"llama4-17bx16e", "llama4-scout"},
+      {"llama4 17Bx128E", "llama4-maverick"},
+      {"deepseek-16b", "deepseek-moe-16b"},
+      {"facebook/opt-6.7b", "opt-6.7b"},
+      {"google/gemma-2-27b", "gemma2-27b"},
+      {"gemma-7b", "gemma-7b"},
+      {"Phi-4", "phi4-14b"},
+      {"Phi-3-mini-4k-instruct", "phi3-mini"},
+      {"llama-65b", "llama-65b"},
+      {"llama-30b", "llama-33b"},
+      {"Qwen2-72B", "qwen2.5-72b"},
+      {"Qwen1.5-72B-Chat", "qwen1.5-72b"},
+      {"moonshotai/Kimi-K2-Base", "kimi-k2"},
+      {"GLM-4.5-355B-A32B", "glm-4.5"},
+      {"dbrx", "dbrx-132b"},
   };
   for (const auto& [name, file] : names) EXPECT_EQ(Found(name).name, file) << name;
+  EXPECT_EQ(Found("Mixtral 8\xC3\x97"
+                  "7B")
+                .experts,
+            8);
+  EXPECT_EQ(Found("phi-4-mini").hidden, 3072);
+  EXPECT_EQ(Found("GLM-4.5-Air").layers, 46);
   // Two sizes, of which none is said.
   EXPECT_FALSE(TrainingModels("").Find("gpt-oss")->has_value());
   // Not BLOOM, nor DeepSeek-R1, nor of other sizes.
@@ -73,6 +97,21 @@ TEST(TrainingModelsTest, OtherSpellings) {
   EXPECT_EQ(Found("bloom-17b").layers, 0);
   EXPECT_EQ(Found("bloom-13b").layers, 0);
   EXPECT_FALSE(TrainingModels("").Find("deepseek-r1-distill-llama-8b")->has_value());
+}
+
+// A model of 16 billion parameters is not the one of 671 that the rest of its name is.
+TEST(TrainingModelsTest, SizesThatContradict) {
+  EXPECT_EQ(Found("deepseek-v3-16b").name, "deepseek-v2-lite");
+  EXPECT_FALSE(TrainingModels("").Find("deepseek-v3-70b")->has_value());
+  EXPECT_FALSE(TrainingModels("").Find("kimi-k2-8b")->has_value());
+  EXPECT_EQ(Found("llama4-scout-17b").name, "llama4-scout");  // of a token
+}
+
+TEST(TrainingModelsTest, WhatUnknownNamesWereMeantToBe) {
+  const TrainingModels models("");
+  EXPECT_EQ(models.Meant("gpt-oss"), "gpt-oss-120b or gpt-oss-20b");
+  EXPECT_EQ(models.Meant("mixtral-8x23b"), "mixtral-8x22b");
+  EXPECT_EQ(models.Meant("strange-7b"), "");
 }
 
 }  // namespace

@@ -1,0 +1,135 @@
+#include "simulator/planning/mappings/row_platform.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/shipped.h"
+#include "simulator/topology/platform_loader.h"
+
+namespace foretrace {
+namespace {
+
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+std::set<std::string> Words(const std::string& text) {
+  std::set<std::string> words(std::initializer_list<std::string>{""});
+  std::string word;
+  for (const char c : LowerCase(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += c;
+    } else {
+      words.insert(std::exchange(word, ""));
+    }
+  }
+  return words;
+}
+
+// Without how many there are of it: "8x H100", "8 x H100".
+std::string WithoutCount(const std::string& gpu) {
+  size_t at = 0;
+  while (at < gpu.size() && IsDigit(gpu[at])) ++at;
+  const size_t x = gpu.find_first_not_of(' ', at);
+  if (at == 0 || x == std::string::npos || (gpu[x] != 'x' && gpu[x] != 'X')) return gpu;
+  const size_t rest = gpu.find_first_not_of(' ', x + 1);
+  return rest == std::string::npos ? gpu : gpu.substr(rest);
+}
+
+// The first word that is not a vendor's or a system's: "h100" of "DGX H100".
+std::string ChipOf(const std::string& gpu) {
+  std::string name = LowerCase(gpu);
+  for (const std::string_view before : {"nvidia", "amd", "instinct", "dgx", "hgx"}) {
+    const size_t rest = name.find_first_not_of(" -_", before.size());
+    if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
+  }
+  return name.substr(0, name.find_first_of(" -_"));
+}
+
+// Of "80gb" among the words; 0: none says it.
+int StatedGigabytes(const std::set<std::string>& words) {
+  for (const std::string& word : words) {
+    int value = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
+    const std::string_view unit(end, static_cast<size_t>(word.data() + word.size() - end));
+    if (code == std::errc() && (unit == "gb" || unit == "g")) return value;
+  }
+  return 0;
+}
+
+// Data sheets round; a device of 144 GB is sold as one of 141.
+bool HasMemory(const Accelerator& device, int gigabytes) {
+  const double bytes = static_cast<double>(device.memory_capacity().count());
+  return gigabytes == 0 || bytes == 0 || std::abs(bytes / (1e9 * gigabytes) - 1) < 0.09;
+}
+
+// Of a chip's boards those that are slower than its main one, where a row names one and the
+// device is another.
+std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::string>& has) {
+  for (const char* board : {"pcie", "nvl"}) {
+    if (wanted.contains(board) && !has.contains(board)) return board;
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row) {
+  if (!all_) {
+    all_.emplace();
+    for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
+      auto spec = LoadPlatform(shipped.path);
+      if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() ||
+          std::max(spec->nodes, spec->max_nodes) < 2) {
+        continue;
+      }
+      all_->push_back(*std::move(spec));
+    }
+  }
+  const std::string gpu = WithoutCount(row.gpu), chip = ChipOf(gpu);
+  const std::set<std::string> wanted = Words(gpu);
+  const int gigabytes = StatedGigabytes(wanted);
+  const PlatformSpec* best = nullptr;
+  int most = std::numeric_limits<int>::min();
+  for (const PlatformSpec& spec : *all_) {
+    const std::set<std::string> words = Words(spec.node.accelerator.name);
+    if (!words.contains(chip)) continue;
+    int score = 1;
+    for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
+    if (spec.node.devices == row.gpus_per_node) score += 200;
+    if (!HasMemory(spec.node.accelerator, gigabytes)) score -= 100;
+    const auto& tables = spec.tables;
+    const bool ran = std::ranges::find(tables, row.source) != tables.end();
+    if (!tables.empty()) score += ran ? 50 : -50;
+    if (score <= most) continue;
+    most = score;
+    best = &spec;
+  }
+  if (best == nullptr) {
+    return InvalidInput(
+        "no platform in topologies/ has the device '{}'; --platform takes one (foretrace list "
+        "platforms) or a file",
+        row.gpu);
+  }
+  const Accelerator& device = best->node.accelerator;
+  const std::string board = OtherBoard(wanted, Words(device.name));
+  std::string note;
+  if (!board.empty()) {
+    note = fmt::format("the device is taken to be {}, as no platform has its {} board", device.name,
+                       board);
+  } else if (!HasMemory(device, gigabytes)) {
+    note = fmt::format("the device is taken to be {}, as no platform has it with {} GB",
+                       device.name, gigabytes);
+  }
+  return RowPlatform{best->file, note};
+}
+
+}  // namespace foretrace

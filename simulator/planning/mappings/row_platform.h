@@ -1,0 +1,32 @@
+#pragma once
+// Which shipped platform a published training job is taken to have run on.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/mapping/training_rows.h"
+#include "simulator/topology/platform.h"
+
+namespace foretrace {
+
+struct RowPlatform {
+  std::string file;
+  std::string note;  // where its device is not what the row names, what of it differs; else empty
+};
+
+// All shipped platforms of several nodes; read once.
+class RowPlatforms {
+ public:
+  // The one whose device shares most words with the row's GPU, among those that share its chip
+  // ("H100" of "8x NVIDIA H100 SXM"); nodes of as many devices before others, then devices of as
+  // much memory where the row states it, then those that say that the row's source ran on them, and
+  // last those that say so of other sources alone. Errors: no platform has that chip.
+  absl::StatusOr<RowPlatform> Of(const TrainingRow& row);
+
+ private:
+  std::optional<std::vector<PlatformSpec>> all_;
+};
+
+}  // namespace foretrace
