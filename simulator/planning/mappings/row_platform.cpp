@@ -82,15 +82,12 @@ std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::
 
 }  // namespace
 
-absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row) {
+absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes needed) {
   if (!all_) {
     all_.emplace();
     for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
       auto spec = LoadPlatform(shipped.path);
-      if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate() ||
-          std::max(spec->nodes, spec->max_nodes) < 2) {
-        continue;
-      }
+      if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate()) continue;
       all_->push_back(*std::move(spec));
     }
   }
@@ -101,8 +98,14 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row) {
   int most = std::numeric_limits<int>::min();
   for (const PlatformSpec& spec : *all_) {
     const std::set<std::string> words = Words(spec.node.accelerator.name);
-    if (!words.contains(chip)) continue;
-    int score = 1;
+    const int64_t most_nodes = std::max<int64_t>(spec.nodes, spec.max_nodes);
+    if (!words.contains(chip) || most_nodes * spec.node.devices < row.gpus) continue;
+    const Bytes memory = spec.node.accelerator.memory_capacity();
+    int score = gigabytes == 0 && memory < needed ? -100 : 0;
+    // A cluster is what most tables are of, and a paper's machine hardly one.
+    if (most_nodes > 1) score += 10;
+    // "A100" is the board with NVLinks.
+    if (words.contains("pcie") && !wanted.contains("pcie")) score -= 30;
     for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
     if (spec.node.devices == row.gpus_per_node) score += 200;
     if (!HasMemory(spec.node.accelerator, gigabytes)) score -= 100;
@@ -115,9 +118,10 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row) {
   }
   if (best == nullptr) {
     return InvalidInput(
-        "no platform in topologies/ has the device '{}'; --platform takes one (foretrace list "
+        "no platform in topologies/ has {} of the device '{}'; --platform takes one (foretrace "
+        "list "
         "platforms) or a file",
-        row.gpu);
+        row.gpus, row.gpu);
   }
   const Accelerator& device = best->node.accelerator;
   const std::string board = OtherBoard(wanted, Words(device.name));
@@ -126,8 +130,7 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row) {
     note = fmt::format("the device is taken to be {}, as no platform has its {} board", device.name,
                        board);
   } else if (!HasMemory(device, gigabytes)) {
-    note = fmt::format("the device is taken to be {}, as no platform has it with {} GB",
-                       device.name, gigabytes);
+    note = fmt::format("the device is taken to be {}, which has not {} GB", device.name, gigabytes);
   }
   return RowPlatform{best->file, note};
 }

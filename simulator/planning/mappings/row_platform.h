@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/units.h"
 #include "simulator/mapping/training_rows.h"
 #include "simulator/topology/platform.h"
 
@@ -16,14 +17,16 @@ struct RowPlatform {
   std::string note;  // where its device is not what the row names, what of it differs; else empty
 };
 
-// All shipped platforms of several nodes; read once.
+// All shipped platforms; read once.
 class RowPlatforms {
  public:
-  // The one whose device shares most words with the row's GPU, among those that share its chip
+  // Of those that can have as many devices, the one whose device shares most words with the row's
+  // GPU, among those that share its chip
   // ("H100" of "8x NVIDIA H100 SXM"); nodes of as many devices before others, then devices of as
-  // much memory where the row states it, then those that say that the row's source ran on them, and
-  // last those that say so of other sources alone. Errors: no platform has that chip.
-  absl::StatusOr<RowPlatform> Of(const TrainingRow& row);
+  // much memory where the row states it (where it does not, of at least `needed`), then those that
+  // say that the row's source ran on them, and last those that say so of other sources alone.
+  // Errors: no platform has that chip.
+  absl::StatusOr<RowPlatform> Of(const TrainingRow& row, Bytes needed = Bytes());
 
  private:
   std::optional<std::vector<PlatformSpec>> all_;

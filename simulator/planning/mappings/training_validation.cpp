@@ -36,7 +36,9 @@ class Clusters {
   absl::StatusOr<const Cluster*> Of(TrainingRow& row, std::vector<std::string>& notes) {
     std::string platform = o_.platform;
     if (platform.empty()) {
-      FORETRACE_ASSIGN_OR_RETURN(const RowPlatform found, platforms_.Of(row));
+      // A run that is reported did fit.
+      const Bytes needed = row.out_of_memory ? Bytes() : MemoryOf(row.config, row.mapping).total();
+      FORETRACE_ASSIGN_OR_RETURN(const RowPlatform found, platforms_.Of(row, needed));
       platform = found.file;
       if (!found.note.empty()) row.notes.push_back(found.note);
     }

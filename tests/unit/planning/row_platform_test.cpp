@@ -10,13 +10,15 @@ namespace {
 
 // Name of the platform's file, and what of the device differs.
 std::pair<std::string, std::string> Taken(const std::string& gpu, const std::string& source = "",
-                                          int32_t gpus_per_node = 8) {
+                                          int32_t gpus_per_node = 8, int32_t gpus = 8,
+                                          Bytes needed = Bytes()) {
   static RowPlatforms platforms;
   TrainingRow row;
   row.gpu = gpu;
   row.source = source;
   row.gpus_per_node = gpus_per_node;
-  const auto found = platforms.Of(row);
+  row.gpus = gpus;
+  const auto found = platforms.Of(row, needed);
   if (!found.ok()) return {"", std::string(found.status().message())};
   return {std::filesystem::path(found->file).stem().string(), found->note};
 }
@@ -39,15 +41,31 @@ TEST(RowPlatformTest, NamesAsTablesWriteThem) {
   EXPECT_EQ(Taken("H20").first, "hgx-h20");
   EXPECT_EQ(Taken("L40S").first, "l40s-pcie");
   EXPECT_EQ(Taken("AMD Instinct MI300X").first, "mi300x-8");
+  EXPECT_EQ(Taken("MI325X").first, "mi325x-8");
+  EXPECT_EQ(Taken("A800").first, "hgx-a800");
+  EXPECT_EQ(Taken("A100 PCIe 80GB").first, "a100-pcie-8");
+}
+
+// Of a device in two sizes the one that the run fits in, where the row states none.
+TEST(RowPlatformTest, MemoryThatIsNotStated) {
+  const Bytes more(int64_t{60} << 30);
+  EXPECT_EQ(Taken("A100", "", 8, 64, more).first, "dgx-a100-80gb");
+  EXPECT_EQ(Taken("A100-40GB", "", 8, 64, more).first, "dgx-a100");
+}
+
+TEST(RowPlatformTest, AsManyDevicesAsTheRowHas) {
+  EXPECT_EQ(Taken("RTX 4090", "", 8, 8).first, "rtx-4090-pcie");
+  EXPECT_THAT(Taken("RTX 4090", "", 8, 64).second, testing::HasSubstr("has 64 of the device"));
 }
 
 TEST(RowPlatformTest, OtherBoardsAreSaid) {
-  EXPECT_THAT(Taken("H100 PCIe").second, testing::HasSubstr("no platform has its pcie board"));
-  EXPECT_THAT(Taken("H100-NVL").second, testing::HasSubstr("h100-sxm5-80gb"));
-  // Of memories that differ the nearer node does not count.
-  EXPECT_EQ(Taken("V100-32GB").first, "jean-zay-v100");
-  EXPECT_EQ(Taken("V100-16GB").first, "summit");
-  EXPECT_THAT(Taken("V100-16GB", "bigscience", 4).second, testing::HasSubstr("with 16 GB"));
+  EXPECT_EQ(Taken("H100 PCIe").first, "h100-pcie-8");
+  EXPECT_THAT(Taken("H100-NVL").second, testing::HasSubstr("no platform has its nvl board"));
+  EXPECT_EQ(Taken("V100-32GB", "", 4).first, "jean-zay-v100");
+  EXPECT_THAT(Taken("V100-32GB").second, testing::HasSubstr("which has not 32 GB"));
+  EXPECT_EQ(Taken("V100-16GB").first, "dgx1-v100");
+  EXPECT_EQ(Taken("V100-16GB", "", 8, 16).first, "summit");
+  EXPECT_THAT(Taken("V100-16GB", "bigscience", 4).second, testing::HasSubstr("has not 16 GB"));
   EXPECT_EQ(Taken("Q100").first, "");
   EXPECT_THAT(Taken("Q100").second, testing::HasSubstr("foretrace list platforms"));
 }
