@@ -181,7 +181,7 @@ class PassConverter {
     } else if (!reduced.empty()) {  // of an earlier layer: what follows waits for both
       body_.Kernel(OfPass(), SimTime(), reduced);
     }
-    input_.clear();
+    if (layers > 0) input_.clear();
   }
 
   // Exchanges over the replicas after the kernels so far, one after another; what the next one

@@ -72,7 +72,7 @@ absl::Status CheckTrained(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: lastN of models whose layers are of two kinds is not covered",
                       ToString(m));
   }
-  if (FrozenLayers(model, m) >= LayersOf(model, m, 0, 0)) {
+  if (m.last_layers > 0 && FrozenLayers(model, m) >= LayersOf(model, m, 0, 0)) {
     return Infeasible(
         "mapping {}: the first of {} chunks of layers would have no backward pass, which schedules "
         "do not know; fewer stages (pp) or chunks (v), or more layers than last{}, would do",
@@ -274,11 +274,8 @@ absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping
                       m.counted_ends ? " with embedding and output layer"
                                      : "; ends (embedding and output layer count as layers) may");
   }
-  if (m.counted_ends && (m.pipeline == 1 || counted / (int64_t{m.pipeline} * m.chunks) < 2)) {
-    return Infeasible(
-        "C1: mapping {}: ends needs a pipeline, and leaves the first or the last chunk without "
-        "layers",
-        ToString(m));
+  if (m.counted_ends && m.pipeline == 1) {
+    return Infeasible("C1: mapping {}: ends needs a pipeline", ToString(m));
   }
   return absl::OkStatus();
 }

@@ -238,8 +238,7 @@ void SpreadOverChunks(TrainingRow& row) {
   ParallelMapping& m = row.mapping;
   if (!m.layers.empty() || m.counted_ends) return;
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
-  const int64_t counted = row.config.layers + 2;
-  if (row.config.layers % chunks != 0 && counted % chunks == 0 && counted >= 2 * chunks) {
+  if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;
   } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
     m.layers = SpreadLayers(row.config.layers, chunks);

@@ -1,6 +1,7 @@
 // What a row's software does.
 
 #include <algorithm>
+#include <charconv>
 #include <initializer_list>
 #include <numeric>
 #include <optional>
@@ -129,6 +130,32 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
   return &release;
 }
 
+// Of "HSDP 2x64" (copies and shards) and "HSDP, shard degree 64" how many replicas divide the
+// weights; 0: it does not say.
+int32_t ShardsOf(const std::string& sharding) {
+  const auto number = [&](size_t at) {
+    int32_t value = 0;
+    std::from_chars(sharding.data() + at, sharding.data() + sharding.size(), value);
+    return value;
+  };
+  const auto digit = [&](size_t i) {
+    return i < sharding.size() && sharding[i] >= '0' && sharding[i] <= '9';
+  };
+  for (size_t i = 1; i < sharding.size(); ++i) {
+    if (sharding[i] != 'x') continue;
+    const size_t before = sharding.find_last_not_of(' ', i - 1);
+    const size_t after = sharding.find_first_not_of(' ', i + 1);
+    if (before != std::string::npos && digit(before) && digit(after)) return number(after);
+  }
+  const size_t shard = sharding.find("shard");
+  if (shard == std::string::npos) return 0;
+  size_t at = sharding.find_first_not_of(" =:_", shard + 5);
+  if (sharding.compare(std::min(at, sharding.size()), 6, "degree") == 0) {
+    at = sharding.find_first_not_of(" =:_", at + 6);
+  }
+  return digit(at) ? number(at) : 0;
+}
+
 void SetDivision(const Fields& f, TrainingRow& row) {
   const std::string sharding = f.Text("sharding");
   ParallelMapping& m = row.mapping;
@@ -149,8 +176,9 @@ void SetDivision(const Fields& f, TrainingRow& row) {
                                       (Contains(sharding, "fsdp") && m.offload));
   if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
+    const int32_t shards = ShardsOf(LowerCase(sharding));
     m.hybrid = 0;
-    DivideAmong(std::max(row.gpus_per_node / m.tensor, 1), m);
+    DivideAmong(shards > 0 ? shards : std::max(row.gpus_per_node / m.tensor, 1), m);
   }
 }
 

@@ -124,7 +124,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
   SpreadOverChunks(row);
   const int64_t chunks = int64_t{row.mapping.pipeline} * row.mapping.chunks;
-  if (error.empty() && row.config.layers < chunks) {
+  if (error.empty() && row.config.layers < chunks && !row.mapping.counted_ends) {
     error = fmt::format(
         "{} layers are fewer than the {} chunks of pp {} and vp {}, of which some would have none",
         row.config.layers, chunks, row.mapping.pipeline, row.mapping.chunks);

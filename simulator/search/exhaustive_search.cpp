@@ -173,7 +173,9 @@ void Conform(const TransformerConfig& model, const MappingSpace& space, Parallel
 void DivideLayers(const TransformerConfig& model, ParallelMapping& m) {
   const int64_t parts = int64_t{m.pipeline} * m.chunks;
   const bool uneven = model.layers % parts != 0;
-  m.counted_ends = uneven && (model.layers + 2) % parts == 0;
+  // Chunks without layers are not tried.
+  const int64_t counted = model.layers + 2;
+  m.counted_ends = uneven && counted % parts == 0 && counted >= 2 * parts;
   m.layers.clear();
   if (uneven && !m.counted_ends && m.chunks == 1 && model.layers > parts) {
     m.layers = SpreadLayers(model.layers, parts);

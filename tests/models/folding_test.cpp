@@ -73,6 +73,32 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   EXPECT_GT(rings, 10);
 }
 
+// Embedding and output layer alone on the first and the last chunk.
+TEST(FoldingTest, ChunksWithoutLayersEqualReplayOfGeneratedTraces) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 6;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  int compared = 0;
+  for (const char* words :
+       {"pp8 dp1 mb1 gb8 ends", "pp4 v2 dp1 mb1 gb8 ends", "pp8 dp2 mb1 gb16 zero1 overlap ends",
+        "pp4 v2 dp2 mb1 gb16 zero3 overlap ends", "pp4 v2 tp2 sp dp2 mb1 gb16 zero1 ends",
+        "pp8 dp1 mb1 gb8 full ends", "pp8 dp1 mb1 gb8 zb-h1 ends",
+        "pp8 dp2 mb1 gb16 gpipe zero2 ends"}) {
+    const auto m = ParseMapping(words, 0, "test");
+    ASSERT_TRUE(m.ok()) << m.status();
+    const auto folded = EstimateIteration(model, *m, cluster);
+    ASSERT_TRUE(folded.ok()) << words << ": " << folded.status();
+    ++compared;
+    EXPECT_EQ(ReplayedEnd(PlanOf(model, *m, folded->passes)).ps(), folded->time.ps()) << words;
+  }
+  EXPECT_EQ(compared, 8);
+}
+
 // Of experts on devices of one node and of several, however tokens go to them and what hides it.
 TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   TransformerConfig model;

@@ -121,6 +121,19 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
   }
 }
 
+TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
+  const std::pair<const char*, int> words[] = {
+      {"HSDP", 4},  // of a node of 8, with tp 2
+      {"HSDP 4x2", 2},     {"HSDP 4 x 2", 2},           {"HSDP shard degree 2", 2},
+      {"HSDP shard=2", 2}, {"HYBRID_SHARD (ZeRO-3)", 4}};
+  std::string text;
+  for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
+  const auto rows = RowsOf(text, Stacks());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].mapping.hybrid, words[i].second) << words[i].first;
+  }
+}
+
 TEST(TrainingRowsTest, RecomputationAsPeopleWriteIt) {
   const std::pair<const char*, Recompute> words[] = {
       {"yes", Recompute::kFull},
@@ -198,12 +211,12 @@ TEST(TrainingRowsTest, GroupsOfMicroBatchesThatAreNotWhole) {
 
 TEST(TrainingRowsTest, MoreChunksThanLayers) {
   const auto rows = RowsOf(
-      "known,14,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n"
-      "known,30,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n",
+      "known,13,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n"
+      "known,14,,,,,,,16,H100,8,2,8,1,,2,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n",
       Stacks());
-  EXPECT_THAT(rows[0].refused, HasSubstr("14 layers are fewer than the 16 chunks"));
+  EXPECT_THAT(rows[0].refused, HasSubstr("13 layers are fewer than the 16 chunks"));
   EXPECT_EQ(rows[1].refused, "");
-  EXPECT_TRUE(rows[1].mapping.counted_ends);
+  EXPECT_TRUE(rows[1].mapping.counted_ends);  // the first chunk is the embedding alone
 }
 
 // A pipeline divides what is configured as a replica's batch, where the software does so; rows
