@@ -71,6 +71,11 @@ struct TransformerConfig {
   std::optional<bool> rotary;
   bool qk_norm = false;         // RMS norm of each head's queries and keys
   bool embedding_norm = false;  // of the embedding's result
+  bool post_norms = false;  // of what attention and feed-forward layers give, too (Gemma 2, 2024)
+  // The feed-forward layer reads what attention reads, not its result (GPT-J, 2021): the same norm
+  // of it (1) or its own (2); 0: one after the other. Under tensor parallelism each is reduced by
+  // itself, though software may add them up first.
+  int64_t parallel_norms = 0;
   int64_t shared_ffn = 0;  // width of the shared experts, to which every token goes, all together
   // Latent attention (DeepSeek-V2, 2024, section 2.1): keys and values from a vector of this many
   // elements, queries from one of `query_latent` (0: from the hidden state). 0: plain attention.

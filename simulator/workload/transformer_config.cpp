@@ -103,6 +103,12 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         "attention nor a decoder; global_every is 0 or from 2 to the {} layers",
         c.name, c.layers);
   }
+  if (c.parallel_norms < 0 || c.parallel_norms > 2 ||
+      (c.parallel_norms > 0 && (c.experts > 0 || c.decoder_layers > 0))) {
+    return InvalidInput(
+        "workload '{}': parallel_norms is 0, 1 or 2, of layers without experts or a decoder",
+        c.name);
+  }
   const bool said = c.dense_first > 0 || c.experts_every != 1;
   if ((said && c.experts == 0) || c.experts_every > c.layers || c.dense_first >= c.layers ||
       (DenseLayers(c) > 0) != (c.dense_ffn > 0)) {

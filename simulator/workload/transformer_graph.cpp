@@ -34,9 +34,10 @@ class Builder {
   TransformerGraph Build() {
     TensorId x = Embedding();
     block_ = true;
+    const TensorId entered = x;
     x = Attention(x);
     if (stack_ == TransformerStack::kDecoder) x = CrossAttention(x);
-    x = c_.experts > 0 ? Experts(x) : FeedForward(x);
+    x = c_.experts > 0 ? Experts(x) : FeedForward(entered, x);
     block_ = false;
     Head(x);
     return std::move(out_);
@@ -114,12 +115,17 @@ class Builder {
     return Add(Op(name, GraphOpKind::kAdd, {branch, x}, outputs));
   }
 
+  // What a branch gives, normalised where the model does so.
+  TensorId After(std::string_view name, TensorId branch) {
+    return c_.post_norms ? Norm(name, branch) : branch;
+  }
+
   struct Heads {
     TensorId q, k, v;
   };
 
   TensorId Attention(TensorId x) {
-    const TensorId n = Norm("norm 1", x);
+    const TensorId n = normalised_ = Norm("norm 1", x);
     const Heads h = c_.latent > 0 ? LatentHeads(n) : PlainHeads(n);
     const bool causal = !bert() && stack_ != TransformerStack::kEncoder;
     return Attended("", c_.fused_attention ? Fused(h, causal) : Plain(h), x);
@@ -150,7 +156,7 @@ class Builder {
     if (biased()) inputs.push_back(Weight(prefix + "projection bias", {hidden_}));
     const TensorId branch = Add(Op(prefix + "projection", GraphOpKind::kMatmul, inputs,
                                    {Tensor("projected", {a.stream, hidden_})}));
-    return Residual(prefix + "attention residual", branch, x);
+    return Residual(prefix + "attention residual", After("attention post norm", branch), x);
   }
 
   GraphOp Rotary(Ids inputs, Ids outputs) const {
@@ -275,9 +281,11 @@ class Builder {
     return op;
   }
 
-  TensorId FeedForward(TensorId x) {
+  // Added to x; beside attention it reads what the layer was given.
+  TensorId FeedForward(TensorId entered, TensorId x) {
     const TransformerAxes& a = out_.axes;
-    const TensorId n = Norm("norm 2", x);
+    const TensorId n =
+        c_.parallel_norms == 1 ? normalised_ : Norm("norm 2", c_.parallel_norms == 2 ? entered : x);
     Ids inputs = {n, Weight("up", {hidden_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.up}));
     const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", Rows(a.queries, a.up))}));
@@ -285,7 +293,7 @@ class Builder {
     if (biased()) inputs.push_back(Weight("down bias", {hidden_}));
     const TensorId down =
         Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", {a.stream, hidden_})}));
-    return Residual("ffn residual", down, x);
+    return Residual("ffn residual", After("ffn post norm", down), x);
   }
 
   // Each token is routed to a few experts; tokens are gathered by expert, and back.
@@ -317,7 +325,7 @@ class Builder {
       result = Add(Op("expert sum", GraphOpKind::kAdd, {Shared(n), result},
                       {Tensor("expert sum", {a.stream, hidden_})}));
     }
-    return Residual("ffn residual", result, x);
+    return Residual("ffn residual", After("ffn post norm", result), x);
   }
 
   // Shared experts, to which every token goes, as one feed-forward layer.
@@ -366,6 +374,7 @@ class Builder {
   const TransformerConfig& c_;
   TransformerStack stack_;
   TransformerGraph out_;
+  TensorId normalised_ = 0;  // what attention reads
   AxisId hidden_ = 0, depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
   bool block_ = false;
 };

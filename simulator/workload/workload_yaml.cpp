@@ -50,6 +50,8 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Bool("rotary", c.rotary);
   in.Bool("qk_norm", c.qk_norm);
   in.Bool("embedding_norm", c.embedding_norm);
+  in.Bool("post_norms", c.post_norms);
+  in.Int("parallel_norms", c.parallel_norms);
   in.Int("shared_ffn", c.shared_ffn);
   in.Int("latent", c.latent);
   in.Int("query_latent", c.query_latent);

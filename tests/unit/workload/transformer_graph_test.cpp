@@ -57,6 +57,38 @@ TEST(TransformerGraphTest, Parameters) {
   EXPECT_EQ(count(Gpt(), false), 2 * 2048 * h + 512 * h + 2 * h);
 }
 
+// Feed-forward layers beside attention read what the block is given, by attention's norm or their
+// own; norms after both add h of weights each.
+TEST(TransformerGraphTest, BesideAttentionAndNormsAfter) {
+  const auto find = [](const OperatorGraph& g, std::string_view name) {
+    for (const GraphOp& op : g.ops()) {
+      if (op.name == name) return op;
+    }
+    return GraphOp();
+  };
+  TransformerConfig c = Llama();
+  const auto weights = [&] {
+    const TransformerGraph model = MakeTransformerGraph(c);
+    EXPECT_TRUE(model.graph.Validate().ok()) << model.graph.Validate();
+    return Parameters(model.graph, BindTransformer(model, c, {}), true);
+  };
+  const int64_t h = 1024, plain = weights();
+  c.parallel_norms = 2;
+  EXPECT_EQ(weights(), plain);
+  const OperatorGraph own = MakeTransformerGraph(c).graph;
+  EXPECT_EQ(find(own, "norm 2").inputs[0], find(own, "norm 1").inputs[0]);
+  EXPECT_EQ(find(own, "ffn residual").inputs[1], find(own, "attention residual").outputs[0]);
+  c.parallel_norms = 1;
+  EXPECT_EQ(weights(), plain - h);
+  const OperatorGraph shared = MakeTransformerGraph(c).graph;
+  EXPECT_EQ(find(shared, "ffn up").inputs[0], find(shared, "norm 1").outputs[0]);
+  c.parallel_norms = 0;
+  c.post_norms = true;
+  EXPECT_EQ(weights(), plain + 2 * h);
+  const OperatorGraph after = MakeTransformerGraph(c).graph;
+  EXPECT_EQ(find(after, "ffn post norm").inputs[0], find(after, "ffn down").outputs[0]);
+}
+
 // Megatron-LM's count (Narayanan et al., 2021, section 5): 24 b s l h^2 + 4 b s^2 l h forward for
 // GEMMs and attention, 2 b s h V for the output layer.
 TEST(TransformerGraphTest, ModelFlop) {
