@@ -82,15 +82,7 @@ std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::
 
 }  // namespace
 
-absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes needed) {
-  if (!all_) {
-    all_.emplace();
-    for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
-      auto spec = LoadPlatform(shipped.path);
-      if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate()) continue;
-      all_->push_back(*std::move(spec));
-    }
-  }
+const PlatformSpec* RowPlatforms::Nearest(const TrainingRow& row, const Allowed& allowed) const {
   const std::string gpu = WithoutCount(row.gpu), chip = ChipOf(gpu);
   const std::set<std::string> wanted = Words(gpu);
   const int gigabytes = StatedGigabytes(wanted);
@@ -100,10 +92,9 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
     const std::set<std::string> words = Words(spec.node.accelerator.name);
     const int64_t most_nodes = std::max<int64_t>(spec.nodes, spec.max_nodes);
     if (!words.contains(chip) || most_nodes * spec.node.devices < row.gpus) continue;
-    const Bytes memory = spec.node.accelerator.memory_capacity();
-    int score = gigabytes == 0 && memory < needed ? -100 : 0;
+    if (!allowed(spec.node.accelerator)) continue;
     // A cluster is what most tables are of, and a paper's machine hardly one.
-    if (most_nodes > 1) score += 10;
+    int score = most_nodes > 1 ? 10 : 0;
     // "A100" is the board with NVLinks.
     if (words.contains("pcie") && !wanted.contains("pcie")) score -= 30;
     for (const std::string& word : wanted) score += words.contains(word) ? 2 : 0;
@@ -116,6 +107,21 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
     most = score;
     best = &spec;
   }
+  return best;
+}
+
+absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes needed) {
+  if (!all_) {
+    all_.emplace();
+    for (const ShippedFile& shipped : ListShipped(kPlatforms)) {
+      auto spec = LoadPlatform(shipped.path);
+      if (!spec.ok() || spec->node.accelerator.peak(RateKind::kFp16) == FlopRate()) continue;
+      all_->push_back(*std::move(spec));
+    }
+  }
+  const std::set<std::string> wanted = Words(WithoutCount(row.gpu));
+  const int gigabytes = StatedGigabytes(wanted);
+  const PlatformSpec* best = Nearest(row, [](const Accelerator&) { return true; });
   if (best == nullptr) {
     return InvalidInput(
         "no platform in topologies/ has {} of the device '{}'; --platform takes one (foretrace "
@@ -123,9 +129,22 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
         "platforms) or a file",
         row.gpus, row.gpu);
   }
+  std::string note;
+  if (gigabytes == 0 && best->node.accelerator.memory_capacity() < needed) {
+    // The same device with more memory (A100 of 40 and 80 GB), not another one.
+    const Accelerator& small = best->node.accelerator;
+    const PlatformSpec* larger = Nearest(row, [&](const Accelerator& other) {
+      return other.peak(RateKind::kFp16) == small.peak(RateKind::kFp16) &&
+             other.memory_capacity() >= needed;
+    });
+    if (larger != nullptr && larger->node.devices == best->node.devices) {
+      best = larger;
+      note = fmt::format("the device is taken to be {}, as the run would not fit in {}",
+                         best->node.accelerator.name, small.name);
+    }
+  }
   const Accelerator& device = best->node.accelerator;
   const std::string board = OtherBoard(wanted, Words(device.name));
-  std::string note;
   if (!board.empty()) {
     note = fmt::format("the device is taken to be {}, as no platform has its {} board", device.name,
                        board);

@@ -1,6 +1,7 @@
 #pragma once
 // Which shipped platform a published training job is taken to have run on.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,14 +22,17 @@ struct RowPlatform {
 class RowPlatforms {
  public:
   // Of those that can have as many devices, the one whose device shares most words with the row's
-  // GPU, among those that share its chip
-  // ("H100" of "8x NVIDIA H100 SXM"); nodes of as many devices before others, then devices of as
-  // much memory where the row states it (where it does not, of at least `needed`), then those that
-  // say that the row's source ran on them, and last those that say so of other sources alone.
-  // Errors: no platform has that chip.
+  // GPU, among those that share its chip ("H100" of "8x NVIDIA H100 SXM"); nodes of as many devices
+  // before others, then devices of as much memory where the row states it, then those that say that
+  // the row's source ran on them, and last those that say so of other sources alone. Where the row
+  // states no memory, the same device with at least `needed` if there is one. Errors: no platform
+  // has so many of that chip.
   absl::StatusOr<RowPlatform> Of(const TrainingRow& row, Bytes needed = Bytes());
 
  private:
+  using Allowed = std::function<bool(const Accelerator&)>;
+  const PlatformSpec* Nearest(const TrainingRow& row, const Allowed& allowed) const;
+
   std::optional<std::vector<PlatformSpec>> all_;
 };
 

@@ -51,6 +51,10 @@ TEST(RowPlatformTest, MemoryThatIsNotStated) {
   const Bytes more(int64_t{60} << 30);
   EXPECT_EQ(Taken("A100", "", 8, 64, more).first, "dgx-a100-80gb");
   EXPECT_EQ(Taken("A100-40GB", "", 8, 64, more).first, "dgx-a100");
+  EXPECT_THAT(Taken("A100", "", 8, 64, more).second, testing::HasSubstr("would not fit"));
+  // Not the H100 of 96 GB, which is another, slower one.
+  const Bytes most(int64_t{90} << 30);
+  EXPECT_EQ(Taken("H100", "", 8, 64, most).first, "dgx-h100");
 }
 
 TEST(RowPlatformTest, AsManyDevicesAsTheRowHas) {
