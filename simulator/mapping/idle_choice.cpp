@@ -35,8 +35,7 @@ std::string IdleChoice(const ParallelMapping& m) {
 }
 
 bool HasOppositePasses(const ParallelMapping& m) {
-  const bool alternates =
-      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  const bool alternates = m.schedule != ScheduleKind::kGPipe && m.schedule != ScheduleKind::kKFKB;
   const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
   return alternates && m.microbatches() > 1 && !fills;
 }

@@ -208,7 +208,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 none "
           "selective full "
-          "operators alternate gpipe 1f1b kfkb zb-h1",
+          "operators alternate gpipe 1f1b kfkb zb-h1 dualpipe",
           source, said_word);
     }
   }

@@ -261,7 +261,8 @@ ParallelMapping PassView(const ParallelMapping& m) {
   ParallelMapping view = m;
   view.pipeline = std::min(m.pipeline, 2);
   view.chunks = view.k = 1;
-  if (m.schedule != ScheduleKind::kZeroBubbleH1) view.schedule = ScheduleKind::k1F1B;
+  const bool splits = m.schedule == ScheduleKind::kZeroBubbleH1 || m.dual();
+  if (!splits) view.schedule = ScheduleKind::k1F1B;
   view.counted_ends = false;
   view.layers.clear();
   view.last_layers = std::min(m.last_layers, 1);

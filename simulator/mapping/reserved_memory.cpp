@@ -213,9 +213,8 @@ class StageWalk {
   }
 
  private:
-  bool last() const { return stage_ + 1 == m_.pipeline; }
-
   int32_t Simulated() const {
+    if (m_.dual()) return 2 * m_.pipeline;
     const int64_t flight = (ChunksInFlight(m_, stage_) + m_.chunks - 1) / m_.chunks;
     int64_t count = std::min<int64_t>(m_.microbatches(), flight + 2);
     if (m_.chunks > 1) count = (count + m_.pipeline - 1) / m_.pipeline * m_.pipeline;
@@ -235,11 +234,12 @@ class StageWalk {
       const auto make = [&](double elements) {
         made.push_back(memory_.Allocate(Whole(elements * Num(ElementSize(c_.dtype)))));
       };
-      if (stage_ == 0) make(walk_.layer().embedding());
+      const bool embeds = HasEmbedding(m_, stage_);
+      if (embeds) make(walk_.layer().embedding());
       for (int64_t i = 0; i < StageLayers(c_, m_, stage_); ++i) {
         for (const double elements : walk_.Weights()) make(elements);
       }
-      if (last() && !(IsTied(c_) && stage_ == 0)) make(walk_.layer().head());
+      if (HasHead(m_, stage_) && !(IsTied(c_) && embeds)) make(walk_.layer().head());
       memory_.Allocate(ledger_.weights);
       for (const Block block : made) memory_.Free(block);
     } else {
@@ -259,7 +259,7 @@ class StageWalk {
   }
 
   void RunPass(const Pass& pass) {
-    const bool head = last() && pass.chunk + 1 == m_.chunks;
+    const bool head = HasHead(m_, stage_, pass.chunk);
     const std::pair<int32_t, int32_t> key = {pass.microbatch, pass.chunk};
     if (pass.kind == PassKind::kForward) {
       ForwardPass(pass, held_[key]);
@@ -267,8 +267,7 @@ class StageWalk {
       return;
     }
     // Where weight gradients come later, what they read stays until then.
-    const bool split = m_.chunks == 1 && m_.schedule == ScheduleKind::kZeroBubbleH1;
-    if (split && pass.kind != PassKind::kBackwardWeight) return;
+    if (pass.kind == PassKind::kBackwardInput) return;
     if (head) {
       memory_.Free(memory_.Allocate(Whole(LogitMemoryOf(c_, m_).passing)));
       memory_.Free(heads_[key]);
@@ -346,7 +345,7 @@ absl::StatusOr<Bytes> ReservedMemoryOf(const TransformerConfig& model,
   Bytes most;
   for (int32_t s = 0; s < mapping.pipeline; ++s) {
     // As MemoryOf has it: of equal stages the first or the last is the fullest.
-    if (mapping.layers.empty() && s > 0 && s + 1 < mapping.pipeline) continue;
+    if (mapping.layers.empty() && !mapping.dual() && s > 0 && s + 1 < mapping.pipeline) continue;
     FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
                                FollowAllocations(model, mapping, s));
     most = std::max(most, StageMemoryOf(model, mapping, s).total() + followed.Fragments());

@@ -60,6 +60,7 @@ struct StackRelease : KernelForms {
   // where GEMMs take 8 bits).
   ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
   bool dispatch_fp8 = false, overlap_experts = false;
+  bool dual_pipe = false;     // the schedule DualPipe, wherever 1F1B without chunks could be it
   int32_t gradient_bits = 0;  // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided

@@ -75,7 +75,23 @@ void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfi
   if (unit > 0) model.vocabulary = (model.vocabulary + unit - 1) / unit * unit;
 }
 
+namespace {
+
+// 1F1B becomes DualPipe where it can, and the other way round.
+void SetSchedule(const StackRelease& release, ParallelMapping& m) {
+  if (!release.dual_pipe) return;
+  if (m.dual()) m.schedule = ScheduleKind::k1F1B;
+  const bool plain = m.schedule == ScheduleKind::k1F1B && m.chunks == 1 && m.zero <= 1;
+  const bool even = m.pipeline % 2 == 0 && m.microbatches() % 2 == 0;
+  if (plain && even && m.microbatches() / 2 >= m.pipeline && m.last_layers == 0) {
+    m.schedule = ScheduleKind::kDualPipe;
+  }
+}
+
+}  // namespace
+
 void SetChoices(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
+  SetSchedule(release, m);
   m.overlap_gradients = release.overlap_gradients && m.replicas() > 1;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
