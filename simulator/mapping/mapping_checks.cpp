@@ -87,6 +87,23 @@ absl::Status CheckPrecision(const TransformerConfig& model, const ParallelMappin
     return Infeasible("mapping {}: fp8, mxfp8 and nvfp4 are three forms of one thing; say one",
                       ToString(m));
   }
+  if (m.keeps_eight && !m.fp8 && !m.mxfp8) {
+    return Infeasible("mapping {}: keep-fp8 keeps what GEMMs took in 8 bits; fp8 or mxfp8 too",
+                      ToString(m));
+  }
+  const bool once = m.recompute == Recompute::kNone || m.recompute == Recompute::kSelective ||
+                    m.recompute == Recompute::kLight;
+  if (m.keeps_eight && !once) {
+    return Infeasible(
+        "mapping {}: keep-fp8 with {} recomputation is not covered; light, selective or none would "
+        "do",
+        ToString(m), Name(m.recompute));
+  }
+  if (m.moment_bytes > 0 && m.offload) {
+    return Infeasible(
+        "mapping {}: moments in fewer bits on the host are not covered; offload or moments{} alone",
+        ToString(m), 8 * m.moment_bytes);
+  }
   if ((m.mxfp8 || m.nvfp4) && ElementSize(model.dtype) > 2) {
     return Infeasible("mapping {}: operands are cast from 16 bits, and the model has {}",
                       ToString(m), 8 * ElementSize(model.dtype));

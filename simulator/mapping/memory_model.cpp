@@ -4,9 +4,11 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
+#include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/model_layers.h"
+#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -27,7 +29,9 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
-double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
+double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
+               bool eager) {
+  if (m.keeps_eight || recompute == Recompute::kLight) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
@@ -52,7 +56,7 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
                   int32_t chunk) {
   const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m.recompute, c.eager) : 0;
+    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c.eager) : 0;
   };
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
   const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
@@ -66,7 +70,7 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), recompute, c.eager);
+  return Stashed(MappedLayer(c, m), m, recompute, c.eager);
 }
 
 namespace {
@@ -92,7 +96,7 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   MemoryLedger states;
   states.weights = Rounded(e * divided(3, dense, expert));
   states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
-  states.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, trained, trained_expert));
+  states.optimizer = Rounded(Num(StateBytes(c, m)) * divided(1, trained, trained_expert));
   return states;
 }
 
@@ -147,10 +151,12 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   }
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
-               kept = Stashed(layer, m.recompute, c.eager);
+               kept = Stashed(layer, m, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
-  if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, Recompute::kNone, c.eager) - kept);
+  if (m.recompute == Recompute::kLight) {
+    use.recomputed = Rounded(MadeAgainBytes(layer, m));
+  } else if (m.recompute != Recompute::kNone) {
+    use.recomputed = Rounded(Stashed(layer, m, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {

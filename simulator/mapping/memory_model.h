@@ -12,8 +12,8 @@ namespace foretrace {
 
 class ModelLayers;
 
-// Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
-// state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
+// Mixed precision: weights of the model's type, gradients of GradientBytes; optimizer states of
+// StateBytes a parameter, 12 where nothing is said (32-bit weight and two moments).
 // Activations are what the graph's backward pass reads; in flight as the schedule has it.
 MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                            int32_t stage);

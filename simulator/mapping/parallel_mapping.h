@@ -15,8 +15,9 @@ namespace foretrace {
 
 // kSelective: the attention core (Korthikanti et al., section 5). kOperators: every second matrix
 // GEMM and what is no GEMM; outputs of attention are kept (torchtitan's selective
-// checkpointing by operator). kAlternate: every second layer whole.
-enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kCount };
+// checkpointing by operator). kAlternate: every second layer whole. kLight: what takes little and
+// keeps much (graph/differentiate.h, RunLightAgain).
+enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kLight, kCount };
 std::string_view Name(Recompute recompute);
 
 // How tokens go to their experts and results back. kAllToAll: a copy of a token for each of its
@@ -112,6 +113,13 @@ struct ParallelMapping {
   bool offload = false, offload_weights = false;
   // In which gradients are kept and reduced; 0: as the model's type asks (GradientBytes).
   int32_t gradient_bytes = 0;
+  // In which Adam's two moments are kept; 0: 4.
+  int32_t moment_bytes = 0;
+  // What GEMMs took in 8 bits is kept so for the weights' gradients, with a scale for each 128
+  // values; so is what gated activations took, and in 12 bits what attention gave, which its own
+  // backward pass reads too (DeepSeek-V3, section 3.3.3). Otherwise all is kept as the model has
+  // it.
+  bool keeps_eight = false;
 
   int64_t devices() const { return int64_t{tensor} * context * pipeline * data; }
   int32_t microbatches() const { return global_batch / (data * micro_batch); }

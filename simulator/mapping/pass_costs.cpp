@@ -59,6 +59,8 @@ class Coster {
         return (layer.forward - layer.beside) / 2;
       case Recompute::kFull:
         return layer.forward - layer.beside;
+      case Recompute::kLight:
+        return layer.light;
       default:
         return 0;
     }
@@ -70,8 +72,9 @@ class Coster {
                          : m_.recompute == Recompute::kOperators ? 1
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
-    const auto kernels =
-        layer.backward_kernels + static_cast<int64_t>(again * Num(layer.forward_kernels));
+    const auto kernels = layer.backward_kernels +
+                         static_cast<int64_t>(again * Num(layer.forward_kernels)) +
+                         (m_.recompute == Recompute::kLight ? layer.light_kernels : 0);
     const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
     times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
                           times.Exchanges(true);

@@ -65,6 +65,7 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.fused_attention = release.fused_attention;
   model.dropout = release.dropout;
   model.gradient_placeholders = release.gradient_placeholders;
+  model.weighs_activations = release.weighs_activations;
   model.copies_gathered = release.per_parameter_sharding;
   model.eager = release.eager;
   model.loss = release.loss;
@@ -99,6 +100,10 @@ void SetChoices(const StackRelease& release, const TransformerConfig& model, Par
   m.balance_loss = model.experts > 0 && release.balance_loss;
   m.ring = m.context > 1 && release.ring_attention && !m.ulysses;
   m.gradient_bytes = release.gradient_bits / 8;
+  m.moment_bytes = m.offload ? 0 : release.moment_bits / 8;
+  const bool once = m.recompute == Recompute::kNone || m.recompute == Recompute::kSelective ||
+                    m.recompute == Recompute::kLight;
+  m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && once;
   m.hybrid = 0;
   DivideAmong(release.shards, m);
   SetDispatch(release, model, m);

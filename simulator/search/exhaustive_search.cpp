@@ -166,6 +166,10 @@ int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping) {
 void Conform(const TransformerConfig& model, const MappingSpace& space, ParallelMapping& mapping) {
   if (space.software == nullptr) return;
   if (mapping.recompute == Recompute::kSelective) mapping.recompute = space.software->selective;
+  // What costs so little it does where nothing else is recomputed.
+  if (mapping.recompute == Recompute::kNone && space.software->recompute == Recompute::kLight) {
+    mapping.recompute = Recompute::kLight;
+  }
   mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
   SetChoices(*space.software, model, mapping);
 }

@@ -149,7 +149,7 @@ TEST(FoldingTest, DualPipeEqualsReplayOfGeneratedTraces) {
       m.context = m.tensor = 1;
       m.ring = m.ulysses = m.sequence_parallel = m.async_tensor = m.chunked_tensor = false;
       m.expert_tensor = m.lora = 0;
-      m.recompute = rng() % 2 == 0 ? Recompute::kNone : Recompute::kSelective;
+      m.recompute = rng() % 2 == 0 ? Recompute::kNone : Recompute::kLight;
       m.overlap_experts = true;
     }
     m.layers.clear();
