@@ -62,6 +62,12 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
       if (space.software != nullptr) {
         ParallelMapping by_itself = m;
         Conform(model, space, by_itself);
+        // What another schedule of the space is already.
+        const bool changed = by_itself.schedule != m.schedule;
+        if (changed &&
+            std::ranges::find(space.schedules, by_itself.schedule) != space.schedules.end()) {
+          continue;
+        }
         AppendExperts(model, space, by_itself, all);
         continue;
       }
