@@ -93,7 +93,7 @@ void SetSchedule(const StackRelease& release, ParallelMapping& m) {
 
 void SetChoices(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
   SetSchedule(release, m);
-  m.overlap_gradients = release.overlap_gradients && m.replicas() > 1;
+  m.overlap_gradients = release.overlap_gradients && m.copies() > 1;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
   m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && release.chunked_tensor;
