@@ -23,9 +23,23 @@ void AppendSums(const OperatorGraph& graph, const Binding& sizes, OpId op, Kerne
   }
 }
 
-// By tensor: whether an operator of the block keeps it.
+bool IsLight(const GraphOp& op) {
+  switch (op.kind) {
+    case GraphOpKind::kNorm:
+      return true;
+    case GraphOpKind::kElementwise:
+      return op.function == "silu" || op.function == "rotary";
+    case GraphOpKind::kMatmul:
+      return op.name == "query up" || op.name == "key and value up";
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
-                              const std::function<bool(const GraphOp&)>& needs_input = nullptr) {
+                              const std::function<bool(const GraphOp&)>& needs_input) {
   std::vector<bool> kept(graph.tensors().size());
   for (const GraphOp& op : graph.ops()) {
     if (!op.in_block) continue;
@@ -35,7 +49,23 @@ std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
   return kept;
 }
 
-}  // namespace
+LightRecomputation RunLightAgain(const OperatorGraph& graph,
+                                 const std::function<bool(const GraphOp&)>& needs_input) {
+  LightRecomputation light{std::vector<bool>(graph.ops().size()), KeptOfBlock(graph, needs_input)};
+  for (size_t id = graph.ops().size(); id-- > 0;) {
+    const GraphOp& op = graph.ops()[id];
+    if (!op.in_block || !IsLight(op)) continue;
+    for (const TensorId t : op.outputs) {
+      if (light.kept[static_cast<size_t>(t)]) light.again[id] = true;
+      light.kept[static_cast<size_t>(t)] = false;
+    }
+    for (const TensorId t : op.inputs) {
+      const bool activation = graph.tensor(t).role == TensorRole::kActivation;
+      if (light.again[id] && activation) light.kept[static_cast<size_t>(t)] = true;
+    }
+  }
+  return light;
+}
 
 KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op) {
   KernelList list;

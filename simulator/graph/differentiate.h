@@ -2,6 +2,7 @@
 // What a training pass over a bound graph runs and keeps.
 
 #include <functional>
+#include <vector>
 
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/graph/operator_graph.h"
@@ -31,6 +32,20 @@ struct Stash {
 // input is kept; null: all are.
 Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
                    const std::function<bool(const GraphOp&)>& needs_input = nullptr);
+
+// Whether each tensor is kept by an operator of the block for its backward pass; `needs_input` as
+// above.
+std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
+                              const std::function<bool(const GraphOp&)>& needs_input = nullptr);
+
+// Norms, rotary embedding, gated activations and GEMMs up from latents run again backward, so that
+// what they gave is not kept, but what they were given (DeepSeek-V3, sections 3.2.3 and 3.3.3).
+struct LightRecomputation {
+  std::vector<bool> again;  // by operator
+  std::vector<bool> kept;   // by tensor
+};
+LightRecomputation RunLightAgain(const OperatorGraph& graph,
+                                 const std::function<bool(const GraphOp&)>& needs_input = nullptr);
 
 // Of the block's GEMMs, run one by one in order (each output and GraphOp::parts is one), every
 // second, beginning with the first.

@@ -170,9 +170,11 @@ class ExchangeCoster {
   PassExchanges::List& Beside(bool forward) { return forward ? beside_.forward : beside_.backward; }
 
   // Of a GEMM by columns the kernels that hide what its input exchanges backward: its weight
-  // gradient the reduction of its input's, and that one the gathering of its input.
+  // gradient the reduction of its input's, and that one the gathering of its input. Nothing where
+  // weights' gradients come later, if only in some passes.
   const PassCost::Column* ColumnOf(OpId op, RegionEdge edge) const {
-    const bool hides = m_.overlap_tensor && m_.schedule != ScheduleKind::kZeroBubbleH1;
+    const bool hides =
+        m_.overlap_tensor && m_.schedule != ScheduleKind::kZeroBubbleH1 && !m_.dual();
     if (!hides || edge != RegionEdge::kEnters) return nullptr;
     const auto it = std::find_if(kernels_.columns.begin(), kernels_.columns.end(),
                                  [&](const PassCost::Column& c) { return c.op == op; });

@@ -8,10 +8,10 @@ std::string IdleChoice(const ParallelMapping& m) {
   // A host keeps the gradients of zero 2 whether or not replicas divide them, and zero 3 gathers
   // weights layer by layer.
   const bool divides = m.zero == 1 || (m.zero == 2 && !m.offload);
-  if (m.replicas() == 1 && divides) {
+  if (m.copies() == 1 && divides) {
     return fmt::format("zero{}: there is one replica (dp * cp), so nothing is divided", m.zero);
   }
-  if (m.replicas() == 1 && m.overlap_gradients) {
+  if (m.copies() == 1 && m.overlap_gradients) {
     return "overlap: there is one replica (dp * cp), so no gradients are reduced";
   }
   if (m.hybrid > 0 && m.hybrid == m.replicas()) {
@@ -35,8 +35,7 @@ std::string IdleChoice(const ParallelMapping& m) {
 }
 
 bool HasOppositePasses(const ParallelMapping& m) {
-  const bool alternates =
-      m.schedule == ScheduleKind::k1F1B || m.schedule == ScheduleKind::kZeroBubbleH1;
+  const bool alternates = m.schedule != ScheduleKind::kGPipe && m.schedule != ScheduleKind::kKFKB;
   const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
   return alternates && m.microbatches() > 1 && !fills;
 }

@@ -76,13 +76,13 @@ class IterationCoster {
   double LastReduction(double part) const {
     if (!m_.trains_ends()) return 0;
     const double table = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden);
-    return std::max(Reduction(table, m_.replicas(), m_.tensor) - part, 0.0);
+    return std::max(Reduction(table, m_.copies(), m_.tensor) - part, 0.0);
   }
 
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
-    if (m_.pipeline == 1 || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
+    if (m_.pipeline == 1 || m_.dual() || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
     const double bytes = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden) * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
@@ -93,7 +93,7 @@ class IterationCoster {
   void SetIteration(PassTimes& times) const {
     int64_t most = 0;
     for (int32_t s = 0; s < m_.pipeline; ++s) {
-      const int64_t further = s + 1 == m_.pipeline ? c_.further_tokens : 0;
+      const int64_t further = HasHead(m_, s) ? c_.further_tokens : 0;
       most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
     }
     const double layers = Num(most);
@@ -101,7 +101,7 @@ class IterationCoster {
     const double tables = std::max(first, last);
     const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
     const double expert = layers * layer_.trained_expert();
-    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
+    const int32_t replicas = m_.copies(), alike = m_.expert_copies();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * ReducedBytes()));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * ReducedBytes()));
     times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));

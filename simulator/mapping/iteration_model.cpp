@@ -20,16 +20,16 @@ namespace {
 SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMapping& m,
                                const PassTimes& passes, const MappedLine& line, int32_t index,
                                const std::vector<SimTime>& starts) {
-  const bool split = SplitsBackward(m);
   const int64_t parts = StageTrainedLayers(model, m, index);
   SimTime end;
   int64_t part = 0;
-  for (int32_t chunk = m.chunks - 1; chunk >= 0; --chunk) {
+  for (const int32_t chunk : ChunksByEnd(m, index)) {
     const auto number = static_cast<size_t>(chunk * m.pipeline + index);
     const bool lone = !line.lone_last.empty() && line.lone_last[number] != 0;
+    const bool split = !line.split_last.empty() && line.split_last[number] != 0;
     const PassTimes& last = lone ? *passes.lone : passes;
     SimTime at = starts[number];
-    if (index + 1 == m.pipeline && !split && chunk + 1 == m.chunks) at += last.head_backward;
+    if (HasHead(m, index, chunk) && !split) at += last.head_backward;
     const int64_t layers = TrainedLayersOf(model, m, index, chunk);
     const int64_t first = FirstTrained(model, m, index, chunk);
     for (int64_t layer = 0; layer < layers; ++layer, ++part) {
@@ -60,11 +60,11 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
     const PassTimes& own = TimesOf(model, i, passes);
     exposed += own.layer_backward - own.Exchanges(false) - own.waited_backward;
   }
-  if (stage == 0) {
+  if (HasEmbedding(m, stage)) {
     exposed -= passes.embedding_forward + passes.embedding_backward;
     exposed += passes.embedding_exchanges.Sum(true) + passes.embedding_exchanges.Sum(false);
   }
-  if (stage + 1 < m.pipeline) return exposed;
+  if (!HasHead(m, stage)) return exposed;
   exposed -= passes.head_forward + passes.head_backward;
   return exposed + passes.head_exchanges.Sum(true) + passes.head_exchanges.Sum(false);
 }
@@ -79,7 +79,7 @@ double ExposedByLone(const TransformerConfig& model, const ParallelMapping& m,
                          ExposedInPasses(model, m, passes, line, s);
     more += each.seconds() * static_cast<double>(line.lone_passes[static_cast<size_t>(s)]);
   }
-  return more / m.chunks;
+  return more / m.held_chunks();
 }
 
 // What the device and the platform have to state for the mapping.
@@ -187,7 +187,7 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
     } else {
       end += after;
     }
-    SimTime busy = SimTime::FromPs(line.OfStage(s).ps() * mapping.microbatches());
+    SimTime busy = SimTime::FromPs(line.OfStage(s).ps() * mapping.chunk_microbatches());
     if (!line.lone_extra.empty()) busy += line.lone_extra[static_cast<size_t>(s)];
     idle += (timing.end - busy).seconds();
   }
@@ -204,8 +204,8 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
   for (int32_t s = 0; s < mapping.pipeline; ++s) {
     const auto i = static_cast<size_t>(s);
     const SimTime in_passes = ExposedInPasses(model(), mapping, passes, line, s);
-    exposed +=
-        in_passes.seconds() * mapping.microbatches() + (reduced[i] - timing.stage_end[i]).seconds();
+    exposed += in_passes.seconds() * mapping.chunk_microbatches() +
+               (reduced[i] - timing.stage_end[i]).seconds();
   }
   if (passes.lone != nullptr) exposed += ExposedByLone(model(), mapping, passes, line);
   out.exposed_communication = exposed / (out.time.seconds() * mapping.pipeline);

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "simulator/mapping/expert_kernels.h"
+#include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/partwise_gemms.h"
 #include "simulator/mapping/unfused_kernels.h"
@@ -26,6 +27,7 @@ class OpCoster {
         experts_(layer, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
         alternate_(EverySecondGemm(layer.graph(), layer.sizes())),
+        light_(LightOf(layer.graph(), mapping).again),
         sources_(sources) {}
 
   void Add(OpId id, PassCost& cost) const {
@@ -54,6 +56,7 @@ class OpCoster {
       if (m_.narrow() && !(m_.fp8 && p_.dynamic_scaling)) AddCasts(op, forward, input);
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
+    if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
     const RegionEdge edge = EdgeOf(l_, op);
     cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
     if (RunsBesideForward(edge, m_)) {
@@ -62,6 +65,10 @@ class OpCoster {
       forward += longer;
     }
     if (RunsBesideBackward(edge, m_)) input = partwise_.Backward(id, input);
+    if (light_[static_cast<size_t>(id)]) {
+      cost.light += forward;
+      cost.light_kernels += static_cast<int64_t>(list.size());
+    }
     cost.forward += forward;
     cost.weight += weight;
     cost.backward += input + weight;
@@ -256,6 +263,26 @@ class OpCoster {
     for (const TensorId t : op.outputs) input += cast(t, 2);
   }
 
+  // What is kept in fewer bits and no GEMM took so is cast for it: what a gated activation took;
+  // what attention gave, in 12 bits, which is cast again backward, to scales down the columns.
+  void AddKept(const GraphOp& op, double& forward, double& input) const {
+    const OperatorGraph& g = l_.graph();
+    const bool attention = op.kind == GraphOpKind::kAttention;
+    if (!attention && (op.kind != GraphOpKind::kElementwise || op.function != "silu")) return;
+    const TensorId t = attention ? op.outputs[0] : op.inputs[0];
+    const int64_t n = Elements(g, l_.sizes(), t);
+    ElementwiseOp cast{n, n};
+    cast.output_dtype = DType::kUInt8;
+    if (attention) {
+      // Read in 12 bits: three quarters of 16.
+      cast.read_elements = n * 3 / 4;
+      input += Call(cast, g.tensor(t).dtype);
+      cast.read_elements = n;
+      cast.elements = n * 3 / 2;
+    }
+    forward += Call(cast, g.tensor(t).dtype);
+  }
+
   // Two GEMMs of the adapter's rank and the addition of their result; backward their gradients,
   // twice as much, and the addition of the input's.
   void AddAdapter(OpId id, double& forward, double& input) const {
@@ -281,6 +308,7 @@ class OpCoster {
   ExpertKernels experts_;
   PartwiseGemms partwise_;
   AlternateGemms alternate_;
+  std::vector<bool> light_;  // by operator: run again by light recomputation
   CostSources& sources_;
 };
 

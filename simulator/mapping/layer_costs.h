@@ -14,6 +14,8 @@ struct PassCost {
   double weight = 0;                    // of backward: the weights' gradients
   double attention_core = 0;            // of forward: what selective recomputation repeats
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
+  double light = 0;                     // of forward: what RunLightAgain has
+  int64_t light_kernels = 0;
   // Of GEMMs that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
     OpId op = kNoOp;

@@ -50,7 +50,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   const TransformerConfig c = WithDefaults(config);
   sizes_ = BindTransformer(*model_, c, SharesOf(m));
   gradient_bytes_ = GradientBytes(c, m);
-  single_stage_ = m.pipeline == 1;
+  one_root_ = m.pipeline == 1 || m.dual();
   window_ = {c.window, c.window_pieces,
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
@@ -90,7 +90,7 @@ const Stash& MappedLayer::stash() const {
 }
 
 std::pair<double, double> MappedLayer::RootWeights() const {
-  if (!single_stage_) return {embedding_, head_};
+  if (!one_root_) return {embedding_, head_};
   return {embedding_ + (tied_ ? 0 : head_), 0};
 }
 

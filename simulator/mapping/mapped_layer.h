@@ -55,8 +55,9 @@ class MappedLayer {
   double expert() const { return expert_; }
   double embedding() const { return embedding_; }
   double head() const { return head_; }
-  // Elements of weights outside of layers: of the first stage, with the output layer's where it is
-  // the only one and does not share the embedding's; of the last stage where there are several.
+  // Elements of weights outside of layers: of the first stage, with the output layer's where the
+  // same devices have the last one and it does not share the embedding's; of the last stage where
+  // others have it.
   std::pair<double, double> RootWeights() const;
   // Of one layer's elements, those that are trained, of experts apart; with frozen weights those of
   // adapters (ParallelMapping::lora).
@@ -76,7 +77,7 @@ class MappedLayer {
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, trained_ = 0, trained_expert_ = 0;
   int64_t gradient_bytes_ = 0;
   LayerWindow window_;
-  bool single_stage_ = true, tied_ = false;
+  bool one_root_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
   mutable std::optional<Stash> stash_;
 };

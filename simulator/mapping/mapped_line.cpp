@@ -12,6 +12,11 @@ bool SplitsBackward(const ParallelMapping& m) {
   return m.chunks == 1 && m.schedule == ScheduleKind::kZeroBubbleH1;
 }
 
+bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
+  if (m.dual()) return false;
+  return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
+}
+
 int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
                      int32_t chunk) {
   return FirstLayer(model, m, stage, chunk) + LayersOf(model, m, stage, chunk) -
@@ -102,16 +107,11 @@ class ChunkDurations {
   Known known_[2];
 };
 
-// A stage is held until its neighbour has what it sent.
-bool Holds(const ParallelMapping& m, const PassTimes& passes) {
-  return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
-}
-
 SimTime SplitOff(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
-                 const PassTimes& passes) {
+                 int32_t chunk, const PassTimes& passes) {
   SimTime weight;
-  const int64_t first = FirstTrained(model, m, stage, 0);
-  for (int64_t i = 0; i < TrainedLayersOf(model, m, stage, 0); ++i) {
+  const int64_t first = FirstTrained(model, m, stage, chunk);
+  for (int64_t i = 0; i < TrainedLayersOf(model, m, stage, chunk); ++i) {
     weight += TimesOf(model, first + i, passes).layer_weight;
   }
   return weight;
@@ -121,16 +121,29 @@ SimTime SplitOff(const TransformerConfig& model, const ParallelMapping& m, int32
 
 SimTime MappedLine::OfStage(int32_t stage) const {
   SimTime sum;
-  for (const auto* durations : {&line.forward, &line.backward, &weight}) {
-    for (auto i = static_cast<size_t>(stage); i < durations->size();
-         i += static_cast<size_t>(line.stages)) {
-      sum += (*durations)[i];
-    }
+  const bool apart = line.chunks == 1;
+  for (auto i = static_cast<size_t>(stage); i < line.forward.size();
+       i += static_cast<size_t>(line.stages)) {
+    sum += line.forward[i] + line.backward[i];
+    if (apart && !weight.empty()) sum += weight[i];
   }
   return sum;
 }
 
 namespace {
+
+// MappedLine::split_last. A chunk's last pass but forward ones is of its last micro-batch.
+std::vector<char> SplitLast(const ParallelMapping& m) {
+  std::vector<char> split(static_cast<size_t>(m.held_chunks() * m.pipeline), 1);
+  for (int32_t s = 0; m.dual() && s < m.pipeline; ++s) {
+    const PassList passes = *DualPipeSchedule(2 * m.pipeline, m.pipeline, s);
+    for (const Pass& p : passes) {
+      const auto chunk = static_cast<size_t>(p.chunk * m.pipeline + s);
+      if (p.kind != PassKind::kForward) split[chunk] = p.kind == PassKind::kBackwardWeight ? 1 : 0;
+    }
+  }
+  return split;
+}
 
 void AddLone(const TransformerConfig& model, const ParallelMapping& m, const PassTimes& passes,
              MappedLine& out) {
@@ -151,7 +164,7 @@ void AddLone(const TransformerConfig& model, const ParallelMapping& m, const Pas
       count += forward ? 1 : 0;
       extra += forward ? line.lone_forward[chunk] - line.forward[chunk]
                        : line.lone_backward[chunk] - line.backward[chunk];
-      if (!forward && list[i].microbatch + 1 == m.microbatches()) out.lone_last[chunk] = 1;
+      if (!forward && list[i].microbatch + 1 == m.chunk_microbatches()) out.lone_last[chunk] = 1;
     }
     out.lone_passes.push_back(count);
     out.lone_extra.push_back(extra);
@@ -165,66 +178,91 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
   MappedLine out;
   LinePipeline& line = out.line;
   line.stages = m.pipeline;
-  line.chunks = m.chunks;
-  line.microbatches = m.microbatches();
+  line.chunks = m.held_chunks();
+  line.microbatches = m.chunk_microbatches();
   line.k = m.k;
-  const bool holds = Holds(m, passes) && m.pipeline > 1;
+  const bool holds = WaitsForMessages(m, passes) && m.pipeline > 1;
   if (!holds) line.transfer = passes.transfer;
   ChunkDurations durations(model, m, passes);
-  for (int32_t c = 0; c < m.chunks; ++c) {
+  const bool splits = SplitsBackward(m) || m.dual();
+  for (int32_t c = 0; c < line.chunks; ++c) {
     for (int32_t s = 0; s < m.pipeline; ++s) {
-      const bool ends = s + 1 == m.pipeline && c + 1 == m.chunks, begins = s == 0 && c == 0;
-      line.forward.push_back(durations.Of(s, c, true) + passes.scale_reduction);
-      line.backward.push_back(durations.Of(s, c, false) + passes.scale_reduction);
-      if (holds && !ends) line.forward.back() += passes.transfer;
-      if (holds && !begins) line.backward.back() += passes.gradient_transfer;
+      const bool ends = HasHead(m, s, c), begins = HasEmbedding(m, s, c);
+      SimTime forward = durations.Of(s, c, true) + passes.scale_reduction;
+      SimTime backward = durations.Of(s, c, false) + passes.scale_reduction;
+      if (holds && !ends) forward += passes.transfer;
+      if (holds && !begins) backward += passes.gradient_transfer;
+      if (begins) {
+        forward += passes.embedding_forward + passes.first_root.gather;
+        backward += passes.embedding_backward + passes.first_root.reduce;
+      }
+      if (ends) {
+        forward += passes.head_forward + passes.last_root.gather;
+        backward += passes.head_backward + passes.last_root.reduce;
+      }
+      line.forward.push_back(forward);
+      line.backward.push_back(backward);
+      if (splits) out.weight.push_back(SplitOff(model, m, s, c, passes));
     }
   }
-  for (int32_t s = 0; s < m.pipeline; ++s) {
-    if (m.chunks == 1) line.in_flight.push_back(ChunksInFlight(m, s));
-    if (SplitsBackward(m)) out.weight.push_back(SplitOff(model, m, s, passes));
+  for (int32_t s = 0; s < m.pipeline && line.chunks == 1; ++s) {
+    line.in_flight.push_back(ChunksInFlight(m, s));
   }
-  const auto add = [&](size_t chunk, const RootExchange& root) {
-    line.forward[chunk] += root.gather;
-    line.backward[chunk] += root.reduce;
-  };
-  line.forward.front() += passes.embedding_forward;
-  line.backward.front() += passes.embedding_backward;
-  add(0, passes.first_root);
-  line.forward.back() += passes.head_forward;
-  line.backward.back() += passes.head_backward;
-  add(line.forward.size() - 1, passes.last_root);
+  if (splits) out.split_last = SplitLast(m);
   if (passes.lone != nullptr) AddLone(model, m, *passes.lone, out);
   return out;
 }
+
+namespace {
+
+// Between chunk and chunk, in the order of the model.
+std::vector<TimedEdge> EdgesOf(const ParallelMapping& m, SimTime transfer) {
+  std::vector<TimedEdge> edges;
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    for (int32_t c = 0; c < m.held_chunks(); ++c) {
+      if (m.dual() && c == 1) {
+        if (s > 0) edges.push_back({s, c, s - 1, c, transfer, transfer});
+        continue;
+      }
+      if (s > 0) edges.push_back({s - 1, c, s, c, transfer, transfer});
+      if (s == 0 && c > 0) edges.push_back({m.pipeline - 1, c - 1, 0, c, transfer, transfer});
+    }
+  }
+  return edges;
+}
+
+}  // namespace
 
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const ParallelMapping& m,
                                          const PassTimes& passes) {
   const MappedLine own = LineOf(model, m, passes);
   const LinePipeline& line = own.line;
   TimedPipeline pipeline;
-  pipeline.mini_batch = m.microbatches();  // in micro-batches
+  pipeline.mini_batch = line.microbatches;
+  pipeline.edges = EdgesOf(m, line.transfer);
   std::vector<PassList> zero_bubble;
   if (SplitsBackward(m)) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {
     TimedStage stage;
     if (SplitsBackward(m)) {
       stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
-      stage.backward_weight = {own.weight[static_cast<size_t>(s)]};
     } else {
       FORETRACE_ASSIGN_OR_RETURN(stage.passes, StagePasses(m, s));
     }
-    for (int32_t c = 0; c < m.chunks; ++c) {
+    for (int32_t c = 0; c < line.chunks; ++c) {
       const auto chunk = static_cast<size_t>(c * m.pipeline + s);
+      const bool lone = !line.lone_forward.empty();
       stage.forward.push_back(line.forward[chunk]);
       stage.backward.push_back(line.backward[chunk]);
-      if (!line.lone_forward.empty()) {
+      if (lone) {
         stage.lone_forward.push_back(line.lone_forward[chunk]);
         stage.lone_backward.push_back(line.lone_backward[chunk]);
       }
-      if (s > 0) pipeline.edges.push_back({s - 1, c, s, c, line.transfer, line.transfer});
-      if (s == 0 && c > 0) {
-        pipeline.edges.push_back({m.pipeline - 1, c - 1, 0, c, line.transfer, line.transfer});
+      if (!own.weight.empty()) stage.backward_weight.push_back(own.weight[chunk]);
+      if (m.dual()) {
+        // None of these is in a pair.
+        const SimTime whole = (lone ? line.lone_backward : line.backward)[chunk];
+        stage.backward_input.push_back(whole - own.weight[chunk]);
       }
     }
     pipeline.stages.push_back(std::move(stage));
@@ -234,15 +272,19 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
 
 absl::StatusOr<LineTiming> TimeOf(const TransformerConfig& model, const ParallelMapping& m,
                                   const PassTimes& passes, const MappedLine& line) {
-  if (!SplitsBackward(m)) return TimeLine(line.line);
+  if (line.weight.empty()) return TimeLine(line.line);
   FORETRACE_ASSIGN_OR_RETURN(const TimedPipeline pipeline, PipelineOf(model, m, passes));
   FORETRACE_ASSIGN_OR_RETURN(PipelineTiming timing, TimePipeline(pipeline));
   LineTiming out{timing.end, std::move(timing.stage_end), {}};
-  for (size_t s = 0; s < pipeline.stages.size(); ++s) {
-    const PassList& list = pipeline.stages[s].passes;
-    const Pass last{PassKind::kBackwardWeight, m.microbatches() - 1, 0};
-    const auto at = std::find(list.rbegin(), list.rend(), last);
-    out.last_backward.push_back(timing.pass_start[s][static_cast<size_t>(list.rend() - at) - 1]);
+  for (int32_t c = 0; c < line.line.chunks; ++c) {
+    for (size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const PassList& list = pipeline.stages[s].passes;
+      const auto last = std::find_if(list.rbegin(), list.rend(), [&](const Pass& p) {
+        return p.chunk == c && p.kind != PassKind::kForward;
+      });
+      out.last_backward.push_back(
+          timing.pass_start[s][static_cast<size_t>(list.rend() - last) - 1]);
+    }
   }
   return out;
 }

@@ -8,8 +8,10 @@ namespace foretrace {
 
 struct MappedLine {
   LinePipeline line;
-  // Of backward passes whose weights' gradient is split off, what that takes; else nothing.
+  // Of backward passes whose weights' gradient is split off, what that takes; else nothing. Where
+  // all are it is no part of line.backward, under DualPipe, where some are, it is.
   std::vector<SimTime> weight;
+  std::vector<char> split_last;  // by chunk, whether it is of the last micro-batch's; else nothing
   // Where passes without an opposite one take longer: by stage how many of them there are each way,
   // and by chunk whether the last micro-batch's backward pass is one; else nothing.
   std::vector<int64_t> lone_passes;
@@ -27,8 +29,12 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& mapping
 absl::StatusOr<LineTiming> TimeOf(const TransformerConfig& model, const ParallelMapping& mapping,
                                   const PassTimes& passes, const MappedLine& line);
 
-// Whether the weights' gradients are passes of their own.
+// Whether all weights' gradients are passes of their own.
 bool SplitsBackward(const ParallelMapping& mapping);
+
+// Whether a stage is held until its neighbour has what it sent. DualPipe's messages, which come
+// from both sides, run beside kernels with all software.
+bool WaitsForMessages(const ParallelMapping& mapping, const PassTimes& passes);
 
 // Which of the model's layers the backward pass of a chunk ends with.
 int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,

@@ -37,6 +37,14 @@ class GroupAdder {
   JobPlan& plan_;
 };
 
+// Of the stages that hold the same layers: the one itself, under DualPipe also its mirror image,
+// the one of the first half first.
+int32_t StageOfCopy(const ParallelMapping& m, int32_t stage, int32_t copy) {
+  if (!m.dual()) return stage;
+  const int32_t first = std::min(stage, m.pipeline - 1 - stage);
+  return copy == 0 ? first : m.pipeline - 1 - first;
+}
+
 // Experts are divided over groups of tensor-parallel neighbours, or over single devices, in the
 // order of ranks.
 void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups,
@@ -63,8 +71,11 @@ void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups
     });
   }
   out.expert_data =
-      groups.Add("expert_data", m.expert_replicas(), [&](const MappingPlace& at, int32_t i) {
-        return rank_of(at, i * m.expert + index(at) % m.expert);
+      groups.Add("expert_data", m.expert_copies(), [&](const MappingPlace& at, int32_t i) {
+        const int32_t part = i % m.expert_replicas();
+        const MappingPlace other{StageOfCopy(m, at.stage, i / m.expert_replicas()), at.replica,
+                                 at.shard};
+        return rank_of(other, part * m.expert + index(at) % m.expert);
       });
 }
 
@@ -76,8 +87,8 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
   out.tensor = groups.Add("tensor", m.tensor, [&](const MappingPlace& at, int32_t i) {
     return RankOf(m, {at.stage, at.replica, i});
   });
-  out.data = groups.Add("data", m.replicas(), [&](const MappingPlace& at, int32_t i) {
-    return RankOf(m, {at.stage, i, at.shard});
+  out.data = groups.Add("data", m.copies(), [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {StageOfCopy(m, at.stage, i / m.replicas()), i % m.replicas(), at.shard});
   });
   // Of all replicas their weights' gradients are reduced, as one step; gathered among the shards.
   const auto shards = [&](const MappingPlace& at, int32_t i) {

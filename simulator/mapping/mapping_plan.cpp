@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mapping_groups.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/plan/lowering.h"
@@ -65,8 +66,7 @@ class PassConverter {
     }
     const bool forward = kind_ == PassKind::kForward;
     const PassTimes& passes = p_.passes;
-    const bool head = stage_ + 1 == p_.m.pipeline && chunk_ + 1 == p_.m.chunks;
-    const bool embeds = stage_ == 0 && chunk_ == 0;
+    const bool head = HasHead(p_.m, stage_, chunk_), embeds = HasEmbedding(p_.m, stage_, chunk_);
     input_ = AfterInputs();
     if (head && !forward) AddEnd(" head", passes.head_backward, passes.head_exchanges.backward);
     if (forward) GatherRoot(embeds, head);
@@ -107,9 +107,9 @@ class PassConverter {
 
   void ReduceLayer(int64_t layer) {
     if (!ReducesByLayer(p_.m) || !last_) return;
-    // Chunks come in order of their backward passes, the last one first.
     int64_t before = layer;
-    for (int32_t c = chunk_ + 1; c < p_.m.chunks; ++c) {
+    for (const int32_t c : ChunksByEnd(p_.m, stage_)) {
+      if (c == chunk_) break;
       before += LayersOf(p_.model, p_.m, stage_, c);
     }
     AddReduction(p_, before, StageTrainedLayers(p_.model, p_.m, stage_), body_, reduced_);
@@ -337,7 +337,8 @@ PlannedStage StageOf(const Parts& p, TimedStage timed, int32_t stage) {
   const Parts alone{p.model, p.m, differ ? *p.passes.lone : p.passes, p.groups};
   for (size_t i = 0; i < out.passes.size(); ++i) {
     const Pass& pass = out.passes[i];
-    const bool last = pass.microbatch + 1 == p.m.microbatches(), by_itself = differ && lone[i];
+    const bool last = pass.microbatch + 1 == p.m.chunk_microbatches();
+    const bool by_itself = differ && lone[i];
     const auto [it, added] = bodies.try_emplace({pass.kind, pass.chunk, last, by_itself},
                                                 static_cast<uint32_t>(out.bodies.size()));
     if (added) {
@@ -367,8 +368,7 @@ absl::StatusOr<JobPlan> PlanOf(const TransformerConfig& model, const ParallelMap
   plan.mini_batch = pipeline.mini_batch;
   const MappingGroups groups = AddMappingGroups(m, passes, plan);
   plan.links = groups.pipeline;
-  // A stage is held until its neighbour has what it sent.
-  const bool holds = m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
+  const bool holds = WaitsForMessages(m, passes);
   for (TimedEdge edge : pipeline.edges) {
     edge.forward_transfer = passes.transfer;
     edge.backward_transfer = holds ? passes.gradient_transfer : passes.transfer;

@@ -56,7 +56,8 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"train-ffn", &ParallelMapping::train_ffn},
                            {"balance-loss", &ParallelMapping::balance_loss},
                            {"dispatch-fp8", &ParallelMapping::dispatch_fp8},
-                           {"ep-overlap", &ParallelMapping::overlap_experts}};
+                           {"ep-overlap", &ParallelMapping::overlap_experts},
+                           {"keep-fp8", &ParallelMapping::keeps_eight}};
 
 struct Degree {
   std::string_view word;
@@ -120,6 +121,10 @@ bool ReadWord(std::string_view word, ParallelMapping& m) {
     m.gradient_bytes = word == "grad16" ? 2 : 4;
     return true;
   }
+  if (word == "moments8" || word == "moments16") {
+    m.moment_bytes = word == "moments8" ? 1 : 2;
+    return true;
+  }
   return ReadDegree(word, m);
 }
 
@@ -140,8 +145,8 @@ std::string SubjectOf(const std::string& word) {
 }  // namespace
 
 std::string_view Name(Recompute recompute) {
-  static constexpr std::array<std::string_view, 5> kNames = {"none", "selective", "full",
-                                                             "operators", "alternate"};
+  static constexpr std::array<std::string_view, 6> kNames = {"none",      "selective", "full",
+                                                             "operators", "alternate", "light"};
   return EnumName(kNames, recompute);
 }
 
@@ -187,6 +192,8 @@ std::string ToString(const ParallelMapping& m) {
   if (m.overlap_experts) text += " ep-overlap";
   if (m.balance_loss) text += " balance-loss";
   if (m.gradient_bytes > 0) text += fmt::format(" grad{}", 8 * m.gradient_bytes);
+  if (m.moment_bytes > 0) text += fmt::format(" moments{}", 8 * m.moment_bytes);
+  if (m.keeps_eight) text += " keep-fp8";
   if (m.schedule != ScheduleKind::k1F1B) text += fmt::format(" {}", Name(m.schedule));
   if (m.k > 1) text += fmt::format(" k{}", m.k);
   return text;
@@ -206,9 +213,9 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "zeroN hsdpN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
-          "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 none "
-          "selective full "
-          "operators alternate gpipe 1f1b kfkb zb-h1",
+          "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
+          "moments8 keep-fp8 none selective full operators alternate light gpipe 1f1b kfkb zb-h1 "
+          "dualpipe",
           source, said_word);
     }
   }

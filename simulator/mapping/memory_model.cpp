@@ -4,9 +4,11 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
+#include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/model_layers.h"
+#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -27,7 +29,9 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
-double Stashed(const MappedLayer& layer, Recompute recompute, bool eager) {
+double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
+               bool eager) {
+  if (m.keeps_eight || recompute == Recompute::kLight) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return Num(stash.input.count());
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
@@ -48,19 +52,25 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
   return {each.kept * logits, each.passing * logits};
 }
 
-double StageStash(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  const ModelLayers model(c);
+double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
+                  int32_t chunk) {
+  const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m.recompute, c.eager) : 0;
+    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c.eager) : 0;
   };
-  const int64_t layers = StageTrainedLayers(c, m, stage);
-  const int64_t dense = StageDenseLayers(c, m, stage);
-  if (model.dense() == nullptr) return of(model.main(), m, layers);
-  return of(*model.dense(), WithoutExperts(m), dense) + of(model.main(), m, layers - dense);
+  const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
+  const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
+                         (head ? c.further_tokens : 0);
+  double stash = of(model.main(), m, layers);
+  if (model.dense() != nullptr) {
+    const int64_t dense = own ? DenseLayersOf(c, m, stage, chunk) : StageDenseLayers(c, m, stage);
+    stash = of(*model.dense(), WithoutExperts(m), dense) + of(model.main(), m, layers - dense);
+  }
+  return own ? stash : stash / m.chunks;
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), recompute, c.eager);
+  return Stashed(MappedLayer(c, m), m, recompute, c.eager);
 }
 
 namespace {
@@ -70,10 +80,9 @@ namespace {
 MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
                       const MappedLayer& layer) {
   const double e = Num(ElementSize(c.dtype));
-  const bool first = stage == 0, last = stage + 1 == m.pipeline;
+  const bool first = HasEmbedding(m, stage), last = HasHead(m, stage);
   const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
-  // A tied output layer has no weights of its own on a single stage, a copy of the embedding's
-  // else.
+  // A tied output layer has no weights of its own where the embedding is, a copy of them else.
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
                        (last && !(IsTied(c) && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
@@ -82,12 +91,12 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   const double trained_expert = changing * layer.trained_expert();
   const auto divided = [&](int32_t from, double plain, double of_experts) {
     if (m.zero < from) return plain + of_experts;
-    return plain / m.shards() + of_experts / m.expert_replicas();
+    return plain / m.shards() + of_experts / m.expert_copies();
   };
   MemoryLedger states;
   states.weights = Rounded(e * divided(3, dense, expert));
   states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
-  states.optimizer = Rounded((e < 4 ? 12 : 8) * divided(1, trained, trained_expert));
+  states.optimizer = Rounded(Num(StateBytes(c, m)) * divided(1, trained, trained_expert));
   return states;
 }
 
@@ -108,7 +117,7 @@ MemoryLedger OfBothKinds(const ModelLayers& model, const ParallelMapping& m, int
     return of_kind(kind.config(), mapping, kind.Of(mapping));
   };
   if (model.dense() == nullptr) return of(model.main(), m);
-  const int64_t further = stage + 1 == m.pipeline ? c.further_tokens : 0;
+  const int64_t further = HasHead(m, stage) ? c.further_tokens : 0;
   const double layers = Num(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
   return Mean(of(*model.dense(), WithoutExperts(m)), of(model.main(), m),
               Num(StageDenseLayers(c, m, stage)) / layers);
@@ -117,7 +126,7 @@ MemoryLedger OfBothKinds(const ModelLayers& model, const ParallelMapping& m, int
 MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
                             const MappedLayer& layer) {
   const double e = Num(ElementSize(c.dtype));
-  const bool last = stage + 1 == m.pipeline;
+  const bool last = HasHead(m, stage);
   const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
   MemoryLedger use = StatesOf(c, m, stage, layer);
   const MemoryLedger host = OnHost(m, use);
@@ -142,10 +151,12 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   }
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
-               kept = Stashed(layer, m.recompute, c.eager);
+               kept = Stashed(layer, m, m.recompute, c.eager);
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
-  if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, Recompute::kNone, c.eager) - kept);
+  if (m.recompute == Recompute::kLight) {
+    use.recomputed = Rounded(MadeAgainBytes(layer, m));
+  } else if (m.recompute != Recompute::kNone) {
+    use.recomputed = Rounded(Stashed(layer, m, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
@@ -161,12 +172,28 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
 
 namespace {
 
+// What the two stages of a device keep at once of micro-batches that go either way, at most.
+Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  const double of[] = {ChunkStash(model, m, stage, 0), ChunkStash(model, m, stage, 1)};
+  double held = 0, most = 0;
+  // Beyond two micro-batches a stage more of them only repeat the steady state.
+  const PassList passes = *DualPipeSchedule(2 * m.pipeline, m.pipeline, stage);
+  for (const Pass& p : passes) {
+    if (p.kind == PassKind::kForward) held += of[p.chunk];
+    if (p.kind == PassKind::kBackward || p.kind == PassKind::kBackwardWeight) held -= of[p.chunk];
+    most = std::max(most, held);
+  }
+  return Rounded(most);
+}
+
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
                           const MappedLayer& layer) {
     return DeviceMemoryOf(kind, mapping, stage, layer);
   };
-  return OfBothKinds(model, m, stage, of);
+  MemoryLedger use = OfBothKinds(model, m, stage, of);
+  if (m.dual()) use.activations = DualActivations(model, m, stage);
+  return use;
 }
 
 }  // namespace
@@ -188,11 +215,12 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
 }
 
 MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
-  const bool alike = model.dense() == nullptr;
+  const bool alike = model.dense() == nullptr && m.layers.empty() && m.last_layers == 0;
   MemoryLedger most;
-  for (int32_t s = 0; s < m.pipeline; ++s) {
+  // DualPipe's stages of the second half have what those of the first have.
+  for (int32_t s = 0; s < (m.dual() ? m.pipeline / 2 : m.pipeline); ++s) {
     // Equal stages between the ends have less in flight than the first, and no logits.
-    if (alike && m.layers.empty() && m.last_layers == 0 && s > 0 && s + 1 < m.pipeline) continue;
+    if (alike && !m.dual() && s > 0 && s + 1 < m.pipeline) continue;
     const MemoryLedger use = OfStage(model, m, s);
     if (s == 0 || use.total() > most.total()) most = use;
   }

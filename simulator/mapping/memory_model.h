@@ -12,8 +12,8 @@ namespace foretrace {
 
 class ModelLayers;
 
-// Mixed precision: weights of the model's type, gradients of GradientBytes; 12 bytes of optimizer
-// state a parameter (32-bit weight and two moments), 8 where the model itself has 32 bits.
+// Mixed precision: weights of the model's type, gradients of GradientBytes; optimizer states of
+// StateBytes a parameter, 12 where nothing is said (32-bit weight and two moments).
 // Activations are what the graph's backward pass reads; in flight as the schedule has it.
 MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                            int32_t stage);
@@ -23,7 +23,8 @@ MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping
 MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                           int32_t stage);
 
-// Of the fullest stage: the first, which has most in flight, or the last, which has the logits.
+// Of the fullest stage: of equal ones the first, which has most in flight, or the last, which has
+// the logits.
 MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 // The same where many mappings of a model are asked for.
 MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& mapping);
@@ -36,8 +37,10 @@ struct LogitMemory {
 };
 LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
-// What a stage's layers keep of one micro-batch, in bytes.
-double StageStash(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
+// What a chunk of a stage keeps of one micro-batch for its layers, in bytes: under DualPipe, whose
+// chunks differ, of that one, else the mean of the stage's.
+double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage,
+                  int32_t chunk);
 
 // What one layer keeps of one micro-batch under `recompute`, in bytes. Layers are of one kind.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,

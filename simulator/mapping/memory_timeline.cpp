@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/model_layers.h"
 
 namespace foretrace {
 namespace {
@@ -10,47 +11,50 @@ namespace {
 // What is in use besides the states, which do not change.
 struct Held {
   int64_t passes = 0;  // of one chunk
-  int64_t heads = 0;   // with logits
+  double activations = 0;
+  int64_t heads = 0;  // with logits
   bool recomputing = false;
 };
 
 class StageWalk {
  public:
   StageWalk(const TransformerConfig& model, const ParallelMapping& m, int32_t stage)
-      : m_(m), last_(stage + 1 == m.pipeline), states_(StageMemoryOf(model, m, stage)) {
-    activations_ = StageStash(model, m, stage) / m.chunks;
+      : m_(m), stage_(stage), states_(StageMemoryOf(model, m, stage)) {
+    const ModelLayers layers(model);
+    for (int32_t c = 0; c < m.held_chunks(); ++c) {
+      activations_.push_back(ChunkStash(layers, m, stage, c));
+    }
     logits_ = LogitMemoryOf(model, m);
     recomputed_ = states_.recomputed;
     states_.activations = states_.recomputed = states_.logits = Bytes();
   }
 
-  StageMemory Run(const TimedStage& stage, const std::vector<SimTime>& starts) {
+  StageMemory Run(const PassList& passes, const std::vector<SimTime>& starts,
+                  const std::vector<SimTime>& ends) {
     Sample(SimTime(), {});
-    for (size_t i = 0; i < stage.passes.size(); ++i) {
-      const Pass& pass = stage.passes[i];
-      const auto chunk = static_cast<size_t>(pass.chunk);
-      const bool head = last_ && pass.chunk + 1 == m_.chunks;
-      const bool split = !stage.backward_weight.empty();
-      SimTime end = starts[i];
-      switch (pass.kind) {
-        case PassKind::kForward:
-          ++held_.passes;
-          held_.heads += head ? 1 : 0;
-          Sample(starts[i], pass);
-          continue;
-        case PassKind::kBackwardWeight:
-          end += stage.backward_weight[chunk];
-          break;
-        default:
-          end += stage.backward[chunk];
-          held_.recomputing = m_.recompute != Recompute::kNone;
-          Sample(starts[i], pass);
-          held_.recomputing = false;
-          held_.heads -= head ? 1 : 0;
+    for (size_t i = 0; i < passes.size(); ++i) {
+      const Pass& pass = passes[i];
+      const double activations = activations_[static_cast<size_t>(pass.chunk)];
+      const bool head = HasHead(m_, stage_, pass.chunk);
+      if (pass.kind == PassKind::kForward) {
+        ++held_.passes;
+        held_.activations += activations;
+        held_.heads += head ? 1 : 0;
+        Sample(starts[i], pass);
+        continue;
+      }
+      if (pass.kind != PassKind::kBackwardWeight) {
+        held_.recomputing = m_.recompute != Recompute::kNone;
+        Sample(starts[i], pass);
+        held_.recomputing = false;
+        held_.heads -= head ? 1 : 0;
       }
       // Where the weights' gradient is split off, its inputs stay until then.
-      if (pass.kind != PassKind::kBackwardInput || !split) --held_.passes;
-      Sample(end, pass);
+      if (pass.kind != PassKind::kBackwardInput) {
+        --held_.passes;
+        held_.activations -= activations;
+      }
+      Sample(ends[i], pass);
     }
     return std::move(out_);
   }
@@ -58,7 +62,7 @@ class StageWalk {
  private:
   MemoryLedger Use() const {
     MemoryLedger use = states_;
-    use.activations = Bytes(static_cast<int64_t>(activations_ * static_cast<double>(held_.passes)));
+    use.activations = Bytes(static_cast<int64_t>(held_.activations));
     if (held_.heads > 0) {
       use.logits = Bytes(
           static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + logits_.passing));
@@ -77,9 +81,9 @@ class StageWalk {
   }
 
   const ParallelMapping& m_;
-  bool last_;
+  int32_t stage_;
   MemoryLedger states_;
-  double activations_ = 0;
+  std::vector<double> activations_;  // of a pass, by chunk
   LogitMemory logits_;
   Bytes recomputed_;
   Held held_;
@@ -96,7 +100,7 @@ absl::StatusOr<std::vector<StageMemory>> MemoryOverTime(const TransformerConfig&
   std::vector<StageMemory> out;
   for (size_t s = 0; s < pipeline.stages.size(); ++s) {
     out.push_back(StageWalk(model, mapping, static_cast<int32_t>(s))
-                      .Run(pipeline.stages[s], timing.pass_start[s]));
+                      .Run(pipeline.stages[s].passes, timing.pass_start[s], timing.pass_end[s]));
   }
   return out;
 }

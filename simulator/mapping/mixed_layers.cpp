@@ -35,7 +35,7 @@ void AddDenseLayers(const TransformerConfig& model, const ParallelMapping& m,
                     std::shared_ptr<const PassTimes> dense, PassTimes& mixture) {
   int64_t most = 1;
   const auto layers = [&](int32_t stage) {
-    return StageLayers(model, m, stage) + (stage + 1 == m.pipeline ? model.further_tokens : 0);
+    return StageLayers(model, m, stage) + (HasHead(m, stage) ? model.further_tokens : 0);
   };
   for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, layers(s));
   // Both were asked for `most` layers of one kind.

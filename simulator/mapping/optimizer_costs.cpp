@@ -5,6 +5,27 @@
 
 namespace foretrace {
 
+int64_t MomentBytes(const ParallelMapping& m) { return m.moment_bytes > 0 ? m.moment_bytes : 4; }
+
+int64_t StateBytes(const TransformerConfig& c, const ParallelMapping& m) {
+  return (ElementSize(c.dtype) < 4 ? 4 : 0) + 2 * MomentBytes(m);
+}
+
+double OptimizerCosts::Adam(int64_t weights) const {
+  const OptimizerImpl impl =
+      p_.forms.fused_optimizer ? OptimizerImpl::kFused : OptimizerImpl::kForeach;
+  KernelList kernels = Kernels(
+      {OptimizerOp{weights, 1, OptimizerKind::kAdam, impl}, DType::kFloat32, Direction::kForward});
+  if (impl == OptimizerImpl::kFused) {
+    // Of 32 bits, which the kernel reads four and writes three times a weight, two are moments.
+    const int64_t fewer = 2 * (4 - MomentBytes(m_)) * weights;
+    kernels[0].read = kernels[0].read - Bytes(fewer);
+    kernels[0].written = kernels[0].written - Bytes(fewer);
+  }
+  CostSources apart;  // not of a micro-batch
+  return kernels_.Seconds(kernels, apart);
+}
+
 double OptimizerCosts::Run(const OperatorCall& call) const {
   CostSources apart;  // not of a micro-batch
   return kernels_.Seconds(Kernels(call), apart);
@@ -13,12 +34,8 @@ double OptimizerCosts::Run(const OperatorCall& call) const {
 double OptimizerCosts::Seconds(double own, double kept) const {
   if (m_.offload) return host_.Update(own) + (m_.zero < 2 ? Clearing(kept) : 0);
   const auto n = static_cast<int64_t>(own);
-  const OptimizerImpl impl =
-      p_.forms.fused_optimizer ? OptimizerImpl::kFused : OptimizerImpl::kForeach;
-  double seconds =
-      Run({ReductionOp{1, n}, DType::kFloat32, Direction::kForward}) +
-      Run({ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward}) +
-      Run({OptimizerOp{n, 1, OptimizerKind::kAdam, impl}, DType::kFloat32, Direction::kForward});
+  double seconds = Run({ReductionOp{1, n}, DType::kFloat32, Direction::kForward}) +
+                   Run({ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward}) + Adam(n);
   if (ElementSize(c_.dtype) < 4) {
     ElementwiseOp cast{n, n};
     cast.output_dtype = c_.dtype;

@@ -6,6 +6,11 @@
 
 namespace foretrace {
 
+// Bytes of one of Adam's moments, and of all of the optimizer's states of a weight: the moments,
+// and where the model is in fewer bits its master in 32.
+int64_t MomentBytes(const ParallelMapping& mapping);
+int64_t StateBytes(const TransformerConfig& model, const ParallelMapping& mapping);
+
 // Keeps references to all.
 class OptimizerCosts {
  public:
@@ -21,6 +26,7 @@ class OptimizerCosts {
  private:
   double Clearing(double gradients) const;
   double Run(const OperatorCall& call) const;
+  double Adam(int64_t weights) const;
 
   const TransformerConfig& c_;
   const ParallelMapping& m_;

@@ -15,8 +15,9 @@ namespace foretrace {
 
 // kSelective: the attention core (Korthikanti et al., section 5). kOperators: every second matrix
 // GEMM and what is no GEMM; outputs of attention are kept (torchtitan's selective
-// checkpointing by operator). kAlternate: every second layer whole.
-enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kCount };
+// checkpointing by operator). kAlternate: every second layer whole. kLight: what takes little and
+// keeps much (graph/differentiate.h, RunLightAgain).
+enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kLight, kCount };
 std::string_view Name(Recompute recompute);
 
 // How tokens go to their experts and results back. kAllToAll: a copy of a token for each of its
@@ -112,17 +113,31 @@ struct ParallelMapping {
   bool offload = false, offload_weights = false;
   // In which gradients are kept and reduced; 0: as the model's type asks (GradientBytes).
   int32_t gradient_bytes = 0;
+  // In which Adam's two moments are kept; 0: 4.
+  int32_t moment_bytes = 0;
+  // What GEMMs took in 8 bits is kept so for the weights' gradients, with a scale for each 128
+  // values; so is what gated activations took, and in 12 bits what attention gave, which its own
+  // backward pass reads too (DeepSeek-V3, section 3.3.3). Otherwise all is kept as the model has
+  // it.
+  bool keeps_eight = false;
 
   int64_t devices() const { return int64_t{tensor} * context * pipeline * data; }
   int32_t microbatches() const { return global_batch / (data * micro_batch); }
-  // Devices that hold the same dense weights.
+  // DualPipe feeds both ends of the pipeline: each device has two stages, that of either direction
+  // (ModelChunk), and half of the micro-batches goes each way.
+  bool dual() const { return schedule == ScheduleKind::kDualPipe; }
+  int32_t held_chunks() const { return dual() ? 2 : chunks; }
+  int32_t chunk_microbatches() const { return dual() ? microbatches() / 2 : microbatches(); }
+  // Devices of a stage that hold the same dense weights, and with those of other stages.
   int32_t replicas() const { return data * context; }
+  int32_t copies() const { return replicas() * (dual() ? 2 : 1); }
   // Of these, those that divide what `zero` divides.
-  int32_t shards() const { return hybrid > 0 ? hybrid : replicas(); }
+  int32_t shards() const { return hybrid > 0 ? hybrid : copies(); }
   // Tensor-parallel groups of experts, each of which holds some of them; and those that hold the
   // same.
   int32_t expert_groups() const { return replicas() * tensor / expert_width(); }
   int32_t expert_replicas() const { return expert_groups() / expert; }
+  int32_t expert_copies() const { return expert_replicas() * (dual() ? 2 : 1); }
   int32_t expert_width() const { return expert_tensor > 0 ? expert_tensor : tensor; }
   bool narrow() const { return fp8 || mxfp8 || nvfp4; }
   // Whether what is outside of layers is trained too.
@@ -170,7 +185,15 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
 // chunks and the micro-batches alone.
 absl::Status CheckStages(const TransformerConfig& model, const ParallelMapping& mapping);
 
-// Layers of one chunk of a stage (the model's chunk * pipeline + stage), and of all of its chunks.
+// Which of the model's chunks a chunk of a stage is, and whether it has the embedding, or the
+// output layer; and whether any chunk of the stage has.
+int32_t ModelChunk(const ParallelMapping& mapping, int32_t stage, int32_t chunk);
+bool HasEmbedding(const ParallelMapping& mapping, int32_t stage, int32_t chunk);
+bool HasHead(const ParallelMapping& mapping, int32_t stage, int32_t chunk);
+bool HasEmbedding(const ParallelMapping& mapping, int32_t stage);
+bool HasHead(const ParallelMapping& mapping, int32_t stage);
+
+// Layers of one chunk of a stage, and of all of its chunks.
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);
 int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
@@ -180,6 +203,8 @@ int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& mappin
                    int32_t chunk);
 int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& mapping,
                          int32_t stage);
+int64_t DenseLayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+                      int32_t chunk);
 
 // Layers without a backward pass (ParallelMapping::last_layers), all in the model's first chunk,
 // and how many of a chunk's, or of all of a stage's, have one.
@@ -193,7 +218,10 @@ int64_t StageTrainedLayers(const TransformerConfig& model, const ParallelMapping
 // partition_uniform): the first chunks have one more.
 std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks);
 
-// The schedule of one stage. Errors: micro-batches that interleaving cannot group.
+// A stage's chunks in the order in which their last backward passes end.
+std::vector<int32_t> ChunksByEnd(const ParallelMapping& mapping, int32_t stage);
+
+// The schedule of one stage. Errors: micro-batches that interleaving cannot group, or DualPipe.
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& mapping, int32_t stage);
 
 // Passes between forward and end of backward at most, in passes of one chunk.

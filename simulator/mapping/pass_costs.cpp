@@ -59,6 +59,8 @@ class Coster {
         return (layer.forward - layer.beside) / 2;
       case Recompute::kFull:
         return layer.forward - layer.beside;
+      case Recompute::kLight:
+        return layer.light;
       default:
         return 0;
     }
@@ -70,8 +72,9 @@ class Coster {
                          : m_.recompute == Recompute::kOperators ? 1
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
-    const auto kernels =
-        layer.backward_kernels + static_cast<int64_t>(again * Num(layer.forward_kernels));
+    const auto kernels = layer.backward_kernels +
+                         static_cast<int64_t>(again * Num(layer.forward_kernels)) +
+                         (m_.recompute == Recompute::kLight ? layer.light_kernels : 0);
     const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
     times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
                           times.Exchanges(true);
@@ -261,7 +264,8 @@ ParallelMapping PassView(const ParallelMapping& m) {
   ParallelMapping view = m;
   view.pipeline = std::min(m.pipeline, 2);
   view.chunks = view.k = 1;
-  if (m.schedule != ScheduleKind::kZeroBubbleH1) view.schedule = ScheduleKind::k1F1B;
+  const bool splits = m.schedule == ScheduleKind::kZeroBubbleH1 || m.dual();
+  if (!splits) view.schedule = ScheduleKind::k1F1B;
   view.counted_ends = false;
   view.layers.clear();
   view.last_layers = std::min(m.last_layers, 1);

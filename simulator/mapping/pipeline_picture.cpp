@@ -37,13 +37,8 @@ PipelinePicture PictureOf(const TimedPipeline& pipeline, const PipelineTiming& t
     lane.name = std::move(names[s]);
     for (size_t i = 0; i < stage.passes.size(); ++i) {
       const Pass& pass = stage.passes[i];
-      const auto chunk = static_cast<size_t>(pass.chunk);
-      const SimTime duration = pass.kind == PassKind::kForward ? stage.forward[chunk]
-                               : pass.kind == PassKind::kBackwardWeight
-                                   ? stage.backward_weight[chunk]
-                                   : stage.backward[chunk];
-      const SimTime start = timing.pass_start[s][i];
-      lane.boxes.push_back({pass.kind, pass.microbatch, pass.chunk, start, start + duration});
+      lane.boxes.push_back(
+          {pass.kind, pass.microbatch, pass.chunk, timing.pass_start[s][i], timing.pass_end[s][i]});
     }
     picture.lanes.push_back(std::move(lane));
   }

@@ -9,8 +9,10 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/caching_allocator.h"
+#include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
 namespace {
@@ -51,6 +53,7 @@ class LayerWalk {
       leaving_ = op.outputs[0];
     }
     share_ = EverySecondGemm(g_, layer_.sizes()).share;
+    light_ = LightOf(g_, m_).kept;
   }
 
   const MappedLayer& layer() const { return layer_; }
@@ -80,9 +83,13 @@ class LayerWalk {
       for (const TensorId t : op.inputs) {
         if (!live.contains(t) || ++readers[At(t)] < InBlock(t) || t == leaving_) continue;
         if (t == entering_ && kept) continue;
-        if (kept && Keeps(t, again)) continue;
-        memory_.Free(live[t]);
+        const bool stays = kept && Keeps(t, again);
+        const double share = stays ? KeptShare(g_, t, m_) : 1;
+        if (stays && share == 1) continue;
+        const Block wide = live[t];
         live.erase(t);
+        if (stays) live[t] = memory_.Allocate(Whole(share * Num(Size(t).count())));
+        memory_.Free(wide);
       }
       // What nothing reads but the backward pass, or nothing at all.
       for (const TensorId t : op.outputs) {
@@ -170,6 +177,8 @@ class LayerWalk {
         return kept_[At(t)] && !g_.op(producer).attention_core;
       case Recompute::kOperators:
         return g_.op(producer).kind == GraphOpKind::kAttention || share_[At(producer)] > 0;
+      case Recompute::kLight:
+        return light_[At(t)];
       default:
         return false;
     }
@@ -191,6 +200,7 @@ class LayerWalk {
   std::vector<bool> kept_;
   std::vector<OpId> first_reader_;  // whose backward pass is the last that needs the tensor
   std::vector<double> share_;
+  std::vector<bool> light_;  // by tensor: kept under light recomputation
   TensorId entering_ = -1, leaving_ = -1;
 };
 
@@ -207,15 +217,14 @@ class StageWalk {
     for (int iteration = 0; iteration < 2; ++iteration) {
       for (const Pass& pass : passes) RunPass(pass);
       // Both moments come with the first update.
-      for (int i = 0; iteration == 0 && i < 2; ++i) ByLayer(Num(ledger_.optimizer.count()) / 3);
+      for (int i = 0; iteration == 0 && i < 2; ++i) ByLayer(OfStates(MomentBytes(m_)));
     }
     return AllocatorMemory{memory_.peak_allocated(), memory_.reserved()};
   }
 
  private:
-  bool last() const { return stage_ + 1 == m_.pipeline; }
-
   int32_t Simulated() const {
+    if (m_.dual()) return 2 * m_.pipeline;
     const int64_t flight = (ChunksInFlight(m_, stage_) + m_.chunks - 1) / m_.chunks;
     int64_t count = std::min<int64_t>(m_.microbatches(), flight + 2);
     if (m_.chunks > 1) count = (count + m_.pipeline - 1) / m_.pipeline * m_.pipeline;
@@ -235,11 +244,12 @@ class StageWalk {
       const auto make = [&](double elements) {
         made.push_back(memory_.Allocate(Whole(elements * Num(ElementSize(c_.dtype)))));
       };
-      if (stage_ == 0) make(walk_.layer().embedding());
+      const bool embeds = HasEmbedding(m_, stage_);
+      if (embeds) make(walk_.layer().embedding());
       for (int64_t i = 0; i < StageLayers(c_, m_, stage_); ++i) {
         for (const double elements : walk_.Weights()) make(elements);
       }
-      if (last() && !(IsTied(c_) && stage_ == 0)) make(walk_.layer().head());
+      if (HasHead(m_, stage_) && !(IsTied(c_) && embeds)) make(walk_.layer().head());
       memory_.Allocate(ledger_.weights);
       for (const Block block : made) memory_.Free(block);
     } else {
@@ -250,7 +260,11 @@ class StageWalk {
     } else {
       ByLayer(Num(ledger_.gradients.count()));
     }
-    ByLayer(Num(ledger_.optimizer.count()) / 3);  // masters
+    ByLayer(OfStates(4));  // masters
+  }
+  // The optimizer's states are masters and two moments.
+  double OfStates(int64_t bytes) const {
+    return Num(ledger_.optimizer.count()) * Num(bytes) / Num(4 + 2 * MomentBytes(m_));
   }
 
   bool Again(int64_t layer) const {
@@ -259,7 +273,7 @@ class StageWalk {
   }
 
   void RunPass(const Pass& pass) {
-    const bool head = last() && pass.chunk + 1 == m_.chunks;
+    const bool head = HasHead(m_, stage_, pass.chunk);
     const std::pair<int32_t, int32_t> key = {pass.microbatch, pass.chunk};
     if (pass.kind == PassKind::kForward) {
       ForwardPass(pass, held_[key]);
@@ -267,8 +281,7 @@ class StageWalk {
       return;
     }
     // Where weight gradients come later, what they read stays until then.
-    const bool split = m_.chunks == 1 && m_.schedule == ScheduleKind::kZeroBubbleH1;
-    if (split && pass.kind != PassKind::kBackwardWeight) return;
+    if (pass.kind == PassKind::kBackwardInput) return;
     if (head) {
       memory_.Free(memory_.Allocate(Whole(LogitMemoryOf(c_, m_).passing)));
       memory_.Free(heads_[key]);
@@ -346,7 +359,7 @@ absl::StatusOr<Bytes> ReservedMemoryOf(const TransformerConfig& model,
   Bytes most;
   for (int32_t s = 0; s < mapping.pipeline; ++s) {
     // As MemoryOf has it: of equal stages the first or the last is the fullest.
-    if (mapping.layers.empty() && s > 0 && s + 1 < mapping.pipeline) continue;
+    if (mapping.layers.empty() && !mapping.dual() && s > 0 && s + 1 < mapping.pipeline) continue;
     FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
                                FollowAllocations(model, mapping, s));
     most = std::max(most, StageMemoryOf(model, mapping, s).total() + followed.Fragments());

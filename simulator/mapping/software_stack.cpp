@@ -36,6 +36,9 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"chunked_tensor", &StackRelease::chunked_tensor},
                            {"dispatch_fp8", &StackRelease::dispatch_fp8},
                            {"overlap_experts", &StackRelease::overlap_experts},
+                           {"keeps_fp8", &StackRelease::keeps_eight},
+                           {"weighs_activations", &StackRelease::weighs_activations},
+                           {"dual_pipe", &StackRelease::dual_pipe},
                            {"overlap_gradients", &StackRelease::overlap_gradients},
                            {"compiled_loss", &StackRelease::compiled_loss},
                            {"gradient_placeholders", &StackRelease::gradient_placeholders},
@@ -60,7 +63,7 @@ void CheckKeys(const YamlReader& in) {
       "since",    "source",      "models",         "attention_slowdown", "attention_slowdown_depth",
       "shards",   "zero",        "selective",      "recompute",          "packed_document",
       "loss",     "token_ns",    "gradient_bits",  "recorded_losses",    "vocabulary_multiple",
-      "dispatch", "score_steps", "reuse_distance", "pipeline_batches"};
+      "dispatch", "score_steps", "reuse_distance", "pipeline_batches",   "moment_bits"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
@@ -87,11 +90,15 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.reuse_distance = in.Integer("reuse_distance", 1, 2'000'000'000, 0);
   r.score_steps = in.Integer("score_steps", 1, 16, 0);
   r.vocabulary_multiple = in.Integer("vocabulary_multiple", 1, 1 << 16, 0);
-  static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
-  if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
+  static constexpr std::array<std::string_view, 4> kRecompute = {"none", "selective", "full",
+                                                                 "light"};
+  static constexpr Recompute kMeant[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull,
+                                         Recompute::kLight};
+  if (in.Has("recompute")) r.recompute = kMeant[in.Choice("recompute", kRecompute)];
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.token_ns = in.Integer("token_ns", 1, 1 << 20, 0);
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
+  r.moment_bits = in.Integer("moment_bits", 8, 16, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);
   static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",

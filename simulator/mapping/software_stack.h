@@ -66,7 +66,11 @@ struct StackRelease : KernelForms {
   // where GEMMs take 8 bits).
   ExpertDispatch dispatch = ExpertDispatch::kAllToAll;
   bool dispatch_fp8 = false, overlap_experts = false;
-  int32_t gradient_bits = 0;  // ParallelMapping::gradient_bytes; 0: as the model's type asks
+  bool dual_pipe = false;    // the schedule DualPipe, wherever 1F1B without chunks could be it
+  int32_t moment_bits = 0;   // ParallelMapping::moment_bytes
+  bool keeps_eight = false;  // ParallelMapping's, where GEMMs take 8 bits
+  bool weighs_activations = false;  // TransformerConfig's
+  int32_t gradient_bits = 0;        // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
   // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.

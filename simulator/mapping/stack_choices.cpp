@@ -65,6 +65,7 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.fused_attention = release.fused_attention;
   model.dropout = release.dropout;
   model.gradient_placeholders = release.gradient_placeholders;
+  model.weighs_activations = release.weighs_activations;
   model.copies_gathered = release.per_parameter_sharding;
   model.eager = release.eager;
   model.loss = release.loss;
@@ -76,14 +77,34 @@ void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfi
   if (unit > 0) model.vocabulary = (model.vocabulary + unit - 1) / unit * unit;
 }
 
+namespace {
+
+// 1F1B becomes DualPipe where it can, and the other way round.
+void SetSchedule(const StackRelease& release, ParallelMapping& m) {
+  if (!release.dual_pipe) return;
+  if (m.dual()) m.schedule = ScheduleKind::k1F1B;
+  const bool plain = m.schedule == ScheduleKind::k1F1B && m.chunks == 1 && m.zero <= 1;
+  const bool even = m.pipeline % 2 == 0 && m.microbatches() % 2 == 0;
+  if (plain && even && m.microbatches() / 2 >= m.pipeline && m.last_layers == 0) {
+    m.schedule = ScheduleKind::kDualPipe;
+  }
+}
+
+}  // namespace
+
 void SetChoices(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
-  m.overlap_gradients = release.overlap_gradients && m.replicas() > 1;
+  SetSchedule(release, m);
+  m.overlap_gradients = release.overlap_gradients && m.copies() > 1;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
   m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && release.chunked_tensor;
   m.balance_loss = model.experts > 0 && release.balance_loss;
   m.ring = m.context > 1 && release.ring_attention && !m.ulysses;
   m.gradient_bytes = release.gradient_bits / 8;
+  m.moment_bytes = m.offload ? 0 : release.moment_bits / 8;
+  const bool once = m.recompute == Recompute::kNone || m.recompute == Recompute::kSelective ||
+                    m.recompute == Recompute::kLight;
+  m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && once;
   m.hybrid = 0;
   DivideAmong(release.shards, m);
   SetDispatch(release, model, m);

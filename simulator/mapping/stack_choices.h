@@ -32,8 +32,8 @@ void Compile(StackRelease& release);
 void SetKernels(const StackRelease& release, TransformerConfig& model);
 // A GEMM over an odd vocabulary loads its operands element by element.
 void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model);
-// Overlap, sequence parallelism, rings (of what is not exchanged all to all) and formats of
-// gradients, by the mapping's degrees; what is divided (zero) and recomputed stays.
+// Schedule, overlap, sequence parallelism, rings (of what is not exchanged all to all) and formats
+// of gradients, by the mapping's degrees; what is divided (zero) and recomputed stays.
 void SetChoices(const StackRelease& release, const TransformerConfig& model,
                 ParallelMapping& mapping);
 // How tokens go to experts and what hides it, where the mapping divides experts; with software that

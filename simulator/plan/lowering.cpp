@@ -42,9 +42,7 @@ class DeviceWriter {
   }
 
   absl::StatusOr<RankTraceBuilder::Result> Write() {
-    for (size_t i = 0; i < stage_.passes.size(); ++i) {
-      WritePass(stage_.passes[i], stage_.bodies[stage_.body_of[i]]);
-    }
+    for (size_t i = 0; i < stage_.passes.size();) i += WritePasses(i);
     inputs_.clear();
     WriteSteps(stage_.end);
     RankTraceBuilder::Options options;
@@ -240,21 +238,33 @@ class DeviceWriter {
     }
   }
 
-  void WritePass(const Pass& pass, const PlanBody& body) {
-    NamePass(pass);
-    inputs_.clear();
+  const PlanBody& BodyOf(size_t pass) const { return stage_.bodies[stage_.body_of[pass]]; }
+
+  // What the pass receives, or sends.
+  void WriteAllMessages(size_t index, bool sends) {
+    const Pass& pass = stage_.passes[index];
+    if (pass.kind == PassKind::kBackwardWeight) return;
     const bool forward = pass.kind == PassKind::kForward;
-    const auto write = [&](bool sends, const AwaitedList& awaits) {
-      if (pass.kind == PassKind::kBackwardWeight) return;
-      for (const EdgeMessages& m : messages_) {
-        if (m.sends == sends && m.forward == forward && m.chunk == pass.chunk) {
-          WriteMessages(m, pass, awaits);
-        }
+    NamePass(pass);
+    for (const EdgeMessages& m : messages_) {
+      if (m.sends == sends && m.forward == forward && m.chunk == pass.chunk) {
+        WriteMessages(m, pass, sends ? BodyOf(index).output : AwaitedList());
       }
-    };
-    write(false, {});
-    WriteSteps(body);
-    write(true, body.output);
+    }
+  }
+
+  // Pass `first`, with the one beside it where it has one, which receives, runs and sends with it.
+  // How many they are.
+  size_t WritePasses(size_t first) {
+    const size_t count = stage_.passes[first].paired ? 2 : 1;
+    inputs_.clear();
+    for (size_t i = first; i < first + count; ++i) WriteAllMessages(i, false);
+    for (size_t i = first; i < first + count; ++i) {
+      NamePass(stage_.passes[i]);
+      WriteSteps(BodyOf(i));
+    }
+    for (size_t i = first; i < first + count; ++i) WriteAllMessages(i, true);
+    return count;
   }
 
   // Marks are left for later bodies.

@@ -69,6 +69,7 @@ class Timer {
   absl::Status Prepare() {
     const size_t n = p_.stages.size();
     out_.pass_start.resize(n);
+    out_.pass_end.resize(n);
     out_.stage_busy.resize(n);
     out_.stage_first_start.resize(n);
     neighbours_.resize(n);
@@ -93,6 +94,7 @@ class Timer {
       first_cell_.push_back(cells_.size());
       cells_.resize(cells_.size() + stage.forward.size());
       out_.pass_start[s].reserve(stage.passes.size());
+      out_.pass_end[s].reserve(stage.passes.size());
       for (size_t c = first_cell_[s]; c < cells_.size(); ++c) {
         for (auto& ends : cells_[c].ends) {
           ends.reserve(static_cast<size_t>(p_.mini_batch / stage.micro_batch));
@@ -129,44 +131,70 @@ class Timer {
     return absl::OkStatus();
   }
 
+  size_t CellOf(size_t stage, const Pass& pass) const {
+    return first_cell_[stage] + static_cast<size_t>(pass.chunk);
+  }
+
+  // Whether what the pass needs of neighbours has been sent; when it is there, if after `start`.
+  bool IsReady(size_t stage, const Pass& pass, SimTime& start) const {
+    if (pass.kind == PassKind::kBackwardWeight) return true;
+    const bool forward = pass.kind == PassKind::kForward;
+    const Cell& cell = cells_[CellOf(stage, pass)];
+    for (const Link& link : forward ? cell.inputs : cell.outputs) {
+      const auto& ends = cells_[link.other].ends[forward ? kForward : kBackward];
+      const auto needed = static_cast<size_t>(link.Needs(pass.microbatch));
+      if (ends.size() < needed) return false;
+      start = std::max(start, ends[needed - 1] + link.transfer);
+    }
+    return true;
+  }
+
+  SimTime DurationOf(size_t index, size_t position) const {
+    const TimedStage& stage = p_.stages[index];
+    const Pass& pass = stage.passes[position];
+    const auto chunk = static_cast<size_t>(pass.chunk);
+    const bool lone = !lone_[index].empty() && lone_[index][position];
+    switch (pass.kind) {
+      case PassKind::kBackwardWeight:
+        return stage.backward_weight[chunk];
+      case PassKind::kForward:
+        return (lone ? stage.lone_forward : stage.forward)[chunk];
+      case PassKind::kBackwardInput:
+        if (!stage.backward_input.empty()) return stage.backward_input[chunk];
+        [[fallthrough]];
+      default:
+        return (lone ? stage.lone_backward : stage.backward)[chunk];
+    }
+  }
+
   // Runs the stage as far as its inputs reach; true if it moved.
   bool Advance(int32_t s) {
     const auto index = static_cast<size_t>(s);
-    const TimedStage& stage = p_.stages[index];
+    const PassList& passes = p_.stages[index].passes;
     bool moved = false;
-    while (position_[index] < stage.passes.size()) {
-      const Pass& pass = stage.passes[position_[index]];
-      const auto chunk = static_cast<size_t>(pass.chunk);
-      Cell& cell = cells_[first_cell_[index] + chunk];
+    while (position_[index] < passes.size()) {
+      const size_t first = position_[index], count = passes[first].paired ? 2 : 1;
       SimTime start = clock_[index];
-      SimTime duration;
-      if (pass.kind == PassKind::kBackwardWeight) {
-        duration = stage.backward_weight[chunk];
-      } else {
-        const bool forward = pass.kind == PassKind::kForward;
-        const size_t direction = forward ? kForward : kBackward;
-        bool ready = true;
-        for (const Link& link : forward ? cell.inputs : cell.outputs) {
-          const auto& ends = cells_[link.other].ends[direction];
-          const auto needed = static_cast<size_t>(link.Needs(pass.microbatch));
-          if (ends.size() < needed) {
-            ready = false;
-            break;
-          }
-          start = std::max(start, ends[needed - 1] + link.transfer);
-        }
-        if (!ready) break;
-        const bool lone = !lone_[index].empty() && lone_[index][position_[index]];
-        const auto& durations = lone ? (forward ? stage.lone_forward : stage.lone_backward)
-                                     : (forward ? stage.forward : stage.backward);
-        duration = durations[chunk];
-        cell.ends[direction].push_back(start + duration);
+      bool ready = true;
+      for (size_t i = first; i < first + count; ++i) {
+        ready = ready && IsReady(index, passes[i], start);
       }
-      if (position_[index] == 0) out_.stage_first_start[index] = start;
-      out_.pass_start[index].push_back(start);
-      out_.stage_busy[index] += duration;
-      clock_[index] = start + duration;
-      ++position_[index];
+      if (!ready) break;
+      if (first == 0) out_.stage_first_start[index] = start;
+      SimTime end = start;
+      for (size_t i = first; i < first + count; ++i) {
+        out_.pass_start[index].push_back(end);
+        end += DurationOf(index, i);
+        out_.pass_end[index].push_back(end);
+      }
+      for (size_t i = first; i < first + count; ++i) {
+        if (passes[i].kind == PassKind::kBackwardWeight) continue;
+        const bool forward = passes[i].kind == PassKind::kForward;
+        cells_[CellOf(index, passes[i])].ends[forward ? kForward : kBackward].push_back(end);
+      }
+      out_.stage_busy[index] += end - start;
+      clock_[index] = end;
+      position_[index] += count;
       moved = true;
     }
     return moved;

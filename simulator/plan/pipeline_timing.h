@@ -28,6 +28,8 @@ struct TimedStage {
   std::vector<SimTime> backward;         // whole, or its input gradient where that is split off
   std::vector<SimTime> backward_weight;  // only for split backward passes
   std::vector<SimTime> lone_forward, lone_backward;  // of LonePasses; empty: as long as others
+  // Of backward passes that leave their weights' gradient, where others do not; empty: `backward`.
+  std::vector<SimTime> backward_input;
   // Of stages of stage graphs, what tensor parallelism sums within each pass.
   PassExchangeTime forward_exchange, backward_exchange;
 };
@@ -51,10 +53,11 @@ struct PipelineTiming {
   std::vector<SimTime> stage_busy;
   std::vector<SimTime> stage_first_start;
   std::vector<SimTime> stage_end;
-  std::vector<std::vector<SimTime>> pass_start;  // by stage, in its order
+  std::vector<std::vector<SimTime>> pass_start, pass_end;  // by stage, in its order
 };
 
-// Runs every stage's passes in order, each as early as conditions C4 and C5 of GraphPipe allow;
+// Runs every stage's passes in order, each as early as conditions C4 and C5 of GraphPipe allow, and
+// paired ones (Pass::paired) together, for as long as both take;
 // micro-batches of neighbouring stages may differ in size by a whole factor.
 // Errors: sizes that do not divide; passes that wait for each other, named by stage and pass.
 absl::StatusOr<PipelineTiming> TimePipeline(const TimedPipeline& pipeline);

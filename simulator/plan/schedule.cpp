@@ -9,8 +9,8 @@
 namespace foretrace {
 
 std::string_view Name(ScheduleKind kind) {
-  static constexpr std::array<std::string_view, 5> kNames = {"gpipe", "1f1b", "kfkb", "interleaved",
-                                                             "zb-h1"};
+  static constexpr std::array<std::string_view, 6> kNames = {"gpipe",       "1f1b",  "kfkb",
+                                                             "interleaved", "zb-h1", "dualpipe"};
   return EnumName(kNames, kind);
 }
 
@@ -117,19 +117,123 @@ std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages)
   return passes;
 }
 
+namespace {
+
+// DualPipe's list of one device. The near direction enters at the device's own half of the line,
+// the far one at the other; of both halves the lists are the same but for that.
+class DualPipeList {
+ public:
+  DualPipeList(int32_t microbatches, int32_t stages, int32_t stage)
+      : half_(stages / 2),
+        place_(std::min(stage, stages - 1 - stage)),
+        each_(microbatches / 2),
+        near_chunk_(stage < half_ ? 0 : 1) {}
+
+  // In the steps of the published code; how often each runs, as it has it.
+  PassList Make() {
+    const int32_t from_middle = half_ - place_ - 1;
+    for (int32_t i = 0; i < 2 * from_middle; ++i) Forward(kNear);
+    for (int32_t i = 0; i <= place_; ++i) {
+      Forward(kNear);
+      Forward(kFar);
+    }
+    for (int32_t i = 0; i < from_middle; ++i) {
+      Backward(kFar, true);
+      Weights();
+      Forward(kFar);
+    }
+    for (int32_t i = 0; i < each_ - 2 * half_ + place_ + 1; ++i) {
+      // The middle devices' first two run one after the other, for a smaller bubble.
+      Forward(kNear, i > 0 || from_middle > 0);
+      Backward(kFar);
+      Forward(kFar, true);
+      Backward(kNear);
+    }
+    for (int32_t i = 0; i < from_middle; ++i) {
+      Backward(kFar);
+      Forward(kFar, true);
+      Backward(kNear);
+    }
+    bool split = false;
+    for (int32_t i = 0; i <= place_; ++i) {
+      const bool middle = i == (place_ + 1) / 2;
+      split |= middle && place_ % 2 == 1;
+      Backward(kFar, split);
+      split |= middle;
+      Backward(kNear, split);
+    }
+    for (int32_t i = 0; i < from_middle; ++i) {
+      Weights();
+      Backward(kNear, true);
+    }
+    for (int32_t i = 0; i <= place_; ++i) Weights();
+    return std::move(passes_);
+  }
+
+ private:
+  enum Direction : size_t { kNear, kFar };
+  int32_t ChunkOf(Direction d) const { return d == kNear ? near_chunk_ : 1 - near_chunk_; }
+
+  void Forward(Direction d, bool paired = false) {
+    passes_.push_back({PassKind::kForward, forward_[d]++, ChunkOf(d), paired});
+  }
+  void Backward(Direction d, bool split = false) {
+    const Pass pass{split ? PassKind::kBackwardInput : PassKind::kBackward, backward_[d]++,
+                    ChunkOf(d)};
+    passes_.push_back(pass);
+    if (split) left_.push_back({PassKind::kBackwardWeight, pass.microbatch, pass.chunk});
+  }
+  // The weights' gradient that was left first.
+  void Weights() { passes_.push_back(left_[done_++]); }
+
+  int32_t half_, place_;
+  int32_t each_;  // micro-batches of a direction
+  int32_t near_chunk_;
+  int32_t forward_[2] = {}, backward_[2] = {};
+  PassList left_;
+  size_t done_ = 0;  // of these
+  PassList passes_;
+};
+
+}  // namespace
+
+absl::StatusOr<PassList> DualPipeSchedule(int32_t microbatches, int32_t stages, int32_t stage) {
+  if (stages < 2 || stages % 2 != 0 || microbatches % 2 != 0 || microbatches < 2 * stages) {
+    return InvalidInput(
+        "dualpipe schedule: {} stages and {} micro-batches; both must be even, and micro-batches "
+        "at "
+        "least twice as many as stages",
+        stages, microbatches);
+  }
+  return DualPipeList(microbatches, stages, stage).Make();
+}
+
 int32_t PeakInFlight(const PassList& passes) {
-  const bool split = std::any_of(passes.begin(), passes.end(),
-                                 [](const Pass& p) { return p.kind == PassKind::kBackwardWeight; });
-  const PassKind ends = split ? PassKind::kBackwardWeight : PassKind::kBackward;
   int32_t held = 0, peak = 0;
   for (const Pass& p : passes) {
     if (p.kind == PassKind::kForward) peak = std::max(peak, ++held);
-    if (p.kind == ends) --held;
+    if (p.kind == PassKind::kBackward || p.kind == PassKind::kBackwardWeight) --held;
   }
   return peak;
 }
 
+namespace {
+
+std::vector<bool> NotPaired(const PassList& passes) {
+  std::vector<bool> lone;
+  bool after = false;
+  for (const Pass& p : passes) {
+    lone.push_back(p.kind != PassKind::kBackwardWeight && !p.paired && !after);
+    after = p.paired;
+  }
+  return lone;
+}
+
+}  // namespace
+
 std::vector<bool> LonePasses(const PassList& passes) {
+  const auto paired = [](const Pass& p) { return p.paired; };
+  if (std::any_of(passes.begin(), passes.end(), paired)) return NotPaired(passes);
   std::vector<size_t> forward, backward;
   size_t before = 0;  // forward ones before the first backward one
   for (size_t i = 0; i < passes.size(); ++i) {
@@ -148,37 +252,66 @@ std::vector<bool> LonePasses(const PassList& passes) {
   return found;
 }
 
-absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks) {
-  const auto width = static_cast<size_t>(PassKind::kCount);
-  std::vector<int32_t> next(static_cast<size_t>(chunks) * width, 0);
-  const auto count = [&](int32_t chunk, PassKind kind) -> int32_t& {
-    return next[static_cast<size_t>(chunk) * width + static_cast<size_t>(kind)];
-  };
-  for (const Pass& p : passes) {
-    if (p.chunk < 0 || p.chunk >= chunks || p.microbatch != count(p.chunk, p.kind)) {
-      return InvalidInput("C4: a pass of micro-batch {} is out of order or repeated", p.microbatch);
+namespace {
+
+// What a schedule has run of a chunk.
+struct ChunkPasses {
+  int32_t forward = 0, backward = 0;
+  std::vector<int32_t> split;  // micro-batches whose weights' gradient comes later
+  size_t weights = 0;          // of these, how many have come
+};
+
+absl::Status CheckPairs(const PassList& passes) {
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (!passes[i].paired) continue;
+    const bool fits = passes[i].kind == PassKind::kForward && i + 1 < passes.size() &&
+                      passes[i + 1].kind == PassKind::kBackward && !passes[i + 1].paired &&
+                      passes[i + 1].chunk != passes[i].chunk;
+    if (!fits) {
+      return InvalidInput(
+          "C4: the pass of micro-batch {} is no forward pass beside another chunk's backward pass",
+          passes[i].microbatch);
     }
-    const bool after_forward = count(p.chunk, PassKind::kForward) > p.microbatch;
-    const bool after_input = count(p.chunk, PassKind::kBackwardInput) > p.microbatch;
-    if ((p.kind != PassKind::kForward && !after_forward) ||
-        (p.kind == PassKind::kBackwardWeight && !after_input)) {
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks) {
+  std::vector<ChunkPasses> done(static_cast<size_t>(chunks));
+  for (const Pass& p : passes) {
+    const auto out_of_order = [&] {
+      return InvalidInput("C4: a pass of micro-batch {} is out of order or repeated", p.microbatch);
+    };
+    const auto early = [&] {
       return InvalidInput("C4: the backward pass of micro-batch {} comes before its forward pass",
                           p.microbatch);
+    };
+    if (p.chunk < 0 || p.chunk >= chunks) return out_of_order();
+    ChunkPasses& own = done[static_cast<size_t>(p.chunk)];
+    if (p.kind == PassKind::kBackwardWeight) {
+      if (own.weights == own.split.size()) return early();
+      if (own.split[own.weights++] != p.microbatch) return out_of_order();
+      continue;
     }
-    ++count(p.chunk, p.kind);
+    const bool forward = p.kind == PassKind::kForward;
+    int32_t& next = forward ? own.forward : own.backward;
+    if (p.microbatch != next) return out_of_order();
+    if (!forward && own.forward <= p.microbatch) return early();
+    ++next;
+    if (p.kind == PassKind::kBackwardInput) own.split.push_back(p.microbatch);
   }
-  for (int32_t c = 0; c < chunks; ++c) {
-    const int32_t whole = count(c, PassKind::kBackward);
-    const int32_t split = count(c, PassKind::kBackwardInput);
-    if (count(c, PassKind::kForward) != microbatches || whole + split != microbatches ||
-        count(c, PassKind::kBackwardWeight) != split) {
+  for (const ChunkPasses& own : done) {
+    if (own.forward != microbatches || own.backward != microbatches ||
+        own.weights != own.split.size()) {
       return InvalidInput(
           "C4: the schedule does not pass every one of {} micro-batches forward "
           "and backward once",
           microbatches);
     }
   }
-  return absl::OkStatus();
+  return CheckPairs(passes);
 }
 
 std::string ToString(const PassList& passes) {

@@ -20,12 +20,23 @@ enum class PassKind : uint8_t {
 struct Pass {
   PassKind kind = PassKind::kForward;
   int32_t microbatch = 0;
-  int32_t chunk = 0;  // model chunk of the stage, for interleaved schedules
+  int32_t chunk = 0;  // model chunk of the stage, for schedules with several
+  // Runs beside the pass after it: both begin when both have what they need, and what either sends
+  // on is there when both have ended.
+  bool paired = false;
   auto operator<=>(const Pass&) const = default;
 };
 using PassList = std::vector<Pass>;
 
-enum class ScheduleKind : uint8_t { kGPipe, k1F1B, kKFKB, kInterleaved, kZeroBubbleH1, kCount };
+enum class ScheduleKind : uint8_t {
+  kGPipe,
+  k1F1B,
+  kKFKB,
+  kInterleaved,
+  kZeroBubbleH1,
+  kDualPipe,
+  kCount,
+};
 std::string_view Name(ScheduleKind kind);
 
 // All forwards, then all backwards (Huang et al., 2019).
@@ -45,17 +56,26 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
 // its two gradients, weight gradients filling the drain; as many in flight as 1F1B at most.
 std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages);
 
+// DualPipe of "DeepSeek-V3 technical report" (DeepSeek-AI, 2024), section 3.2.1, as its authors
+// published it (github.com/deepseek-ai/DualPipe, dualpipe/dualpipe.py, step): half of the
+// micro-batches enter at either end of the line. Chunk 0 of device `stage` is stage `stage` of
+// those from the front, chunk 1 is stage `stages - 1 - stage` of those from the back; micro-batches
+// are counted by direction. Forward and backward passes of opposite directions run in pairs once
+// the pipeline is full. Errors: an odd number of either; fewer micro-batches than twice the stages.
+absl::StatusOr<PassList> DualPipeSchedule(int32_t microbatches, int32_t stages, int32_t stage);
+
 // Most micro-batches (of any chunk) between their forward and the end of their backward.
 int32_t PeakInFlight(const PassList& passes);
 
 // By pass, whether it runs by itself where software runs a forward pass of one micro-batch beside
 // the backward pass of another: as many of the first forward passes as come before the first
 // backward one but one, at least one, and as many of the last backward ones. All, where no forward
-// pass comes after a backward one.
+// pass comes after a backward one. Where passes are paired, those that are not.
 std::vector<bool> LonePasses(const PassList& passes);
 
-// Condition C4 of GraphPipe: every micro-batch once forward and once backward, each kind in order
-// of micro-batches, forward before backward. The message names the offending pass.
+// Condition C4 of GraphPipe: every micro-batch once forward and once backward, whole or its
+// weights' gradient later, each in order of micro-batches, forward before backward. A pair is a
+// forward and a whole backward pass of two chunks. The message names the offending pass.
 absl::Status CheckPassOrder(const PassList& passes, int32_t microbatches, int32_t chunks = 1);
 
 // "FFBFBB", for messages and tests.

@@ -62,6 +62,12 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
       if (space.software != nullptr) {
         ParallelMapping by_itself = m;
         Conform(model, space, by_itself);
+        // What another schedule of the space is already.
+        const bool changed = by_itself.schedule != m.schedule;
+        if (changed &&
+            std::ranges::find(space.schedules, by_itself.schedule) != space.schedules.end()) {
+          continue;
+        }
         AppendExperts(model, space, by_itself, all);
         continue;
       }
@@ -166,6 +172,10 @@ int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping) {
 void Conform(const TransformerConfig& model, const MappingSpace& space, ParallelMapping& mapping) {
   if (space.software == nullptr) return;
   if (mapping.recompute == Recompute::kSelective) mapping.recompute = space.software->selective;
+  // What costs so little it does where nothing else is recomputed.
+  if (mapping.recompute == Recompute::kNone && space.software->recompute == Recompute::kLight) {
+    mapping.recompute = Recompute::kLight;
+  }
   mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
   SetChoices(*space.software, model, mapping);
 }

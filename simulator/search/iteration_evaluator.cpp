@@ -18,7 +18,7 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
       passes->head_forward + passes->head_backward;
   // To and from the first chunk of the last stage. Split backward passes leave the weights'
   // gradient for later.
-  const bool split = m.schedule == ScheduleKind::kZeroBubbleH1;
+  const bool split = m.schedule == ScheduleKind::kZeroBubbleH1 || m.dual();
   const auto alone = [&](const PassTimes& p) {
     return both(p) - (split ? p.layer_weight : SimTime());
   };
@@ -31,7 +31,7 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
       SimTime::FromPs((way_layer.ps() * (m.layers.empty() ? layers / m.chunks : least) +
                        2 * passes->transfer.ps()) *
                       (m.pipeline - 1));
-  SimTime bound = SimTime::FromPs(stage.ps() * m.microbatches()) + way + passes->optimizer;
+  SimTime bound = SimTime::FromPs(stage.ps() * m.chunk_microbatches()) + way + passes->optimizer;
   if (!m.overlap_gradients) bound += passes->gradient_reduction + passes->expert_reduction;
   return split ? bound - way : bound;
 }

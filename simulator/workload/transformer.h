@@ -57,6 +57,9 @@ struct TransformerConfig {
   // tensor of the weights' shape and type instead, of which one for each shape stays (Transformer
   // Engine, pytorch/module/base.py, get_dummy_wgrad).
   bool gradient_placeholders = false;
+  // Routers' weights multiply what activations of experts give, not what the experts give, so that
+  // the latter is not kept for the routers' gradient.
+  bool weighs_activations = false;
   // Weights that are gathered from replicas are copied out of the buffer that they arrive in, the
   // forward pass's last of which stays until the next (PyTorch,
   // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, wait_for_unshard).

@@ -318,7 +318,7 @@ class Builder {
         Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", routed)}));
     GraphOp combine =
         Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
-    combine.kept = 1;  // the routers' gradient
+    combine.kept = c_.weighs_activations ? 0 : 1;  // the routers' gradient
     combine.function = "multiply";
     TensorId result = Add(std::move(combine));
     if (c_.shared_ffn > 0) {

@@ -147,6 +147,70 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   for (const int count : by) EXPECT_GT(count, 5);
 }
 
+// Both ends feed the pipeline, with and without exchanges of experts beside the other direction's
+// passes, of layers of one kind and of two, as many to every stage or not.
+TEST(FoldingTest, DualPipeEqualsReplayOfGeneratedTraces) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 8;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  std::mt19937 rng(9);
+  int compared = 0, hidden = 0, behind = 0, uneven = 0;
+  for (int round = 0; round < 400 && compared < 40; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    model.further_tokens = rng() % 3 == 0 ? 1 : 0;
+    m.schedule = ScheduleKind::kDualPipe;
+    m.k = m.chunks = 1;
+    m.pipeline = rng() % 2 == 0 ? 2 : 4;
+    m.zero = static_cast<int32_t>(rng() % 2);
+    m.hybrid = m.last_layers = 0;
+    m.offload = m.offload_weights = m.train_ffn = false;
+    if (rng() % 2 == 0) {
+      // Another direction's kernels beside what experts exchange.
+      model.experts = 8;
+      model.top_k = 2;
+      m.data = m.expert = 2;
+      m.context = m.tensor = 1;
+      m.ring = m.ulysses = m.sequence_parallel = m.async_tensor = m.chunked_tensor = false;
+      m.expert_tensor = m.lora = 0;
+      m.recompute = rng() % 2 == 0 ? Recompute::kNone : Recompute::kLight;
+      m.overlap_experts = true;
+    }
+    m.layers.clear();
+    if (rng() % 2 == 0) m.layers = m.pipeline == 2 ? std::vector{5, 3} : std::vector{2, 3, 2, 1};
+    m.global_batch = m.data * m.micro_batch * 2 * (m.pipeline + static_cast<int32_t>(rng() % 4));
+    ClusterParameters cluster;
+    RoundLinks links;
+    if (rng() % 2 == 0) links.nic_gbps = 0.1;
+    cluster.exchanges = Exchanges(links);
+    SetExpertLinks(cluster, links);
+    cluster.multiprocessors = 100;
+    cluster.devices_per_node = rng() % 2 == 0 ? 8 : 2;
+    cluster.blocking_transfers = rng() % 2 == 0;
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    hidden += m.overlap_experts ? 1 : 0;
+    behind += m.overlap_gradients ? 1 : 0;
+    uneven += m.layers.empty() ? 0 : 1;
+    const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
+    EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
+    const auto pipeline = PipelineOf(model, m, folded->passes);
+    ASSERT_TRUE(pipeline.ok());
+    const auto timing = TimePipeline(*pipeline);
+    ASSERT_TRUE(timing.ok()) << timing.status();
+    double busy = 0;
+    for (const SimTime t : timing->stage_busy) busy += t.seconds();
+    EXPECT_NEAR(folded->bubble, 1 - busy / (timing->end.seconds() * m.pipeline), 1e-9);
+  }
+  EXPECT_EQ(compared, 40);
+  EXPECT_GT(hidden, 5);
+  EXPECT_GT(behind, 10);
+  EXPECT_GT(uneven, 10);
+}
+
 // Remembers what it is asked; 1 ns a byte.
 class Listener : public NetworkModel {
  public:

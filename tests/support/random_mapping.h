@@ -21,8 +21,8 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   m.recompute = static_cast<Recompute>(rng() % static_cast<int>(Recompute::kCount));
   m.sequence_parallel = rng() % 2 == 0;
   const ScheduleKind schedules[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe, ScheduleKind::kKFKB,
-                                    ScheduleKind::kZeroBubbleH1};
-  m.schedule = schedules[rng() % 4];
+                                    ScheduleKind::kZeroBubbleH1, ScheduleKind::kDualPipe};
+  m.schedule = schedules[rng() % 5];
   if (m.schedule == ScheduleKind::kKFKB) m.k = 1 << rng() % 3;
   m.context = 1 << rng() % 3;
   if (m.context > 1) (rng() % 2 == 0 ? m.ring : m.ulysses) = rng() % 2 == 0;

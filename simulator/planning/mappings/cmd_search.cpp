@@ -211,10 +211,12 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->capture_default_str();
   command.add_flag("--overlap", o.space.overlap_gradients,
                    "also with gradients reduced during the backward pass");
-  command.add_option("--schedules", o.schedules, "1f1b (also interleaved), gpipe, kfkb, zb-h1")
+  command
+      .add_option("--schedules", o.schedules,
+                  "1f1b (also interleaved), gpipe, kfkb, zb-h1, dualpipe")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1"}))
+      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1", "dualpipe"}))
       ->capture_default_str();
   command
       .add_option("--dispatch", o.dispatches,

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/idle_choice.h"
+#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/memory_timeline.h"
+#include "tests/support/round_links.h"
 
 namespace foretrace {
 namespace {
@@ -127,6 +130,8 @@ TEST(ParallelMappingTest, ChoicesThatChangeNothing) {
   EXPECT_EQ(idle("tp1 pp1 dp4 mb1 zero3 hsdp2"), "");
   EXPECT_THAT(idle("tp1 pp1 dp2 mb1 zb-h1"), HasSubstr("pp1"));
   EXPECT_EQ(idle("tp1 pp2 dp1 mb1 zb-h1"), "");
+  // Each stage is on two devices.
+  EXPECT_EQ(idle("tp1 pp2 dp1 mb1 dualpipe zero1 overlap"), "");
   for (const char* word : {"dispatch=deepep", "dispatch=allgather", "dispatch-fp8", "ep-overlap"}) {
     EXPECT_THAT(idle((std::string("tp1 pp1 dp2 mb1 ") + word).c_str()), HasSubstr("ep1"));
     EXPECT_EQ(idle((std::string("tp1 pp1 dp2 ep2 mb1 ") + word).c_str()), "");
@@ -157,7 +162,7 @@ TEST(ParallelMappingTest, DispatchOfTokens) {
   c.top_k = 2;
   EXPECT_TRUE(CheckMapping(c, *m, 8).ok());
   EXPECT_THAT(Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap gpipe", 8, "test"), 8)),
-              HasSubstr("1f1b or zb-h1"));
+              HasSubstr("zb-h1 or dualpipe"));
   EXPECT_THAT(
       Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap alternate", 16, "test"), 8)),
       HasSubstr("alternate recomputation"));
@@ -217,6 +222,56 @@ TEST(ParallelMappingTest, InFlightIsTheSchedules) {
 // Korthikanti et al., table 2: s b h (34 + 5 a s / h) bytes a layer without parallelism; with
 // tensor parallelism t of 8: s b h (10 + 24/t + 5 a s / (h t)); with sequence parallelism all of it
 // divided; selective recomputation drops the second term; full keeps 2 s b h.
+// A device of DualPipe has two stages, the first and the last one together, and of P stages P + 1
+// activations where 1F1B has P; its copies of weights divide the optimizer's states among them.
+TEST(MemoryModelTest, DualPipe) {
+  TransformerConfig c = Gpt22B();
+  c.tied = false;
+  ParallelMapping m = Mapping(1, 8, 2, 64);
+  m.zero = 1;
+  const MemoryLedger plain = MemoryOf(c, m);
+  const double last = static_cast<double>(StageMemoryOf(c, m, 7).weights.count());
+  m.schedule = ScheduleKind::kDualPipe;
+  ASSERT_TRUE(CheckMapping(c, m, 16).ok()) << CheckMapping(c, m, 16);
+  for (int32_t s = 0; s < 8; ++s) {
+    EXPECT_EQ(StageLayers(c, m, s), c.layers / 4);
+    EXPECT_EQ(HasHead(m, s), s == 0 || s == 7);
+    EXPECT_EQ(StageMemoryOf(c, m, s).total(), StageMemoryOf(c, m, 7 - s).total());
+  }
+  EXPECT_EQ(FirstLayer(c, m, 0, 1), c.layers / 8 * 7);
+  const MemoryLedger dual = MemoryOf(c, m);
+  const auto share = [](Bytes a, Bytes b) {
+    return static_cast<double>(a.count()) / static_cast<double>(b.count());
+  };
+  EXPECT_NEAR(share(dual.activations, plain.activations), 9.0 / 8, 1e-9);
+  EXPECT_NEAR(static_cast<double>(dual.weights.count()),
+              static_cast<double>(plain.weights.count()) + last, 10);
+  EXPECT_NEAR(share(dual.optimizer, dual.weights) / 1.5, 1, 1e-9);  // 12 of 2 bytes, over 4
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  const auto passes = TimePasses(c, m, cluster);
+  ASSERT_TRUE(passes.ok()) << passes.status();
+  const auto over_time = MemoryOverTime(c, m, *passes);
+  ASSERT_TRUE(over_time.ok()) << over_time.status();
+  for (int32_t s = 0; s < 8; ++s) {
+    EXPECT_EQ((*over_time)[static_cast<size_t>(s)].peak.activations,
+              StageMemoryOf(c, m, s).activations);
+  }
+}
+
+TEST(ParallelMappingTest, DualPipeNeedsEvenNumbers) {
+  const auto fault = [](const std::string& text) {
+    const auto m = ParseMapping(text + " dualpipe", 64, "test");
+    return m.ok() ? Message(CheckMapping(Gpt22B(), *m, 0)) : Message(m.status());
+  };
+  EXPECT_EQ(fault("tp1 pp8 dp2 mb1"), "");
+  EXPECT_THAT(fault("tp1 pp8 dp8 mb1"), HasSubstr("at least twice as many as stages, not 8"));
+  EXPECT_THAT(fault("tp1 pp3 dp2 mb1"), HasSubstr("even number of stages, not 3"));
+  EXPECT_THAT(fault("tp1 pp1 dp2 mb1"), HasSubstr("not 1"));
+  EXPECT_THAT(fault("tp1 pp2 dp2 mb1 v2"), HasSubstr("only 1F1B interleaves"));
+  EXPECT_THAT(fault("tp1 pp4 dp2 mb1 zero2"), HasSubstr("zero1 without lastN"));
+}
+
 TEST(MemoryModelTest, ActivationsOfALayer) {
   const TransformerConfig c = Gpt22B();
   const double sbh = 2048.0 * 4 * 6144, matrix = 5.0 * 64 * 2048 / 6144;

@@ -121,11 +121,11 @@ TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
     return LayerStash(kind, Mapping(1, 1), Recompute::kNone);
   };
   const double plain = stash(WithLayersOf(c, true)), mixed = stash(WithLayersOf(c, false));
-  EXPECT_NEAR(StageStash(c, Mapping(1, 1), 0), plain + 3 * mixed, 1);
+  EXPECT_NEAR(ChunkStash(ModelLayers(c), Mapping(1, 1), 0, 0), plain + 3 * mixed, 1);
   ParallelMapping two = Mapping(1, 1);
   two.pipeline = 2;
-  EXPECT_NEAR(StageStash(c, two, 0), plain + mixed, 1);
-  EXPECT_NEAR(StageStash(c, two, 1), 2 * mixed, 1);
+  EXPECT_NEAR(ChunkStash(ModelLayers(c), two, 0, 0), plain + mixed, 1);
+  EXPECT_NEAR(ChunkStash(ModelLayers(c), two, 1, 0), 2 * mixed, 1);
   const auto pipeline = PipelineOf(c, two, Times(c, two, GemmsAlone()));
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   const auto own = [&](int stage) {

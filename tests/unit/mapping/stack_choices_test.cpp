@@ -68,6 +68,24 @@ TEST(StackChoicesTest, ChoicesFollowDegrees) {
   EXPECT_FALSE(wide.overlap_tensor || wide.chunked_tensor);
 }
 
+// DualPipe where there are enough micro-batches and stages in pairs; other schedules stay.
+TEST(StackChoicesTest, DualPipeWhereItCanBe) {
+  StackRelease release;
+  release.dual_pipe = true;
+  const auto schedule = [&](const std::string& words) {
+    ParallelMapping m = *ParseMapping(words, 64, "test");
+    SetChoices(release, TransformerConfig(), m);
+    return std::string(Name(m.schedule));
+  };
+  EXPECT_EQ(schedule("tp1 pp4 dp2"), "dualpipe");
+  EXPECT_EQ(schedule("tp1 pp4 dp16"), "1f1b");
+  EXPECT_EQ(schedule("tp1 pp4 dp16 dualpipe"), "1f1b");
+  EXPECT_EQ(schedule("tp1 pp1 dp2"), "1f1b");
+  EXPECT_EQ(schedule("tp1 pp2 dp2 v2"), "1f1b");
+  EXPECT_EQ(schedule("tp1 pp2 dp2 zero2"), "1f1b");
+  EXPECT_EQ(schedule("tp1 pp4 dp2 zb-h1"), "zb-h1");
+}
+
 // 50,257 rows: the next multiple of 128 is 50,304, of 128 x 8 it is 51,200.
 TEST(StackChoicesTest, VocabulariesArePadded) {
   StackRelease release;

@@ -120,6 +120,112 @@ TEST(ScheduleTest, ZeroBubbleH1) {
   }
 }
 
+// DualPipe's stages with forward passes of `f`, backward ones of `b` of which `w` are the weights'
+// gradients, and pairs of both that take `pair`; messages take `transfer`.
+TimedPipeline DualPipe(int32_t stages, int32_t microbatches, int64_t f, int64_t b, int64_t w,
+                       int64_t pair, int64_t transfer = 0) {
+  TimedPipeline p;
+  p.mini_batch = microbatches / 2;
+  const std::vector<SimTime> lone_f(2, Units(f)), lone_b(2, Units(b));
+  for (int32_t s = 0; s < stages; ++s) {
+    TimedStage stage;
+    stage.passes = *DualPipeSchedule(microbatches, stages, s);
+    stage.forward = lone_f;
+    stage.backward.assign(2, Units(pair - f));
+    stage.backward_weight.assign(2, Units(w));
+    stage.lone_forward = lone_f;
+    stage.lone_backward = lone_b;
+    stage.backward_input.assign(2, Units(b - w));
+    p.stages.push_back(stage);
+    if (s == 0) continue;
+    p.edges.push_back({s - 1, 0, s, 0, Units(transfer), Units(transfer)});
+    p.edges.push_back({s, 1, s - 1, 1, Units(transfer), Units(transfer)});
+  }
+  return p;
+}
+
+// DeepSeek-V3's report, table 2: the bubble is (P / 2 - 1)(F&B + B - 3 W), where passes forward and
+// each part of a backward one take as long; each device has two of P stages, and P + 1 activations
+// of one. 1F1B's is (P - 1)(F + B), ZB1P's, which is ZB-H1, (P - 1)(F + B - 2 W).
+TEST(ScheduleTest, DualPipe) {
+  for (const int32_t stages : {2, 4, 6, 8, 16}) {
+    for (const int32_t m : {2 * stages, 2 * stages + 2, 5 * stages}) {
+      for (const int64_t pair : {30, 26, 21}) {
+        const TimedPipeline p = DualPipe(stages, m, 10, 20, 10, pair);
+        const auto timing = TimePipeline(p);
+        ASSERT_TRUE(timing.ok()) << timing.status();
+        const auto middle = static_cast<size_t>(stages / 2);
+        const double bubble = InUnits(timing->end - timing->stage_busy[middle]);
+        EXPECT_EQ(bubble, (stages / 2 - 1) * (pair + 20 - 30)) << stages << " stages, " << m;
+        EXPECT_EQ(timing->stage_busy[middle], timing->stage_busy[middle - 1]);
+        EXPECT_LT(bubble, (stages - 1) * (10 + 20 - 20));
+        int32_t most = 0;
+        for (const TimedStage& stage : p.stages) {
+          most = std::max(most, PeakInFlight(stage.passes));
+          EXPECT_EQ(stage.forward.size(), 2u);
+        }
+        EXPECT_EQ(most, stages + 1);
+      }
+    }
+  }
+  for (const auto& [m, stages] : {std::pair(8, 3), std::pair(9, 4), std::pair(6, 4)}) {
+    EXPECT_THAT(DualPipeSchedule(m, stages, 0).status().message(), testing::HasSubstr("even"));
+  }
+}
+
+// Passes of a pair begin and end together; nothing waits for ever, whatever passes and messages
+// take; the two halves of the line mirror each other.
+TEST(ScheduleTest, DualPipeRunsWhateverPassesTake) {
+  for (const int32_t stages : {2, 4, 6, 10}) {
+    for (const int64_t transfer : {0, 3, 50}) {
+      const TimedPipeline p = DualPipe(stages, 3 * stages + stages % 4, 7, 19, 5, 20, transfer);
+      const auto timing = TimePipeline(p);
+      ASSERT_TRUE(timing.ok()) << timing.status();
+      for (size_t s = 0; s < p.stages.size(); ++s) {
+        EXPECT_EQ(timing->stage_end[s], timing->stage_end[p.stages.size() - 1 - s]);
+      }
+    }
+  }
+  const PassList first = *DualPipeSchedule(8, 4, 0), last = *DualPipeSchedule(8, 4, 3);
+  EXPECT_EQ(ToString(first), "FFFFIWFFBFBBFBBIWIW");
+  EXPECT_EQ(ToString(first), ToString(last));
+  const std::vector<bool> lone = LonePasses(first);
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].chunk, 1 - last[i].chunk);
+    const bool pair = first[i].paired || (i > 0 && first[i - 1].paired);
+    EXPECT_EQ(lone[i], !pair && first[i].kind != PassKind::kBackwardWeight);
+  }
+}
+
+TEST(ScheduleTest, PairsAndSplitPassesAreChecked) {
+  const auto fault = [](PassList passes) {
+    return std::string(CheckPassOrder(passes, 1, 2).message());
+  };
+  using enum PassKind;
+  EXPECT_EQ(fault({{kForward, 0, 1}, {kForward, 0, 0, true}, {kBackward, 0, 1}, {kBackward, 0, 0}}),
+            "");
+  EXPECT_EQ(fault({{kForward, 0, 1},
+                   {kForward, 0, 0},
+                   {kBackwardInput, 0, 1},
+                   {kBackward, 0, 0},
+                   {kBackwardWeight, 0, 1}}),
+            "");
+  EXPECT_THAT(
+      fault({{kForward, 0, 0}, {kForward, 0, 1, true}, {kBackward, 0, 1}, {kBackward, 0, 0}}),
+      testing::HasSubstr("beside another chunk's"));
+  EXPECT_THAT(fault({{kForward, 0, 1},
+                     {kForward, 0, 0, true},
+                     {kBackwardInput, 0, 1},
+                     {kBackwardWeight, 0, 1},
+                     {kBackward, 0, 0}}),
+              testing::HasSubstr("beside another chunk's"));
+  EXPECT_THAT(fault({{kForward, 0, 0}, {kForward, 0, 1}, {kBackwardWeight, 0, 0}}),
+              testing::HasSubstr("before its forward pass"));
+  EXPECT_THAT(
+      fault({{kForward, 0, 0}, {kBackward, 0, 0}, {kForward, 0, 1}, {kBackwardInput, 0, 1}}),
+      testing::HasSubstr("once"));
+}
+
 TEST(ScheduleTest, BadSchedulesAreNamed) {
   TimedPipeline p = Chain({1, 1}, 2);
   p.stages[0].passes = KFKBSchedule(2, 1, 2);

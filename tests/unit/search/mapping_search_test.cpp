@@ -71,6 +71,32 @@ TEST(MappingSearchTest, UnevenStagesAndWholeExperts) {
   EXPECT_TRUE(whole && divided);
 }
 
+// Software that turns 1F1B into DualPipe where it can does so once where both are asked for.
+TEST(MappingSearchTest, SchedulesOfSoftwareComeOnce) {
+  StackRelease release;
+  release.dual_pipe = true;
+  MappingSpace space = Space(64, 64);
+  space.software = &release;
+  space.schedules = {ScheduleKind::k1F1B, ScheduleKind::kDualPipe, ScheduleKind::kZeroBubbleH1};
+  const auto all = EnumerateMappings(Gpt3(), space);
+  EXPECT_EQ(std::set<ParallelMapping>(all.begin(), all.end()).size(), all.size());
+  std::set<ScheduleKind> seen;
+  for (const ParallelMapping& m : all) seen.insert(m.schedule);
+  EXPECT_EQ(seen.size(), 3u);
+  // What bounds a mapping's time from below does so where both ends feed the pipeline.
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  const IterationEvaluator evaluator(Gpt3(), cluster, Bytes(int64_t{1} << 60));
+  size_t dual = 0;
+  for (const ParallelMapping& m : all) {
+    if (!m.dual() || ++dual % 16 != 0) continue;
+    const auto evaluation = evaluator.Evaluate(m);
+    ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+    EXPECT_LE(evaluator.LowerBound(m), evaluation->iteration) << ToString(m);
+  }
+  EXPECT_GT(dual, 64u);
+}
+
 // The bound prunes nothing that belongs to the best.
 TEST(MappingSearchTest, PruningKeepsTheBest) {
   const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));

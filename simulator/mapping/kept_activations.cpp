@@ -1,0 +1,72 @@
+#include "simulator/mapping/kept_activations.h"
+
+#include <algorithm>
+
+#include "simulator/base/dtype.h"
+
+namespace foretrace {
+namespace {
+
+auto NeedsInput(const ParallelMapping& m) {
+  return [&m](const GraphOp& op) { return IsTrained(op, m) || IsAdapted(op, m); };
+}
+
+// Sum over activations by `share` of their bytes.
+template <typename Share>
+double Sum(const MappedLayer& layer, const std::vector<bool>& of, const Share& share) {
+  const OperatorGraph& g = layer.graph();
+  double bytes = 0;
+  for (TensorId t = 0; static_cast<size_t>(t) < of.size(); ++t) {
+    if (!of[static_cast<size_t>(t)] || g.tensor(t).role != TensorRole::kActivation) continue;
+    bytes += share(t) * static_cast<double>(SizeOf(g, layer.sizes(), t).count());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+LightRecomputation LightOf(const OperatorGraph& graph, const ParallelMapping& m) {
+  return RunLightAgain(graph, NeedsInput(m));
+}
+
+double KeptShare(const OperatorGraph& graph, TensorId tensor, const ParallelMapping& m) {
+  if (!m.keeps_eight) return 1;
+  const GraphTensor& t = graph.tensor(tensor);
+  int32_t bits = 0;
+  const auto asks = [&](OpId id) {
+    const GraphOp& op = graph.op(id);
+    const auto kept = KeptBy(op);
+    if (!op.in_block || std::find(kept.begin(), kept.end(), tensor) == kept.end()) return;
+    const bool gemm = op.kind == GraphOpKind::kMatmul;
+    const bool gated = op.kind == GraphOpKind::kElementwise && op.function == "silu";
+    const bool own = op.kind == GraphOpKind::kAttention && op.outputs[0] == tensor;
+    bits = std::max(bits, gemm || gated ? 8 : own ? 12 : 32);
+  };
+  for (const OpId id : t.consumers) asks(id);
+  if (t.producer != kNoOp) asks(t.producer);
+  if (bits == 0 || bits > 12) return 1;
+  // With a scale of 32 bits for each 128 values, or of 8 for each 32.
+  return (bits + 0.25) / static_cast<double>(8 * ElementSize(t.dtype));
+}
+
+double KeptBytes(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute) {
+  const OperatorGraph& g = layer.graph();
+  const std::vector<bool> kept =
+      recompute == Recompute::kLight ? LightOf(g, m).kept : KeptOfBlock(g, NeedsInput(m));
+  return Sum(layer, kept, [&](TensorId t) {
+    const OpId producer = g.tensor(t).producer;
+    const bool core = producer != kNoOp && g.op(producer).attention_core;
+    return recompute == Recompute::kSelective && core ? 0 : KeptShare(g, t, m);
+  });
+}
+
+double MadeAgainBytes(const MappedLayer& layer, const ParallelMapping& m) {
+  std::vector<bool> dropped = KeptOfBlock(layer.graph(), NeedsInput(m));
+  const std::vector<bool> kept = LightOf(layer.graph(), m).kept;
+  for (size_t t = 0; t < kept.size(); ++t) {
+    if (kept[t]) dropped[t] = false;
+  }
+  return Sum(layer, dropped, [](TensorId) { return 1.0; });
+}
+
+}  // namespace foretrace
