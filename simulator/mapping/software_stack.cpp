@@ -89,7 +89,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   static constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
   if (in.Has("recompute")) r.recompute = static_cast<Recompute>(in.Choice("recompute", kRecompute));
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
-  r.token_ns = in.Integer("token_ns", 1, 1 << 20, 0);
+  r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);

@@ -10,6 +10,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/software_behaviour.h"
 
 namespace foretrace {
 
@@ -19,7 +20,7 @@ inline constexpr ShippedKind kSoftwareStacks = {"software stack", "topologies/st
 std::string PlainName(const std::string& name);
 
 // From a release or date on, until the next.
-struct StackRelease : KernelForms {
+struct StackRelease : KernelForms, SoftwareBehaviour {
   std::string since;  // as tables of runs write it, compared as text; empty: the earliest known
   std::string source;
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
@@ -29,20 +30,6 @@ struct StackRelease : KernelForms {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
-  int32_t attention_slowdown_depth = 0;  // ClusterParameters'
-  int32_t recorded_losses = 0;           // ClusterParameters'
-  // ClusterParameters::fused_pointwise.
-  bool fused_pointwise = true;
-  bool fused_accumulation = true;        // ClusterParameters'
-  bool blocking_transfers = false;       // ClusterParameters'
-  bool transfers_in_turn = false;        // ClusterParameters'
-  bool whole_gradient_messages = false;  // ClusterParameters'
-  bool gathers_ahead = true;             // ClusterParameters'
-  int64_t reuse_distance = 0;            // ClusterParameters'
-  bool per_parameter_sharding = false;   // ClusterParameters'
-  bool dynamic_scaling = false;          // ClusterParameters'
-  bool reduces_scales = false;           // ClusterParameters'
-  bool whole_reductions = false;         // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
@@ -51,7 +38,6 @@ struct StackRelease : KernelForms {
   // Rows are added to vocabularies until they are a multiple of this and of the tensor-parallel
   // ranks together; 0: none are.
   int32_t vocabulary_multiple = 0;
-  int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
   bool balance_loss = false;    // ParallelMapping's, of models with experts
@@ -67,7 +53,6 @@ struct StackRelease : KernelForms {
   int32_t shards = 0;
   Recompute selective = Recompute::kSelective;
   Recompute recompute = Recompute::kNone;  // where a run does not say
-  bool blocking_chunks = false;            // ClusterParameters'
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's

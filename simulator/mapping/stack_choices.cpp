@@ -106,24 +106,10 @@ void DivideAmong(int32_t shards, ParallelMapping& m) {
 }
 
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {
+  static_cast<SoftwareBehaviour&>(cluster) = release;
+  cluster.forms = release;
   const auto slowdown = release.attention_slowdown.find(chip);
   if (slowdown != release.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
-  cluster.attention_slowdown_depth = release.attention_slowdown_depth;
-  cluster.recorded_losses = release.recorded_losses;
-  cluster.fused_pointwise = release.fused_pointwise;
-  cluster.forms = release;
-  cluster.fused_accumulation = release.fused_accumulation;
-  cluster.blocking_transfers = release.blocking_transfers;
-  cluster.transfers_in_turn = release.transfers_in_turn;
-  cluster.whole_gradient_messages = release.whole_gradient_messages;
-  cluster.blocking_chunks = release.blocking_chunks;
-  cluster.gathers_ahead = release.gathers_ahead;
-  cluster.reuse_distance = release.reuse_distance;
-  cluster.per_parameter_sharding = release.per_parameter_sharding;
-  cluster.dynamic_scaling = release.dynamic_scaling;
-  cluster.reduces_scales = release.reduces_scales;
-  cluster.whole_reductions = release.whole_reductions;
-  cluster.token_preparation = SimTime::FromUs(1e-3 * release.token_ns);
 }
 
 }  // namespace foretrace
