@@ -104,9 +104,9 @@ void TrainingJobOptions::Register(CLI::App& command) {
       .add_option(
           "--stack", stack,
           "what the training software does by itself, by release: overlap, kernels, formats "
-          "(`foretrace list stacks`; NAME is the newest); words of mappings add to it or stand "
-          "over it")
-      ->type_name("NAME|NAME@RELEASE|none")
+          "(`foretrace list stacks`, or a file; NAME is the newest); words of mappings add to it "
+          "or stand over it")
+      ->type_name("FILE|NAME|NAME@RELEASE|none")
       ->capture_default_str();
   command.add_flag("--torch-compile", compiled,
                    "kernels are compiled, where the stack leaves that to its users");
@@ -201,8 +201,7 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
                         options.stack, job.model.workload.name);
   }
   TransformerConfig& model = *job.model.transformer;
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
-  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name, stacks));
+  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name));
   StackRelease& release = job.software->release;
   if (options.compiled) {
     if (!release.eager) {
@@ -218,11 +217,14 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
   FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(model));
   workload.name = job.model.workload.name;
   job.model.workload = std::move(workload);
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file,
-                             FindShipped(kSoftwareStacks, job.software->stack));
+  const std::string& file = job.software->file;
   job.files.push_back(file);
-  job.notes.push_back(fmt::format("software: {}, as topologies/stacks/{}.yaml has it",
-                                  job.software->Text(), job.software->stack));
+  // Of those that ship the same wherever they are installed.
+  const std::string said = options.stack.starts_with(file)
+                               ? file
+                               : fmt::format("{}/{}{}", kSoftwareStacks.folder, job.software->stack,
+                                             kSoftwareStacks.suffix);
+  job.notes.push_back(fmt::format("software: {}, as {} has it", job.software->Text(), said));
   return absl::OkStatus();
 }
 

@@ -108,7 +108,7 @@ TEST(SoftwareSearchTest, Refusals) {
   const auto message = [](const TrainingJobOptions& options) {
     return std::string(LoadTrainingJob(options).status().message());
   };
-  EXPECT_THAT(message(Options("megatron")), HasSubstr("no software stack is named 'megatron'"));
+  EXPECT_THAT(message(Options("megatron")), HasSubstr("did you mean megatron-lm?"));
   TrainingJobOptions compiled = Options("none");
   compiled.compiled = true;
   EXPECT_THAT(message(compiled), HasSubstr("no --stack is given"));
