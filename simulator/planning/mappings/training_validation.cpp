@@ -104,8 +104,11 @@ class Clusters {
     int64_t devices = 0;
     std::vector<std::string> found;
     FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,
-                               ClusterOf({platform, o_.calibration, o_.kernels}, row.config.dtype,
-                                         &device, &devices, found));
+                               ClusterOf({.platform = platform,
+                                          .calibration = o_.calibration,
+                                          .kernels = o_.kernels,
+                                          .experts = true},
+                                         row.config.dtype, &device, &devices, found));
     notes.push_back(fmt::format("{}: platform {}", row.gpu, fs::path(platform).stem().string()));
     for (const std::string& note : found) notes.push_back(row.gpu + ": " + note);
     return &known_.emplace(key, Cluster{std::move(cluster), device.chip, device.memory_capacity()})

@@ -257,9 +257,13 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.model.weights = base.model.expert_weights = *format;
   }
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
+  if (!options.draft.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
+  }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
+  const bool experts = base.model.experts > 0 || (base.draft && base.draft->experts > 0);
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
-                             MakeDeviceCosts(base.platform, options.kernels, base.notes));
+                             MakeDeviceCosts(base.platform, options.kernels, experts, base.notes));
   if (!options.operators.empty()) {
     std::vector<serve::OperatorTableText> tables;
     FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
@@ -288,9 +292,6 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
                                      options.step_factors, base.factors->model,
                                      base.factors->device));
-  }
-  if (!options.draft.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
   }
   return base;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -102,6 +103,19 @@ TEST(SoftwareSearchTest, WordsStandOverTheStack) {
             "tp2 pp1 dp32 mb1 v1 none sp zero1 overlap tp-async grad16");
   EXPECT_EQ(mapping("cp2 dp32 ulysses"),
             "tp1 cp2 pp1 dp32 ulysses mb1 v1 none zero1 overlap grad16");
+}
+
+TEST(SoftwareSearchTest, ExchangesOfExpertsAreReadForExpertsAlone) {
+  const auto reads = [](const std::string& workload) {
+    TrainingJobOptions options = Options("none", workload);
+    options.platform = "dgx-a100-80gb";  // they were measured on another device
+    const auto job = LoadTrainingJob(options);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return std::ranges::any_of(
+        job->files, [](const std::string& file) { return file.ends_with("expert_exchange.yaml"); });
+  };
+  EXPECT_TRUE(reads("mixtral-8x7b"));
+  EXPECT_FALSE(reads("llama3-8b"));
 }
 
 TEST(SoftwareSearchTest, Refusals) {
