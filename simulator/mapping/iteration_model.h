@@ -119,6 +119,7 @@ struct PassExchanges {
   List forward, backward;  // recomputation included
 
   const List& of(bool is_forward) const { return is_forward ? forward : backward; }
+  List& of(bool is_forward) { return is_forward ? forward : backward; }
   // What is not hidden of them.
   SimTime Sum(bool is_forward) const {
     SimTime sum, cover;
