@@ -97,9 +97,8 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("selective") && in.Choice("selective", kSelective) == 1) {
     r.selective = Recompute::kOperators;
   }
-  static constexpr std::array<std::string_view, 3> kDispatch = {"alltoall", "deepep", "allgather"};
   if (in.Has("dispatch")) {
-    r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", kDispatch));
+    r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", EnumNames<ExpertDispatch>()));
   }
   static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
