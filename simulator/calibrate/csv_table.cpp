@@ -46,14 +46,6 @@ std::optional<T> ParseNumber(std::string_view text) {
   return value;
 }
 
-template <typename E>
-std::optional<E> ParseEnum(std::string_view text) {
-  for (int i = 0; i < static_cast<int>(E::kCount); ++i) {
-    if (Name(static_cast<E>(i)) == text) return static_cast<E>(i);
-  }
-  return std::nullopt;
-}
-
 absl::Status CheckHeader(std::string_view path, int64_t line, std::string_view header) {
   if (header == kHeader) return absl::OkStatus();
   std::vector<std::string> fields;

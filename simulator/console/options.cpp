@@ -21,7 +21,7 @@ Check Range(double low, double high) { return RangeOf(low, high); }
 Check ExistingFolder() {
   return Check([](::CLI::Option& option) { option.check(::CLI::ExistingDirectory); });
 }
-Check IsMember(std::initializer_list<const char*> names) {
+Check IsMember(const std::vector<std::string_view>& names) {
   return Check([names = std::vector<std::string>(names.begin(), names.end())](
                    ::CLI::Option& option) { option.check(::CLI::IsMember(names)); });
 }

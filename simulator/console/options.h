@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Check {
 Check Range(int low, int high);
 Check Range(int64_t low, int64_t high);
 Check Range(double low, double high);
-Check IsMember(std::initializer_list<const char*> names);
+Check IsMember(const std::vector<std::string_view>& names);
 Check ExistingFolder();
 
 // Of a command that is only listed there is none behind it, and nothing has an effect.

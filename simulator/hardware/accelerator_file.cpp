@@ -17,13 +17,6 @@ namespace {
 
 constexpr double kMaxRate = 1e9;  // TFLOPS, GB/s, MB: far beyond what there is
 
-template <typename E>
-std::vector<std::string_view> Names() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < static_cast<int>(E::kCount); ++i) names.push_back(Name(static_cast<E>(i)));
-  return names;
-}
-
 std::vector<std::string> Aliases(const YamlReader& root) {
   std::vector<std::string> aliases;
   if (!root.Has("aliases")) return aliases;
@@ -87,7 +80,7 @@ class Loader {
  private:
   static void LoadRates(const YamlReader& rates,
                         std::array<FlopRate, static_cast<size_t>(RateKind::kCount)>& to) {
-    rates.ExpectKeys(Names<RateKind>());
+    rates.ExpectKeys(EnumNames<RateKind>());
     for (int i = 0; i < static_cast<int>(RateKind::kCount); ++i) {
       const auto kind = static_cast<RateKind>(i);
       if (!rates.Has(Name(kind))) continue;
@@ -102,7 +95,7 @@ class Loader {
                               "sustained_TFLOPS", "source"});
       ComputeUnit u;
       u.name = name;
-      u.kind = static_cast<UnitKind>(unit.Choice("kind", Names<UnitKind>()));
+      u.kind = static_cast<UnitKind>(unit.Choice("kind", EnumNames<UnitKind>()));
       u.count = unit.Integer("count", 1, 1 << 24, 0);
       u.width = unit.Integer("width", 1, 1 << 20, 0);
       u.depth = unit.Integer("depth", 1, 1 << 20, 0);
@@ -141,7 +134,7 @@ class Loader {
                                 "staging_GBps", "source"});
       MemoryLevel m;
       m.name = name;
-      m.kind = static_cast<MemoryKind>(level.Choice("kind", Names<MemoryKind>()));
+      m.kind = static_cast<MemoryKind>(level.Choice("kind", EnumNames<MemoryKind>()));
       m.capacity = Capacity(level).value_or(Bytes());
       m.visible = Bytes(std::llround(level.Number("visible_GB", 1e-3, 1e6, 0) * 1e9));
       m.partitions = level.Integer("partitions", 1, 4096, 1);

@@ -46,7 +46,8 @@ class ExchangeCoster {
     Repeat(all.backward);
     for (const bool forward : {true, false}) HideExperts(forward);
     for (const bool forward : {true, false}) {
-      PassExchanges::List &list = forward ? all.forward : all.backward, &beside = Beside(forward);
+      const PassExchanges::List& beside = beside_.of(forward);
+      PassExchanges::List& list = all.of(forward);
       list.insert(list.begin(), beside.begin(), beside.end());
     }
   }
@@ -81,12 +82,11 @@ class ExchangeCoster {
   void OfExperts(const PlacedExchange& placed, PassTimes& times) {
     const Bytes routed = ExchangedBytes(sharded_.graph, sizes_, placed.op);
     for (const bool forward : {true, false}) {
-      PassExchanges::List& list =
-          forward ? times.layer_exchanges.forward : times.layer_exchanges.backward;
+      PassExchanges::List& list = times.layer_exchanges.of(forward);
       for (const PassExchange& e : dispatcher_.Exchange(forward != placed.after, routed)) {
         if (forward) Join(again_, e);
         if (m_.overlap_experts) {
-          (forward ? experts_.forward : experts_.backward).push_back(e);
+          experts_.of(forward).push_back(e);
         } else {
           Join(list, e);
         }
@@ -98,9 +98,9 @@ class ExchangeCoster {
   // and the other way round. Which has more to hide is not told apart: each pass hides as much of
   // its own as it has kernels left. Those lose the multiprocessors that exchanges take.
   void HideExperts(bool forward) {
-    PassExchanges::List& experts = forward ? experts_.forward : experts_.backward;
+    PassExchanges::List& experts = experts_.of(forward);
     if (experts.empty()) return;
-    PassExchanges::List& beside = Beside(forward);
+    PassExchanges::List& beside = beside_.of(forward);
     const bool split = !forward && m_.schedule == ScheduleKind::kZeroBubbleH1;
     double left = forward ? kernels_.forward : kernels_.backward - (split ? kernels_.weight : 0);
     for (const PassExchange& e : beside) {
@@ -158,16 +158,13 @@ class ExchangeCoster {
     const PassExchanges ring = RingExchanges(kernels_.ring, forms_, m_.context,
                                              Bytes(static_cast<int64_t>(part)), groups_);
     for (const bool forward : {true, false}) {
-      PassExchanges::List& list =
-          forward ? times.layer_exchanges.forward : times.layer_exchanges.backward;
+      PassExchanges::List& list = times.layer_exchanges.of(forward);
       for (const PassExchange& e : ring.of(forward)) {
         if (forward) again_.push_back(e);
-        (e.beside ? Beside(forward) : list).push_back(e);
+        (e.beside ? beside_.of(forward) : list).push_back(e);
       }
     }
   }
-
-  PassExchanges::List& Beside(bool forward) { return forward ? beside_.forward : beside_.backward; }
 
   // Of a GEMM by columns the kernels that hide what its input exchanges backward: its weight
   // gradient the reduction of its input's, and that one the gathering of its input. Nothing where

@@ -18,15 +18,16 @@
 #include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/software_behaviour.h"
 #include "simulator/plan/pipeline_timing.h"
 
 namespace foretrace {
 
 struct DeepEpDevice;
 
-// What a device and its network attain. Defaults: A100-SXM4-80GB, eight to a node with NVSwitch and
-// one 200 Gb/s NIC each; peaks from data sheets.
-struct ClusterParameters {
+// What a device and its network attain, and how software runs them. Defaults: A100-SXM4-80GB, eight
+// to a node with NVSwitch and one 200 Gb/s NIC each; peaks from data sheets.
+struct ClusterParameters : SoftwareBehaviour {
   FlopRate peak = FlopRate::Teraflops(312);
   double matrix_efficiency = 0.73;  // of the peak, for large GEMMs
   // A GEMM with smallest dimension m attains m / (m + this) of that. Fits to measured iterations
@@ -64,56 +65,9 @@ struct ClusterParameters {
   double split_accumulation = 1;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
-  // The head dimension at which it does; 0: at all. The first FlashAttention loses its time in
-  // rescaling results after every block of keys and in handing them from warp to warp (Dao, 2023,
-  // FlashAttention-2, sections 3.1.1 and 3.3), which goes by the head dimension, unlike a score's
-  // exponential.
-  int32_t attention_slowdown_depth = 0;
-  // How often software works out a micro-batch's loss once more for its records: in 32 bits,
-  // without gradients.
-  int32_t recorded_losses = 0;
-  // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
-  // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
-  bool fused_pointwise = true;
   KernelForms forms;
-  // Weight gradients are added to the buffer that they accumulate in by their GEMMs; otherwise by a
-  // kernel of its own.
-  bool fused_accumulation = true;
-  // Without interleaving a stage goes on only when what it sent and received between two passes is
-  // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
-  bool blocking_transfers = false;
-  // The same with interleaving (Megatron Core without overlap_p2p_comm).
-  bool blocking_chunks = false;
-  // What a stage sends a neighbour and what it receives from it are calls one after the other, each
-  // of which the kernels that follow wait for (DeepSpeed, runtime/pipe/schedule.py, TrainSchedule,
-  // and p2p.py), where Megatron-LM has one call for both.
-  bool transfers_in_turn = false;
-  // Each tensor-parallel rank sends the whole gradient back, not its share (DeepSpeed before 0.5.4,
-  // runtime/pipe/engine.py, is_grad_partitioned).
-  bool whole_gradient_messages = false;
-  // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
-  // what was gathered is copied into whole parameters, gradients are cast and copied into the
-  // buffer that is reduced (layer_costs.h, ShardCopies).
-  bool per_parameter_sharding = false;
-  // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
-  // otherwise from earlier steps, and weights are cast once an iteration.
-  bool dynamic_scaling = false;
-  // Largest magnitudes of 8-bit operands are reduced over all devices of a stage after every pass
-  // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
-  // reduce_and_update_fp8_tensors, with reduce_amax).
-  bool reduces_scales = false;
-  // Stages of a pipeline in bfloat16 reduce whole gradients, though optimizer states are divided,
-  // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
-  // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
-  bool whole_reductions = false;
   // Weights that are divided over replicas are cast to 8 bits before they are gathered.
   bool eight_bit_gathers = false;
-  // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
-  // for its own, and a recomputed one gathers them once more.
-  bool gathers_ahead = true;
-  // Gathered weights that are needed again within so many elements of others stay (DeepSpeed,
-  // runtime/zero/stage3.py, get_reuse_distance_in_numel).
-  int64_t reuse_distance = 0;
   // What kernels that run beside a collective take longer, both sharing memory and multiprocessors:
   // measured on eight A100 (Galvatron, overlap_coefficient.json: 1.1256).
   double overlap_slowdown = 0.1256;
@@ -130,9 +84,6 @@ struct ClusterParameters {
   // Between two kernels of a busy stream, which measurements of single kernels leave out; and from
   // a kernel to a collective that waits for it on its own stream, or back (LaunchLatencies).
   SimTime kernel_gap, stream_wait;
-  // What a process takes to make a token of its replica's next batch out of text, while devices
-  // compute; zero: data are there as devices take them.
-  SimTime token_preparation;
   std::shared_ptr<const DeepEpDevice> deep_ep;  // expert_dispatch.h; null: not known
   int32_t devices_per_node = 8;
   int32_t multiprocessors = 0;  // of a device; 0: not known
@@ -168,6 +119,7 @@ struct PassExchanges {
   List forward, backward;  // recomputation included
 
   const List& of(bool is_forward) const { return is_forward ? forward : backward; }
+  List& of(bool is_forward) { return is_forward ? forward : backward; }
   // What is not hidden of them.
   SimTime Sum(bool is_forward) const {
     SimTime sum, cover;

@@ -1,6 +1,4 @@
-// Which mappings can be.
-
-#include <utility>
+// Which mappings of a model there can be.
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -152,24 +150,18 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   if (m.pipeline % 2 != 0 || m.microbatches() % 2 != 0 || m.microbatches() / 2 < m.pipeline) {
     return Infeasible(
         "C4: mapping {}: dualpipe feeds both ends of the pipeline: it needs an even number of "
-        "stages, "
-        "not {}, and an even number of micro-batches, at least twice as many as stages, not {}; "
-        "zb-h1 "
-        "would do",
+        "stages, not {}, and an even number of micro-batches, at least twice as many as stages, "
+        "not {}; zb-h1 would do",
         ToString(m), m.pipeline, m.microbatches());
   }
   if (m.zero > 1 || m.last_layers > 0) {
     return Infeasible(
         "mapping {}: dualpipe with gradients or weights divided over replicas, or layers that are "
-        "not "
-        "trained, is not covered; zero1 without lastN would do",
+        "not trained, is not covered; zero1 without lastN would do",
         ToString(m));
   }
   return absl::OkStatus();
 }
-
-absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping& m);
-absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m);
 
 // Of sequences, heads and hidden sizes, and of what replicas divide.
 absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
@@ -210,14 +202,14 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "mapping {}: twice the context parallelism {} does not divide the sequence of {}",
         ToString(m), m.context, model.sequence);
   }
-  return CheckContext(model, m);
+  return absl::OkStatus();
 }
 
 absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
-  if (!m.ulysses) return CheckExperts(model, m);
+  if (!m.ulysses) return absl::OkStatus();
   const int64_t key_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
   const int64_t parts = int64_t{m.tensor} * m.context;
   if (m.context == 1 || m.ring || model.heads % parts != 0 || key_heads % parts != 0) {
@@ -226,7 +218,7 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
         "{} of keys that tp * cp, {}, divides",
         ToString(m), model.heads, key_heads, parts);
   }
-  return CheckExperts(model, m);
+  return absl::OkStatus();
 }
 
 absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m) {
@@ -287,16 +279,13 @@ absl::Status CheckLayers(const TransformerConfig& model, const ParallelMapping& 
   return absl::OkStatus();
 }
 
-absl::Status CheckBatch(const TransformerConfig& model, const ParallelMapping& m) {
-  FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
-  FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
-  FORETRACE_RETURN_IF_ERROR(CheckPrecision(model, m));
+absl::Status CheckBatch(const ParallelMapping& m) {
   if (m.global_batch % (int64_t{m.data} * m.micro_batch) != 0) {
     return Infeasible(
         "C5: mapping {}: micro-batch {} times data parallelism {} does not divide the batch of {}",
         ToString(m), m.micro_batch, m.data, m.global_batch);
   }
-  return CheckSchedule(m);
+  return absl::OkStatus();
 }
 
 absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping& m) {
@@ -330,8 +319,14 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
         ToString(m), m.devices(), devices);
   }
   FORETRACE_RETURN_IF_ERROR(CheckSharding(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckContext(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckExperts(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
-  return CheckBatch(model, m);
+  FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckPrecision(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckBatch(m));
+  return CheckSchedule(m);
 }
 
 }  // namespace foretrace

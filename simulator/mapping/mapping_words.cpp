@@ -93,21 +93,16 @@ bool ReadDegree(std::string_view word, ParallelMapping& m) {
 
 template <typename Enum>
 bool ReadEnum(std::string_view word, Enum& value) {
-  for (int i = 0; i < static_cast<int>(Enum::kCount); ++i) {
-    if (word != Name(static_cast<Enum>(i))) continue;
-    value = static_cast<Enum>(i);
-    return true;
-  }
-  return false;
+  const auto found = ParseEnum<Enum>(word);
+  value = found.value_or(value);
+  return found.has_value();
 }
 
 bool ReadWord(std::string_view word, ParallelMapping& m) {
   if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
   if (word.starts_with(kDispatch)) return ReadEnum(word.substr(kDispatch.size()), m.dispatch);
   if (ReadEnum(word, m.recompute)) return true;
-  for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
-    if (word != Name(static_cast<ScheduleKind>(i))) continue;
-    m.schedule = static_cast<ScheduleKind>(i);
+  if (ReadEnum(word, m.schedule)) {
     // Chunks say whether 1F1B interleaves.
     if (m.schedule == ScheduleKind::kInterleaved) m.schedule = ScheduleKind::k1F1B;
     return true;
@@ -132,12 +127,8 @@ bool ReadWord(std::string_view word, ParallelMapping& m) {
 // other words without a number are their own.
 std::string SubjectOf(const std::string& word) {
   if (word.starts_with(kDispatch)) return "dispatch";
-  for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
-    if (word == Name(static_cast<Recompute>(i))) return "recomputation";
-  }
-  for (int i = 0; i < static_cast<int>(ScheduleKind::kCount); ++i) {
-    if (word == Name(static_cast<ScheduleKind>(i))) return "schedule";
-  }
+  if (ParseEnum<Recompute>(word)) return "recomputation";
+  if (ParseEnum<ScheduleKind>(word)) return "schedule";
   const size_t digits = word.find_first_of("0123456789");
   return digits == 0 ? word : word.substr(0, digits);
 }

@@ -96,7 +96,7 @@ StackRelease ReadRelease(const YamlReader& in) {
                                          Recompute::kLight};
   if (in.Has("recompute")) r.recompute = kMeant[in.Choice("recompute", kRecompute)];
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
-  r.token_ns = in.Integer("token_ns", 1, 1 << 20, 0);
+  r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
   r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
   r.moment_bits = in.Integer("moment_bits", 8, 16, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
@@ -112,9 +112,8 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("pipeline_batches")) {
     r.pipeline_batches = static_cast<PipelineBatches>(in.Choice("pipeline_batches", kBatches));
   }
-  static constexpr std::array<std::string_view, 3> kDispatch = {"alltoall", "deepep", "allgather"};
   if (in.Has("dispatch")) {
-    r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", kDispatch));
+    r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", EnumNames<ExpertDispatch>()));
   }
   static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));

@@ -10,6 +10,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/mapping/kernel_forms.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/software_behaviour.h"
 
 namespace foretrace {
 
@@ -23,7 +24,7 @@ std::string PlainName(const std::string& name);
 enum class PipelineBatches : uint8_t { kAsStated, kStages, kChunks, kSamples, kCount };
 
 // From a release or date on, until the next.
-struct StackRelease : KernelForms {
+struct StackRelease : KernelForms, SoftwareBehaviour {
   // As tables of runs write it; empty: the earliest known. Compared as text, versions by year and
   // month as dates ("v25.02", "25.02" and "2025-02" alike).
   std::string since;
@@ -35,20 +36,6 @@ struct StackRelease : KernelForms {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
-  int32_t attention_slowdown_depth = 0;  // ClusterParameters'
-  int32_t recorded_losses = 0;           // ClusterParameters'
-  // ClusterParameters::fused_pointwise.
-  bool fused_pointwise = true;
-  bool fused_accumulation = true;        // ClusterParameters'
-  bool blocking_transfers = false;       // ClusterParameters'
-  bool transfers_in_turn = false;        // ClusterParameters'
-  bool whole_gradient_messages = false;  // ClusterParameters'
-  bool gathers_ahead = true;             // ClusterParameters'
-  int64_t reuse_distance = 0;            // ClusterParameters'
-  bool per_parameter_sharding = false;   // ClusterParameters'
-  bool dynamic_scaling = false;          // ClusterParameters'
-  bool reduces_scales = false;           // ClusterParameters'
-  bool whole_reductions = false;         // ClusterParameters'
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
@@ -57,7 +44,6 @@ struct StackRelease : KernelForms {
   // Rows are added to vocabularies until they are a multiple of this and of the tensor-parallel
   // ranks together; 0: none are.
   int32_t vocabulary_multiple = 0;
-  int32_t token_ns = 0;            // ClusterParameters::token_preparation, in ns
   bool sequence_parallel = false;  // wherever there is tensor parallelism
   bool overlap_tensor = false;
   bool balance_loss = false;    // ParallelMapping's, of models with experts
@@ -79,7 +65,6 @@ struct StackRelease : KernelForms {
   bool further_tokens = false;                  // are predicted, where the model has modules for it
   Recompute selective = Recompute::kSelective;  // what it does of that name; kFull: it has no such
   Recompute recompute = Recompute::kNone;       // where a run does not say
-  bool blocking_chunks = false;                 // ClusterParameters'
   LossForm loss = LossForm::kInPlace;
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's

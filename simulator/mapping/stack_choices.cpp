@@ -1,8 +1,7 @@
 #include "simulator/mapping/stack_choices.h"
 
-#include <algorithm>
-
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/mapping/idle_choice.h"
 
 namespace foretrace {
@@ -17,6 +16,12 @@ bool WrittenAlike(const std::string& a, const std::string& b) {
   return a[0] == b[0] || (digit(a[0]) && digit(b[0]));
 }
 
+// Where NAME@RELEASE goes on with '@'; npos: it names no release. NAME may be a path.
+size_t ReleaseMark(const std::string& text) {
+  const size_t folder = text.rfind('/');
+  return text.find('@', folder == std::string::npos ? 0 : folder);
+}
+
 }  // namespace
 
 std::string NamedRelease::Text() const {
@@ -25,25 +30,17 @@ std::string NamedRelease::Text() const {
   return release.compiled ? text + " with torch.compile" : text;
 }
 
-absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,
-                                            std::span<const SoftwareStack> stacks) {
-  const size_t at = text.find('@');
-  const std::string name = text.substr(0, at);
-  const auto stack = std::ranges::find(stacks, name, &SoftwareStack::name);
-  if (stack == stacks.end()) {
-    std::string names;
-    for (const SoftwareStack& s : stacks) names += (names.empty() ? "" : ", ") + s.name;
-    return InvalidInput("no software stack is named '{}'; there are {}", name, names);
-  }
+absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::string& text,
+                                       const std::string& model) {
   std::string date(kNewest);
-  if (at != std::string::npos) {
+  if (const size_t at = ReleaseMark(text); at != std::string::npos) {
     date = text.substr(at + 1);
     if (date.empty()) {
       return InvalidInput("software stack '{}': no release behind '@'; leave it out for the newest",
                           text);
     }
-    const std::string& earliest = stack->releases.front().since;
-    for (const StackRelease& release : stack->releases) {
+    const std::string& earliest = stack.releases.front().since;
+    for (const StackRelease& release : stack.releases) {
       if (release.since.empty() || WrittenAlike(date, release.since)) continue;
       return InvalidInput("software stack '{}': its releases are written as {} is", text,
                           release.since);
@@ -52,7 +49,16 @@ absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::
       return InvalidInput("software stack '{}': what is known begins with {}", text, earliest);
     }
   }
-  return NamedRelease{stack->name, stack->At(date, model)};
+  return NamedRelease{stack.name, "", stack.At(date, model)};
+}
+
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file,
+                             FindShipped(kSoftwareStacks, text.substr(0, ReleaseMark(text))));
+  FORETRACE_ASSIGN_OR_RETURN(const SoftwareStack stack, LoadSoftwareStack(file));
+  FORETRACE_ASSIGN_OR_RETURN(NamedRelease named, ReleaseOf(stack, text, model));
+  named.file = file;
+  return named;
 }
 
 void Compile(StackRelease& release) {
@@ -128,24 +134,10 @@ void DivideAmong(int32_t shards, ParallelMapping& m) {
 }
 
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {
+  static_cast<SoftwareBehaviour&>(cluster) = release;
+  cluster.forms = release;
   const auto slowdown = release.attention_slowdown.find(chip);
   if (slowdown != release.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
-  cluster.attention_slowdown_depth = release.attention_slowdown_depth;
-  cluster.recorded_losses = release.recorded_losses;
-  cluster.fused_pointwise = release.fused_pointwise;
-  cluster.forms = release;
-  cluster.fused_accumulation = release.fused_accumulation;
-  cluster.blocking_transfers = release.blocking_transfers;
-  cluster.transfers_in_turn = release.transfers_in_turn;
-  cluster.whole_gradient_messages = release.whole_gradient_messages;
-  cluster.blocking_chunks = release.blocking_chunks;
-  cluster.gathers_ahead = release.gathers_ahead;
-  cluster.reuse_distance = release.reuse_distance;
-  cluster.per_parameter_sharding = release.per_parameter_sharding;
-  cluster.dynamic_scaling = release.dynamic_scaling;
-  cluster.reduces_scales = release.reduces_scales;
-  cluster.whole_reductions = release.whole_reductions;
-  cluster.token_preparation = SimTime::FromUs(1e-3 * release.token_ns);
 }
 
 }  // namespace foretrace

@@ -2,7 +2,6 @@
 // What a release of training software does by itself (software_stack.h), put into a model, a
 // mapping and a cluster.
 
-#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,17 +12,21 @@
 namespace foretrace {
 
 struct NamedRelease {
-  std::string stack;  // name of its file
+  std::string stack;  // SoftwareStack::name
+  std::string file;   // that it was read from; empty: none
   StackRelease release;
 
   // "nemo since v25.02", or the name alone; both with what Compile did.
   std::string Text() const;
 };
 
-// Of "NAME" the newest release for `model`, of "NAME@RELEASE" the last that is not later. Errors:
-// no stack has that name (the message lists them); no release is so early, or written so.
-absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model,
-                                            std::span<const SoftwareStack> stacks);
+// Of "NAME" the newest release for `model`, of "NAME@RELEASE" the last that is not later; NAME as
+// FindShipped takes it. Errors: no stack has that name, or its file is bad; no release is so early,
+// or written so.
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model);
+// The same of the stack that NAME is.
+absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::string& text,
+                                       const std::string& model);
 
 // Kernels by torch.compile where software leaves that to its users.
 void Compile(StackRelease& release);

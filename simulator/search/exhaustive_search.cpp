@@ -22,18 +22,23 @@ std::vector<int32_t> Divisors(int64_t n, int64_t limit) {
   return divisors;
 }
 
-// Experts divided as other GEMMs are, or whole, and how tokens go to them.
+// Experts divided as other GEMMs are, or whole, and how tokens go to them. With software `m` is
+// what Conform makes of divided ones, which some software has whole.
 void AppendExperts(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
                    std::vector<ParallelMapping>& all) {
+  const auto append = [&] {
+    if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+  };
   const bool whole = m.sequence_parallel && m.tensor > 1 && model.experts > 0;
+  if (space.software != nullptr) {
+    append();
+    if (!whole || m.expert_tensor == 1) return;
+    m.expert_tensor = 1;
+    SetDispatch(*space.software, model, m);
+    append();
+    return;
+  }
   for (m.expert_tensor = 0; m.expert_tensor <= (whole ? 1 : 0); ++m.expert_tensor) {
-    if (space.software != nullptr) {
-      ParallelMapping own = m;
-      SetDispatch(*space.software, model, own);
-      if (own.expert_tensor != m.expert_tensor) continue;  // software of whole experts alone
-      if (CheckMapping(model, own, space.devices).ok()) all.push_back(own);
-      continue;
-    }
     for (const ExpertDispatch dispatch : space.dispatches) {
       // Where no token goes anywhere all are the same.
       if (m.expert == 1 && dispatch != space.dispatches.front()) continue;
@@ -41,7 +46,7 @@ void AppendExperts(const TransformerConfig& model, const MappingSpace& space, Pa
       for (const bool overlap : {false, true}) {
         m.overlap_experts = overlap;
         if (overlap && (!space.overlap_experts || m.expert == 1 || !HasOppositePasses(m))) continue;
-        if (CheckMapping(model, m, space.devices).ok()) all.push_back(m);
+        append();
       }
     }
   }
@@ -121,10 +126,13 @@ class Frontier {
     if (best_.size() > keep_) best_.pop_back();
     points_.emplace_back(time, memory);
   }
-  bool Excludes(SimTime bound, Bytes memory) const {
+  // `memory()`: of the candidate, asked for where its bound alone does not decide.
+  template <typename Memory>
+  bool Excludes(SimTime bound, const Memory& memory) const {
     if (keep_ == 0 || best_.size() < keep_ || bound <= best_.back().first) return false;
+    const Bytes own = memory();
     return std::any_of(points_.begin(), points_.end(),
-                       [&](const auto& p) { return p.first <= bound && p.second <= memory; });
+                       [&](const auto& p) { return p.first <= bound && p.second <= own; });
   }
 
  private:
@@ -267,7 +275,7 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
     std::vector<ParallelMapping> batch;
     for (; at < order.size() && batch.size() < kBatch; ++at) {
       const auto& [bound, index] = order[at];
-      if (frontier.Excludes(bound, evaluator.Memory(candidates[index]))) {
+      if (frontier.Excludes(bound, [&] { return evaluator.Memory(candidates[index]); })) {
         ++result.pruned;
         continue;
       }

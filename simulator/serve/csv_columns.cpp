@@ -40,13 +40,13 @@ int32_t CsvRow::Integer(size_t column, int32_t low, int32_t high) const {
 }
 
 absl::StatusOr<CsvColumns> CsvColumns::Open(const std::string& file,
-                                            std::initializer_list<std::string_view> columns) {
+                                            const std::vector<std::string_view>& columns) {
   FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTextFile(file, kMaxTableBytes));
   return Parse(file, std::move(text), columns);
 }
 
 absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::string text,
-                                             std::initializer_list<std::string_view> columns) {
+                                             const std::vector<std::string_view>& columns) {
   CsvColumns table;
   table.file_ = file;
   table.text_ = std::move(text);

@@ -2,7 +2,6 @@
 // CSV files with a header, read by the names of its columns.
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,10 +32,10 @@ class CsvColumns {
   // `columns` must be in the header, in any order; others may be. Errors: those of ReadTextFile, a
   // column that is not there.
   static absl::StatusOr<CsvColumns> Open(const std::string& file,
-                                         std::initializer_list<std::string_view> columns);
+                                         const std::vector<std::string_view>& columns);
   // The same of text in memory; `file` names it in messages.
   static absl::StatusOr<CsvColumns> Parse(const std::string& file, std::string text,
-                                          std::initializer_list<std::string_view> columns);
+                                          const std::vector<std::string_view>& columns);
   bool Has(std::string_view column) const;
   // Adds a column to those that are asked for; its place, or -1 where the header lacks it.
   int32_t Also(std::string_view column);

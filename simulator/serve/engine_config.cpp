@@ -100,7 +100,7 @@ ExpertTransfers ReadExperts(const YamlReader& in) {
   in.ExpectKeys(kExpertKeys);
   ExpertTransfers experts;
   if (!SetExpertTransfers(in.String("by"), experts)) {
-    in.Fail("by", "is none of " + ExpertTransferNames());
+    in.Fail("by", fmt::format("is none of {}", fmt::join(ExpertTransferNames(), ", ")));
   }
   experts.multiprocessors = in.Integer("multiprocessors", 2, 1 << 10, experts.multiprocessors);
   return experts;

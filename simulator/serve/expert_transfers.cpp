@@ -63,9 +63,9 @@ Estimate DeepEpTime(const DeviceCosts& costs, const foretrace::ExpertExchange& e
 
 }  // namespace
 
-std::string ExpertTransferNames() {
-  std::string names;
-  for (const Choice& c : kChoices) names += (names.empty() ? "" : ", ") + std::string(c.name);
+std::vector<std::string_view> ExpertTransferNames() {
+  std::vector<std::string_view> names;
+  for (const Choice& c : kChoices) names.push_back(c.name);
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "simulator/cost/collective/expert_exchange.h"
@@ -23,8 +24,8 @@ struct ExpertTransfers {
   ExpertAlgorithm Of(bool with_prompts) const { return with_prompts ? prompts : decodes; }
 };
 
-// "allgather, alltoall, deepep, deepep-normal, deepep-low-latency".
-std::string ExpertTransferNames();
+// "allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency".
+std::vector<std::string_view> ExpertTransferNames();
 // Sets both algorithms; false: no such name.
 bool SetExpertTransfers(std::string_view name, ExpertTransfers& transfers);
 // For reports: "all-gather and reduce-scatter", "DeepEP, low latency in steps of decodes alone".

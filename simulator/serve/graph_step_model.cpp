@@ -71,10 +71,14 @@ class GraphStepModel : public StepModel {
 
   std::optional<Estimate> MeasuredExperts(const TransformerConfig& c, int32_t tokens) const {
     if (c.experts == 0) return std::nullopt;
-    const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
     return costs_->Experts({c.hidden, c.ffn, c.experts, c.top_k,
-                            plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(), all,
-                            c.expert_weights});
+                            plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(),
+                            SharingExperts(tokens), c.expert_weights});
+  }
+
+  // Tokens of all devices that share the experts, for so many of the device.
+  int64_t SharingExperts(int32_t tokens) const {
+    return plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
   }
 
   // Of experts only those that are activated are read.
@@ -86,8 +90,7 @@ class GraphStepModel : public StepModel {
     const auto set = [&](AxisId axis, int64_t size) {
       sizes.size[static_cast<size_t>(axis)] = size;
     };
-    // Tokens of all devices that share the experts.
-    const int64_t all = plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
+    const int64_t all = SharingExperts(tokens);
     const double activated = ActivatedExperts(
         static_cast<double>(all), static_cast<int32_t>(c.experts), static_cast<int32_t>(c.top_k));
     const int64_t here = std::max<int64_t>(1, std::llround(activated / plan_.expert_degree()));

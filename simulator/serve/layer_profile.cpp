@@ -22,7 +22,7 @@ constexpr double kMaxCount = 1e9;
 
 using AddRow = std::function<void(const CsvRow&)>;
 
-absl::Status ReadTable(const std::string& file, std::initializer_list<std::string_view> columns,
+absl::Status ReadTable(const std::string& file, const std::vector<std::string_view>& columns,
                        const AddRow& add) {
   FORETRACE_ASSIGN_OR_RETURN(CsvColumns table, CsvColumns::Open(file, columns));
   while (table.Next()) add(table.row());

@@ -258,27 +258,29 @@ class OperatorCosts : public DeviceCosts {
   }
 
   absl::Status ReadAttention(OperatorTableText& table, bool latent, bool decode) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        CsvColumns rows,
-        CsvColumns::Parse(table.file, std::move(table.text),
-                          {latent ? "mla_dtype" : "attn_dtype", "kv_cache_dtype", "num_heads",
-                           "batch_size", decode ? "step" : "isl", "latency_ms"}));
-    const auto optional = [&rows](std::string_view name) {
-      return static_cast<size_t>(std::max(rows.Also(name), int32_t{0}));
-    };
-    const size_t shared = optional("num_key_value_heads"), depth = optional("head_dim"),
-                 window = optional("window_size");
+    std::vector<std::string_view> columns = {latent ? "mla_dtype" : "attn_dtype",
+                                             "kv_cache_dtype",
+                                             "num_heads",
+                                             "batch_size",
+                                             decode ? "step" : "isl",
+                                             "latency_ms"};
+    if (!latent) columns.insert(columns.end(), {"num_key_value_heads", "head_dim"});
+    constexpr size_t kKeyHeads = 6, kDepth = 7;
+    FORETRACE_ASSIGN_OR_RETURN(CsvColumns rows,
+                               CsvColumns::Parse(table.file, std::move(table.text), columns));
+    const int32_t window = rows.Also("window_size");
     while (rows.Next()) {
       const CsvRow& row = rows.row();
       const int64_t kv_width = row.Text(1) == "fp8" ? 1 : ElementSize(ParseDType(row.Text(1)));
       if (!SamePrecision(row.Text(0), dtype_) || kv_width == 0) continue;
       const double heads = row.Number(2, 1, kMost);
-      const AttentionKey key = {latent,
-                                decode,
-                                latent ? 0 : heads / std::max(1.0, row.Number(shared, 1, kMost)),
-                                latent ? kLatent : row.Integer(depth, 1, 1 << 20),
-                                window > 0 ? row.Integer(window, 0, 1 << 30) : 0,
-                                kv_width};
+      const AttentionKey key = {
+          latent,
+          decode,
+          latent ? 0 : heads / std::max(1.0, row.Number(kKeyHeads, 1, kMost)),
+          latent ? kLatent : row.Integer(kDepth, 1, 1 << 20),
+          window >= 0 ? row.Integer(static_cast<size_t>(window), 0, 1 << 30) : 0,
+          kv_width};
       const double tokens = row.Number(4, 1, kMost), us = Us(row, 5);
       Curve& curve = attention_[key][heads].At(row.Number(3, 1, kMost));
       if (us <= 0) continue;  // the row is wrong, which its table says

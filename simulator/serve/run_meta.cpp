@@ -74,7 +74,7 @@ void ReadKvCache(const YamlReader& in, EngineConfig& engine) {
       in.Number("gpu_memory_utilization", 0.01, 1, engine.memory_utilization);
 }
 
-// `policy`: what the section calls it.
+// `policy_key`: what the section calls the policy.
 void ReadScheduler(const YamlReader& in, const char* policy_key, EngineConfig& engine) {
   engine.chunked_prefill = in.Bool("enable_chunked_prefill", engine.chunked_prefill);
   engine.asynchronous = in.Bool("async_scheduling", engine.asynchronous);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/topology/fabric.h"
 #include "simulator/topology/platform_loader.h"
 

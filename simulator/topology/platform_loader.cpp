@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "absl/strings/numbers.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"

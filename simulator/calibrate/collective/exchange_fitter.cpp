@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/collective/expert_exchange_file.h"
@@ -17,7 +18,7 @@ int64_t Of(const BenchmarkRow& row, std::string_view key) { return *row.shape.In
 ExchangeSample SampleOf(const BenchmarkRow& row) {
   ExchangeSample sample;
   ExpertExchange& x = sample.exchange;
-  x.algorithm = *ParseExpertAlgorithm(*row.shape.Text("algorithm"));
+  x.algorithm = *ParseEnum<ExpertAlgorithm>(*row.shape.Text("algorithm"));
   x.direction =
       row.op.starts_with("dispatch") ? ExpertDirection::kDispatch : ExpertDirection::kCombine;
   ExpertRouting& r = x.routing;

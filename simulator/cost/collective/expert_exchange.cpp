@@ -1,14 +1,14 @@
 #include "simulator/cost/collective/expert_exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <iterator>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/cost/kernel/roofline.h"
 
 namespace foretrace {
 namespace {
-
-constexpr std::string_view kNames[] = {"all-to-all", "deduplicated", "direct", "all-gather"};
-static_assert(std::size(kNames) == static_cast<size_t>(ExpertAlgorithm::kCount));
 
 // Probability that none of `drawn` different ones of `all` is among `part` of them, which need not
 // be a whole number: hypergeometric.
@@ -61,12 +61,6 @@ double Reached(const ExpertRouting& r, int32_t bins) {
   return bins * (1 - missed);
 }
 
-double Norm(double a, double b, double exponent) {
-  const double most = std::max(a, b);
-  if (most <= 0) return 0;
-  return most * std::pow(1 + std::pow(std::min(a, b) / most, exponent), 1 / exponent);
-}
-
 double PerMicrosecond(Bandwidth bandwidth, double share) {
   return bandwidth.bytes_per_second() * 1e-6 * share;
 }
@@ -107,7 +101,7 @@ ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
       kernel.token_us + (kernel.token_us_per_KB + sends * kernel.token_us_per_KB_copy) * kb;
   const double workers = direct ? DirectMultiprocessors(routing, links.multiprocessors)
                                 : std::max(exchange.multiprocessors / 2, 1);
-  bounds.multiprocessors_us = Norm(sent, done, kernel.overlap) / workers;
+  bounds.multiprocessors_us = SmoothSum(sent, done, kernel.overlap) / workers;
   if (by_nvlink > 0) {
     bounds.nvlink_us = by_nvlink * bytes / PerMicrosecond(links.nvlink, kernel.nvlink_share);
   }
@@ -157,13 +151,9 @@ const ExpertKernel& ExpertExchangeModel::Kernel(ExpertAlgorithm algorithm,
 }
 
 std::string_view Name(ExpertAlgorithm algorithm) {
-  return algorithm < ExpertAlgorithm::kCount ? kNames[static_cast<size_t>(algorithm)] : "?";
-}
-
-std::optional<ExpertAlgorithm> ParseExpertAlgorithm(std::string_view name) {
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) return std::nullopt;
-  return static_cast<ExpertAlgorithm>(found - std::begin(kNames));
+  static constexpr std::array<std::string_view, 4> kNames = {"all-to-all", "deduplicated", "direct",
+                                                             "all-gather"};
+  return EnumName(kNames, algorithm);
 }
 
 ExpertCopies ExpectedCopies(const ExpertRouting& routing) {
@@ -185,8 +175,8 @@ double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
   const ExpertCopies expected = ExpectedCopies(routing);
   const double kb = exchange.token_bytes * 1e-3, copies = SentBy(exchange, expected);
   const ExpertBounds bounds = Bounds(kernel, links, exchange, expected);
-  const double of_token = Norm(Norm(bounds.multiprocessors_us, bounds.nvlink_us, kernel.sharpness),
-                               bounds.nic_us, kernel.sharpness);
+  const double in_node = SmoothSum(bounds.multiprocessors_us, bounds.nvlink_us, kernel.sharpness);
+  const double of_token = SmoothSum(in_node, bounds.nic_us, kernel.sharpness);
   const double on_channel = exchange.tokens * copies / std::max(exchange.multiprocessors / 2, 1);
   const double fill =
       kernel.fill_us + (kernel.fill_us_per_KB + kernel.fill_us_per_KB_copy * copies) * kb;

@@ -3,7 +3,6 @@
 // by the algorithm that a library runs.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -28,7 +27,6 @@ enum class ExpertAlgorithm : uint8_t {
 };
 // "all-to-all", "deduplicated", "direct", "all-gather".
 std::string_view Name(ExpertAlgorithm algorithm);
-std::optional<ExpertAlgorithm> ParseExpertAlgorithm(std::string_view name);
 
 // How tokens choose experts, all being equally likely, and where experts are: in order on the
 // ranks, ranks in order on the nodes. Numbers are positive; top_k at most `experts`.

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
@@ -240,20 +240,21 @@ class KernelModels::Memo {
   }
 
   std::optional<Estimate> Find(const Key& key) const {
-    const absl::ReaderMutexLock lock(&mutex_);
+    const std::shared_lock lock(mutex_);
     const auto it = known_.find(key);
     return it == known_.end() ? std::nullopt : std::optional(it->second);
   }
   void Insert(const Key& key, const Estimate& estimate) {
-    const absl::MutexLock lock(&mutex_);
+    const std::unique_lock lock(mutex_);
     if (known_.size() < kMost) known_.emplace(key, estimate);
   }
 
  private:
   static constexpr size_t kMost = 1 << 16;  // 13 MB
 
-  mutable absl::Mutex mutex_;
-  absl::flat_hash_map<Key, Estimate> known_ ABSL_GUARDED_BY(mutex_);
+  // Not absl::Mutex, which looks for deadlocks where Abseil was built without NDEBUG, as Debian's.
+  mutable std::shared_mutex mutex_;
+  absl::flat_hash_map<Key, Estimate> known_;
 };
 
 KernelModels::KernelModels(KernelModels&&) noexcept = default;

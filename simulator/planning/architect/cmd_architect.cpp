@@ -7,6 +7,7 @@
 
 #include "simulator/architect/machine_search.h"
 #include "simulator/base/atomic_file.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/in_file.h"
 #include "simulator/base/input.h"
@@ -216,10 +217,7 @@ absl::Status SearchAll(const ArchitectOptions& o, const MachineSearch& machines,
 }
 
 Objective ObjectiveOf(const std::string& name) {
-  for (size_t i = 0; i < static_cast<size_t>(Objective::kCount); ++i) {
-    if (Name(static_cast<Objective>(i)) == name) return static_cast<Objective>(i);
-  }
-  return Objective::kThroughput;
+  return ParseEnum<Objective>(name).value_or(Objective::kThroughput);
 }
 
 absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& processes,

@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -8,9 +7,7 @@
 #include <vector>
 
 #include "simulator/base/atomic_file.h"
-#include "simulator/base/csv.h"
 #include "simulator/base/error.h"
-#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/calibrate.h"
 #include "simulator/calibrate/collective/collective_fitter.h"
@@ -24,8 +21,8 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
+#include "simulator/planning/calibration/calibration_report.h"
 #include "simulator/replay/trace_options.h"
-#include "simulator/report/text_table.h"
 
 namespace foretrace {
 namespace {
@@ -50,151 +47,6 @@ struct CalibrateCommandOptions {
   std::vector<std::string> provenance;
   std::string table_file;
 };
-
-// The unweighted mean over models, so that long sweeps do not drown short ones.
-struct MeanErrors {
-  double gmae_percent = 0;
-  double mape_percent = 0;
-};
-MeanErrors MeanOfModels(const CalibrateReport& report) {
-  MeanErrors mean;
-  const size_t count = report.models.size() - 1;  // without "all"
-  for (size_t i = 0; i < count; ++i) {
-    mean.gmae_percent += report.models[i].errors.gmae_percent / static_cast<double>(count);
-    mean.mape_percent += report.models[i].errors.mape_percent / static_cast<double>(count);
-  }
-  return mean;
-}
-
-void Key(PrettyJsonWriter& json, const char* key, double value) {
-  json.Key(key);
-  json.Double(value);
-}
-
-void Strings(PrettyJsonWriter& json, const char* key, const std::vector<std::string>& values) {
-  json.Key(key);
-  json.StartArray();
-  for (const std::string& value : values) {
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-  }
-  json.EndArray();
-}
-
-// What each row was predicted to take; `residual_percent`: predicted over measured, less 1.
-void Rows(PrettyJsonWriter& json, const CalibrateReport& report) {
-  json.Key("rows");
-  json.StartArray();
-  for (const CalibrateRow& row : report.rows) {
-    json.StartObject();
-    json.Field("platform", row.platform);
-    json.Field("model", row.model);
-    json.Field("shape", row.shape);
-    json.Field("measured_us", row.measured_us);
-    json.Field("predicted_us", row.predicted_us);
-    json.Field("residual_percent", 100 * (row.predicted_us / row.measured_us - 1));
-    json.Field("extrapolated", row.extrapolated);
-    json.EndObject();
-  }
-  json.EndArray();
-}
-
-// With `rows`, as pages and tables have it, also every row.
-std::string Json(const CalibrateReport& report, bool rows) {
-  rapidjson::StringBuffer buffer;
-  PrettyJsonWriter json(buffer);
-  json.SetIndent(' ', 2);
-  json.StartObject();
-  json.Key("in_sample");
-  json.Bool(report.in_sample);
-  json.Key("models");
-  json.StartArray();
-  for (const ModelErrors& model : report.models) {
-    json.StartObject();
-    json.Key("name");
-    json.String(model.name.data(), static_cast<rapidjson::SizeType>(model.name.size()));
-    json.Key("count");
-    json.Uint64(model.errors.count);
-    Key(json, "gmae_percent", model.errors.gmae_percent);
-    Key(json, "mape_percent", model.errors.mape_percent);
-    Key(json, "median_percent", model.median_percent);
-    Key(json, "p90_percent", model.p90_percent);
-    Key(json, "std_percent", model.errors.std_percent);
-    Key(json, "max_percent", model.errors.max_percent);
-    json.Key("extrapolated_count");
-    json.Uint64(model.extrapolated_count);
-    json.EndObject();
-  }
-  json.EndArray();
-  const MeanErrors mean = MeanOfModels(report);
-  json.Key("mean_of_models");
-  json.StartObject();
-  json.Key("count");
-  json.Uint64(report.models.size() - 1);
-  Key(json, "gmae_percent", mean.gmae_percent);
-  Key(json, "mape_percent", mean.mape_percent);
-  json.EndObject();
-  json.Key("uncovered_count");
-  json.Uint64(report.uncovered_count);
-  Strings(json, "notes", report.notes);
-  Strings(json, "written", report.written);
-  if (rows) Rows(json, report);
-  json.EndObject();
-  return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
-}
-
-// All rows together, and the model that is furthest off.
-std::string Verdict(const CalibrateReport& report) {
-  const ErrorSummary& all = report.models.back().errors;
-  std::string text = fmt::format("Verdict: GMAE {:.2f} % on {} {} rows", all.gmae_percent,
-                                 all.count, report.in_sample ? "fitted" : "held-out");
-  const auto worst = std::max_element(
-      report.models.begin(), report.models.end() - 1,
-      [](const auto& a, const auto& b) { return a.errors.gmae_percent < b.errors.gmae_percent; });
-  if (report.models.size() > 2) {
-    text += fmt::format("; the furthest off is {} with {:.2f} %", worst->name,
-                        worst->errors.gmae_percent);
-  }
-  return text + "\n";
-}
-
-std::string Text(const CalibrateReport& report, const TextStyle& style) {
-  using Align = TextTable::Align;
-  TextTable table({{report.in_sample ? "errors on the fitted rows" : "errors on held-out rows",
-                    Align::kLeft, true},
-                   {"rows"},
-                   {"GMAE %"},
-                   {"MAPE %"},
-                   {"std %"},
-                   {"max %"},
-                   {"extrapolated"}});
-  for (const ModelErrors& model : report.models) {
-    const ErrorSummary& e = model.errors;
-    table.AddRow({model.name, fmt::format("{}", e.count), fmt::format("{:.2f}", e.gmae_percent),
-                  fmt::format("{:.2f}", e.mape_percent), fmt::format("{:.2f}", e.std_percent),
-                  fmt::format("{:.1f}", e.max_percent),
-                  fmt::format("{}", model.extrapolated_count)});
-  }
-  const MeanErrors mean = MeanOfModels(report);
-  std::string text = Verdict(report) + table.Format(style);
-  text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
-                      report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
-  if (report.uncovered_count > 0) {
-    text += fmt::format("{} rows are covered by no model\n", report.uncovered_count);
-  }
-  for (const std::string& note : report.notes) text += fmt::format("Note: {}\n", note);
-  for (const std::string& path : report.written) text += fmt::format("wrote {}\n", path);
-  return text;
-}
-
-// For scripts/plot_fit.py.
-absl::Status WriteRows(const CalibrateReport& report, const std::string& path) {
-  std::string text = "platform,model,shape,measured_us,predicted_us,extrapolated\n";
-  for (const CalibrateRow& row : report.rows) {
-    text += CsvLineOf(row.platform, row.model, row.shape, row.measured_us, row.predicted_us,
-                      row.extrapolated ? 1 : 0);
-  }
-  return WriteFile(path, text);
-}
 
 absl::StatusOr<std::pair<std::string, std::string>> ParseProvenance(const std::string& text) {
   const size_t equals = text.find('=');
@@ -275,11 +127,12 @@ absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
   };
   FORETRACE_ASSIGN_OR_RETURN(const CalibrateReport report, RunCalibrate(fitter, options.run));
   if (!options.rows_file.empty()) {
-    FORETRACE_RETURN_IF_ERROR(WriteRows(report, options.rows_file));
+    FORETRACE_RETURN_IF_ERROR(WriteFile(options.rows_file, CalibrationRows(report)));
   }
-  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("calibrate", [&] { return Json(report, true); }));
-  if (options.json) return context.console->PrintJson("calibrate", Json(report, false));
-  return context.console->Print(Text(report, context.console->style()));
+  FORETRACE_RETURN_IF_ERROR(
+      context.WriteAnswer("calibrate", [&] { return CalibrationJson(report, true); }));
+  if (options.json) return context.console->PrintJson("calibrate", CalibrationJson(report, false));
+  return context.console->Print(CalibrationText(report, context.console->style()));
 }
 
 // Options that some families have.

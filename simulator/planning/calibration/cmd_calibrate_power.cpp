@@ -52,7 +52,8 @@ KernelWork GemmOf(int64_t m, int64_t n, int64_t k) {
 // The table states powers alone: how long each GEMM takes is this program's model of the device.
 absl::StatusOr<MeasuredPowers> ReadPowers(const std::string& file, const PlatformSpec& platform) {
   MeasuredPowers measured;
-  FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", measured.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const auto costs,
+                             MakeDeviceCosts(platform, "auto", false, measured.notes));
   FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
   FORETRACE_ASSIGN_OR_RETURN(
       serve::CsvColumns table,

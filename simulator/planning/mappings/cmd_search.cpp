@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "simulator/base/atomic_file.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
@@ -223,7 +224,7 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
                   "how tokens go to experts on other devices: alltoall, deepep, allgather")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"alltoall", "deepep", "allgather"}))
+      ->check(CLI::IsMember(EnumNames<ExpertDispatch>()))
       ->capture_default_str();
   command.add_flag("--ep-overlap", o.space.overlap_experts,
                    "also with that beside another micro-batch's kernels");

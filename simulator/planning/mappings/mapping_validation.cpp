@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
@@ -119,14 +120,11 @@ void SummarizeRows(MappingValidation& result) {
 }
 
 absl::StatusOr<Rows> Load(const MappingValidationOptions& o, const std::string& file) {
-  Recompute recompute = Recompute::kCount;
-  for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
-    if (Name(static_cast<Recompute>(i)) == o.recompute) recompute = static_cast<Recompute>(i);
-  }
-  if (recompute == Recompute::kCount) {
+  const auto recompute = ParseEnum<Recompute>(o.recompute);
+  if (!recompute) {
     return InvalidInput("--recompute '{}' is not none, selective or full", o.recompute);
   }
-  return LoadMeasuredMappings(file, o.vocabulary, recompute);
+  return LoadMeasuredMappings(file, o.vocabulary, *recompute);
 }
 
 }  // namespace

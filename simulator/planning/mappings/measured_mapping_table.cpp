@@ -1,5 +1,6 @@
 #include "simulator/planning/mappings/measured_mapping_table.h"
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/tables/measured_iterations.h"
@@ -13,10 +14,7 @@ int32_t Degree(int64_t n) {
 }
 
 Recompute RecomputeOf(const MeasuredIteration& row, Recompute otherwise) {
-  for (int i = 0; row.recompute && i < static_cast<int>(Recompute::kCount); ++i) {
-    if (Name(static_cast<Recompute>(i)) == *row.recompute) return static_cast<Recompute>(i);
-  }
-  return otherwise;
+  return row.recompute ? ParseEnum<Recompute>(*row.recompute).value_or(otherwise) : otherwise;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
@@ -73,9 +74,7 @@ template <typename Enum>
 std::vector<Enum> Named(std::span<const std::string> names) {
   std::vector<Enum> all;
   for (const std::string& name : names) {
-    for (int i = 0; i < static_cast<int>(Enum::kCount); ++i) {
-      if (Name(static_cast<Enum>(i)) == name) all.push_back(static_cast<Enum>(i));
-    }
+    if (const auto found = ParseEnum<Enum>(name)) all.push_back(*found);
   }
   return all;
 }

@@ -38,6 +38,19 @@ void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
   if (rate > 0) cluster.host_link = Bandwidth::BytesPerSecond(rate);
 }
 
+// Without it mappings that take DeepEP are refused.
+absl::Status SetDeepEp(const PlatformSpec& spec, ClusterParameters& cluster,
+                       std::vector<std::string>& read) {
+  const std::vector<std::string> files = ListShipped("calibration", "expert_exchange.yaml");
+  if (files.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const LoadedExpertExchange exchange,
+                             LoadExpertExchange(files.front()));
+  const DeepEpDevice deep_ep{exchange.model, LinksOf(spec)};
+  cluster.deep_ep = std::make_shared<const DeepEpDevice>(deep_ep);
+  read.push_back(files.front());
+  return absl::OkStatus();
+}
+
 // Bandwidths and latency of the network as solvers take them that know one bandwidth.
 absl::StatusOr<FlatLinks> FlatLinksOf(const PlatformSpec& spec, const ExchangeTimes& exchanges) {
   const int32_t n = spec.node.devices;
@@ -104,9 +117,9 @@ void TrainingJobOptions::Register(CLI::App& command) {
       .add_option(
           "--stack", stack,
           "what the training software does by itself, by release: overlap, kernels, formats "
-          "(`foretrace list stacks`; NAME is the newest); words of mappings add to it or stand "
-          "over it")
-      ->type_name("NAME|NAME@RELEASE|none")
+          "(`foretrace list stacks`, or a file; NAME is the newest); words of mappings add to it "
+          "or stand over it")
+      ->type_name("FILE|NAME|NAME@RELEASE|none")
       ->capture_default_str();
   command.add_flag("--torch-compile", compiled,
                    "kernels are compiled, where the stack leaves that to its users");
@@ -147,15 +160,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         spec.name, single ? "fp32" : "fp16");
   }
   cluster.devices_per_node = spec.node.devices;
-  // Without it mappings that take DeepEP are refused.
-  const std::vector<std::string> experts = ListShipped("calibration", "expert_exchange.yaml");
-  if (!experts.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const LoadedExpertExchange exchange,
-                               LoadExpertExchange(experts.front()));
-    const DeepEpDevice deep_ep{exchange.model, LinksOf(spec)};
-    cluster.deep_ep = std::make_shared<const DeepEpDevice>(deep_ep);
-    read.push_back(experts.front());
-  }
+  if (choice.experts) FORETRACE_RETURN_IF_ERROR(SetDeepEp(spec, cluster, read));
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
@@ -201,8 +206,7 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
                         options.stack, job.model.workload.name);
   }
   TransformerConfig& model = *job.model.transformer;
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
-  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name, stacks));
+  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name));
   StackRelease& release = job.software->release;
   if (options.compiled) {
     if (!release.eager) {
@@ -218,11 +222,14 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
   FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(model));
   workload.name = job.model.workload.name;
   job.model.workload = std::move(workload);
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file,
-                             FindShipped(kSoftwareStacks, job.software->stack));
+  const std::string& file = job.software->file;
   job.files.push_back(file);
-  job.notes.push_back(fmt::format("software: {}, as topologies/stacks/{}.yaml has it",
-                                  job.software->Text(), job.software->stack));
+  // Of those that ship the same wherever they are installed.
+  const std::string said = options.stack.starts_with(file)
+                               ? file
+                               : fmt::format("{}/{}{}", kSoftwareStacks.folder, job.software->stack,
+                                             kSoftwareStacks.suffix);
+  job.notes.push_back(fmt::format("software: {}, as {} has it", job.software->Text(), said));
   return absl::OkStatus();
 }
 
@@ -236,7 +243,8 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   int64_t on_platform = 0;
   FORETRACE_ASSIGN_OR_RETURN(
       job.cluster,
-      ClusterOf({options.platform, options.calibration, options.kernels, options.gpus},
+      ClusterOf({options.platform, options.calibration, options.kernels, options.gpus,
+                 job.model.transformer && job.model.transformer->experts > 0},
                 job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
   job.files.push_back(workload);
   FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device.chip, job));

@@ -54,7 +54,8 @@ struct ClusterChoice {
   std::string platform;
   std::string calibration = "none";
   std::string kernels = "auto";
-  int64_t gpus = 0;  // that the platform has to have, where it can grow
+  int64_t gpus = 0;      // that the platform has to have, where it can grow
+  bool experts = false;  // whether mappings may send tokens to experts
 };
 // `files`, where not null, learns which were read.
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,

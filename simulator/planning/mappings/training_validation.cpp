@@ -52,8 +52,11 @@ class Clusters {
     int64_t devices = 0;
     std::vector<std::string> found;
     FORETRACE_ASSIGN_OR_RETURN(ClusterParameters cluster,
-                               ClusterOf({platform, o_.calibration, o_.kernels}, row.config.dtype,
-                                         &device, &devices, found));
+                               ClusterOf({.platform = platform,
+                                          .calibration = o_.calibration,
+                                          .kernels = o_.kernels,
+                                          .experts = true},
+                                         row.config.dtype, &device, &devices, found));
     for (const std::string& note : found) {
       const std::string own = name + ": " + note;
       if (std::ranges::find(notes, own) == notes.end()) notes.push_back(own);

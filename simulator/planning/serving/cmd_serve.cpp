@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/command.h"
@@ -10,6 +11,7 @@
 #include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/planning/serving/serving_job.h"
 #include "simulator/serve/deployment_search.h"
+#include "simulator/serve/expert_transfers.h"
 #include "simulator/serve/serving_report.h"
 
 namespace foretrace {
@@ -171,8 +173,7 @@ void AddExpertOptions(CLI::App& command, ServingOptions& o) {
           "tokens to experts of other devices: allgather (with reduce-scatter), alltoall, "
           "deepep (normal kernels in steps with prompts, else low latency), deepep-normal or "
           "deepep-low-latency (default: the engine's)")
-      ->check(CLI::IsMember(
-          {"allgather", "alltoall", "deepep", "deepep-normal", "deepep-low-latency"}));
+      ->check(CLI::IsMember(serve::ExpertTransferNames()));
   command
       .add_option("--redundant-experts", o.redundant_experts,
                   "copies of experts beside the model's own, such as 32 for EP72 of DeepSeek-V3")
@@ -203,7 +204,7 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       .add_option("--weights", o.weights,
                   "of the layers' GEMMs: model, fp8, fp8_block, mxfp4 or int4 (default: as the "
                   "model's checkpoint)")
-      ->check(CLI::IsMember({"model", "fp8", "fp8_block", "mxfp4", "int4"}));
+      ->check(CLI::IsMember(EnumNames<WeightFormat>()));
   command
       .add_option("--kv-cache-dtype", o.kv_cache_dtype,
                   "of keys and values: auto (the model's) or fp8")

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
@@ -27,17 +28,21 @@ namespace {
 // Engines fuse norms with the addition before them, in kernels of their own.
 constexpr int64_t kNormLoadBytes = 16;
 
+struct MeasuredExchange {
+  ExpertExchangeModel model;
+  bool on_this_device = false;
+};
+
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
-                CalibrationSet node, std::optional<PowerModel> power, LoadedExpertExchange experts,
-                bool experts_measured)
+                CalibrationSet node, std::optional<PowerModel> power,
+                std::optional<MeasuredExchange> experts)
       : topology_(std::move(topology)),
         device_(std::move(device)),
         node_(std::move(node)),
         power_(std::move(power)),
         experts_(std::move(experts)),
-        experts_measured_(experts_measured),
         network_(topology_, NetworkOptions(), FittedNetwork::Measured()) {}
 
   Estimate Kernel(const KernelWork& work) const override {
@@ -80,6 +85,7 @@ class PlatformCosts : public serve::DeviceCosts {
 
   // Ranks fill nodes one after the other.
   std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& exchange) const override {
+    FORETRACE_CHECK(experts_.has_value());
     const ExpertLinks links = LinksOf(topology_.spec());
     const InterconnectKind kind = topology_.spec().node.interconnect;
     foretrace::ExpertExchange x = exchange;
@@ -88,10 +94,11 @@ class PlatformCosts : public serve::DeviceCosts {
     if (kind != InterconnectKind::kSwitch && kind != InterconnectKind::kMesh) return std::nullopt;
     if (nodes && links.nic.bytes_per_second() <= 0) return std::nullopt;
     const double most =
-        experts_.model.Kernel(x.algorithm, x.direction, x.routing.nodes).most_tokens;
-    return Estimate{TimeOf(experts_.model, links, x).total(),
-                    experts_measured_ ? EstimateSource::kCalibrated : EstimateSource::kAnalytic,
-                    x.tokens > most};
+        experts_->model.Kernel(x.algorithm, x.direction, x.routing.nodes).most_tokens;
+    return Estimate{
+        TimeOf(experts_->model, links, x).total(),
+        experts_->on_this_device ? EstimateSource::kCalibrated : EstimateSource::kAnalytic,
+        x.tokens > most};
   }
 
   Estimate Send(int32_t distance, Bytes bytes) const override {
@@ -152,8 +159,7 @@ class PlatformCosts : public serve::DeviceCosts {
   const std::shared_ptr<const DeviceMeasurements> device_;
   const CalibrationSet node_;
   const std::optional<PowerModel> power_;
-  const LoadedExpertExchange experts_;
-  const bool experts_measured_;  // on this device
+  const std::optional<MeasuredExchange> experts_;
   mutable std::mutex mutex_;
   mutable FittedNetwork network_;
   mutable std::map<Key, std::map<int64_t, Estimate>> transfers_;
@@ -191,10 +197,17 @@ absl::StatusOr<bool> IsDeviceOf(const CalibrationHeader& header, const Accelerat
   });
 }
 
+absl::StatusOr<MeasuredExchange> ExchangeMeasured(const Accelerator& device) {
+  FORETRACE_ASSIGN_OR_RETURN(const LoadedExpertExchange loaded, ShippedExpertExchange());
+  FORETRACE_ASSIGN_OR_RETURN(const bool on_this_device, IsDeviceOf(loaded.header, device));
+  return MeasuredExchange{loaded.model, on_this_device};
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
-    const PlatformSpec& platform, const std::string& kernels, std::vector<std::string>& notes) {
+    const PlatformSpec& platform, const std::string& kernels, bool experts,
+    std::vector<std::string>& notes) {
   if (kernels == "none") {
     return InvalidInput("--kernels none: steps need kernel times; give a calibration or auto");
   }
@@ -208,11 +221,12 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
   FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
-  FORETRACE_ASSIGN_OR_RETURN(LoadedExpertExchange experts, ShippedExpertExchange());
-  FORETRACE_ASSIGN_OR_RETURN(const bool measured,
-                             IsDeviceOf(experts.header, platform.node.accelerator));
+  std::optional<MeasuredExchange> exchange;
+  if (experts) {
+    FORETRACE_ASSIGN_OR_RETURN(exchange, ExchangeMeasured(platform.node.accelerator));
+  }
   return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
-                                         std::move(power), std::move(experts), measured);
+                                         std::move(power), std::move(exchange));
 }
 
 }  // namespace foretrace

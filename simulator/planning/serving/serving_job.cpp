@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
@@ -132,11 +133,9 @@ absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBas
 }
 
 absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
-  for (int r = 0; r < static_cast<int>(serve::Routing::kCount); ++r) {
-    if (Name(static_cast<serve::Routing>(r)) == text) return static_cast<serve::Routing>(r);
-  }
-  return InvalidInput(
-      "--routing '{}' is not round-robin, least-loaded, prefix-aware or shortest-queue", text);
+  if (const auto routing = ParseEnum<serve::Routing>(text)) return *routing;
+  return InvalidInput("--routing '{}' is none of {}", text,
+                      fmt::join(EnumNames<serve::Routing>(), ", "));
 }
 
 std::optional<double> Limit(double ms) {
@@ -175,7 +174,7 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   if (!options.expert_exchange.empty() &&
       !serve::SetExpertTransfers(options.expert_exchange, engine.experts)) {
     return InvalidInput("--expert-exchange '{}' is none of {}", options.expert_exchange,
-                        serve::ExpertTransferNames());
+                        fmt::join(serve::ExpertTransferNames(), ", "));
   }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
   return engine;
@@ -257,9 +256,13 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.model.weights = base.model.expert_weights = *format;
   }
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
+  if (!options.draft.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
+  }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
+  const bool experts = base.model.experts > 0 || (base.draft && base.draft->experts > 0);
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
-                             MakeDeviceCosts(base.platform, options.kernels, base.notes));
+                             MakeDeviceCosts(base.platform, options.kernels, experts, base.notes));
   if (!options.operators.empty()) {
     std::vector<serve::OperatorTableText> tables;
     FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
@@ -288,9 +291,6 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
                                      options.step_factors, base.factors->model,
                                      base.factors->device));
-  }
-  if (!options.draft.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
   }
   return base;
 }

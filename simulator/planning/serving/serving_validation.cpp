@@ -136,7 +136,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
   if (run.tensor_parallel == 1 && !shares) return absl::OkStatus();
   const Accelerator& device = platform.node.accelerator;
   run.engine.all_reduce = run.engine.On(device.name, device.visible_memory()).all_reduce;
-  FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", run.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", false, run.notes));
   transfers.ranks = serve::MakeRankExchange(run.engine, costs, run.tensor_parallel);
   if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
   run.notes.push_back(

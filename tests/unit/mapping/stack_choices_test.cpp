@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 
 // Two releases, the second of which is also for one model alone.
-std::vector<SoftwareStack> Stacks() {
+SoftwareStack Nemo() {
   StackRelease first, second, own;
   first.since = "v24";
   first.source = "first";
@@ -18,26 +18,38 @@ std::vector<SoftwareStack> Stacks() {
   own.since = "v25";
   own.source = "own";
   own.models = {"gpt3"};
-  return {{"nemo", {"nemo"}, {first, second, own}}, {"other", {"other"}, {StackRelease()}}};
+  return {"nemo", {"nemo"}, {first, second, own}, ""};
 }
 
 TEST(StackChoicesTest, ReleasesByName) {
-  const auto stacks = Stacks();
+  const SoftwareStack stack = Nemo();
   const auto named = [&](const char* text, const char* model) {
-    const auto found = NamedReleaseOf(text, model, stacks);
+    const auto found = ReleaseOf(stack, text, model);
     return found.ok() ? found->release.source : std::string(found.status().message());
   };
   EXPECT_EQ(named("nemo", "llama3-8b"), "second");
   EXPECT_EQ(named("nemo", "GPT-3 175B"), "own");
   EXPECT_EQ(named("nemo@v24.11", "GPT-3 175B"), "first");
   EXPECT_EQ(named("nemo@v25.04", "llama3-8b"), "second");
+  EXPECT_EQ(named("./a@b/nemo.yaml@v24.11", "llama3-8b"), "first");
   EXPECT_THAT(named("nemo@v23", "llama3-8b"), HasSubstr("begins with v24"));
   EXPECT_THAT(named("nemo@", "llama3-8b"), HasSubstr("no release behind '@'"));
   EXPECT_THAT(named("nemo@25.04", "llama3-8b"), HasSubstr("written as v24 is"));
   EXPECT_THAT(named("nemo@newest", "llama3-8b"), HasSubstr("written as v24 is"));
-  EXPECT_THAT(named("megatron", "llama3-8b"), HasSubstr("there are nemo, other"));
-  EXPECT_EQ(NamedReleaseOf("nemo@v24.11", "x", stacks)->Text(), "nemo since v24");
-  EXPECT_EQ(NamedReleaseOf("other", "x", stacks)->Text(), "other");
+  EXPECT_EQ(ReleaseOf(stack, "nemo@v24.11", "x")->Text(), "nemo since v24");
+  EXPECT_EQ(ReleaseOf({"other", {"other"}, {StackRelease()}, ""}, "other", "x")->Text(), "other");
+}
+
+TEST(StackChoicesTest, ShippedStacksAreFoundByName) {
+  const auto found = NamedReleaseOf("composer", "mpt-7b");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->stack, "composer");
+  EXPECT_TRUE(found->file.ends_with("topologies/stacks/composer.yaml")) << found->file;
+  const auto by_path = NamedReleaseOf(found->file, "mpt-7b");
+  ASSERT_TRUE(by_path.ok()) << by_path.status();
+  EXPECT_EQ(by_path->Text(), found->Text());
+  EXPECT_THAT(std::string(NamedReleaseOf("composr@v1", "x").status().message()),
+              HasSubstr("did you mean composer?"));
 }
 
 TEST(StackChoicesTest, ChoicesFollowDegrees) {

@@ -25,7 +25,7 @@ TEST(EngineAllReduce, MeasuredOnH100) {
       LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-h100.yaml");
   ASSERT_TRUE(platform.ok()) << platform.status();
   std::vector<std::string> notes;
-  const auto costs = MakeDeviceCosts(*platform, "auto", notes);
+  const auto costs = MakeDeviceCosts(*platform, "auto", false, notes);
   ASSERT_TRUE(costs.ok()) << costs.status();
   const std::pair<const char*, const char*> engines[] = {{"vllm-0.19", "0.19.0"},
                                                          {"sglang-0.5", "0.5.10"}};

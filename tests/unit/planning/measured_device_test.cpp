@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include "simulator/hardware/catalog.h"
 #include "simulator/planning/mappings/training_job.h"
+#include "simulator/replay/durations/device_calibration.h"
 
 namespace foretrace {
 namespace {
@@ -57,6 +62,24 @@ TEST(MeasuredDeviceTest, CollectivesOverOtherLinks) {
   };
   EXPECT_TRUE(measured("dgx-h100"));
   EXPECT_FALSE(measured("hgx-h800"));
+}
+
+// Whichever way its file is written; of a bad one that calibrate wrote the lines that say so do.
+TEST(MeasuredDeviceTest, CalibrationsAreFoundByTheirDevice) {
+  const std::filesystem::path data = testing::TempDir() + "/kernel_calibrations";
+  const auto found = [&](const std::string& text) {
+    std::filesystem::create_directories(data / "calibration/a-own");
+    std::ofstream(data / "calibration/a-own/kernels.yaml") << text;
+    setenv("FORETRACE_DATA", data.c_str(), 1);
+    const auto folder = FindKernelCalibration(*FindAccelerator("b200-sxm"));
+    unsetenv("FORETRACE_DATA");
+    return folder.ok() ? std::filesystem::path(*folder).filename().string()
+                       : std::string(folder.status().message());
+  };
+  EXPECT_EQ(found("models: {device: b200-sxm}\n"), "a-own");
+  EXPECT_EQ(found("kind: kernel\nmodels:\n  device: b200-sxm\n  entries: [\n"), "a-own");
+  EXPECT_EQ(found("kind: kernel\nmodels:\n  device: h20\n"), "b200-sxm-nvswitch");
+  EXPECT_NE(found("models: {device: b200-sxm\n").find("not valid YAML"), std::string::npos);
 }
 
 // Where 8 bits are twice as fast as 16 they take 0.58 of the time. The board of 500 W was measured

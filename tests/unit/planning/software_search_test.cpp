@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -104,11 +105,24 @@ TEST(SoftwareSearchTest, WordsStandOverTheStack) {
             "tp1 cp2 pp1 dp32 ulysses mb1 v1 none zero1 overlap grad16");
 }
 
+TEST(SoftwareSearchTest, ExchangesOfExpertsAreReadForExpertsAlone) {
+  const auto reads = [](const std::string& workload) {
+    TrainingJobOptions options = Options("none", workload);
+    options.platform = "dgx-a100-80gb";  // they were measured on another device
+    const auto job = LoadTrainingJob(options);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return std::ranges::any_of(
+        job->files, [](const std::string& file) { return file.ends_with("expert_exchange.yaml"); });
+  };
+  EXPECT_TRUE(reads("mixtral-8x7b"));
+  EXPECT_FALSE(reads("llama3-8b"));
+}
+
 TEST(SoftwareSearchTest, Refusals) {
   const auto message = [](const TrainingJobOptions& options) {
     return std::string(LoadTrainingJob(options).status().message());
   };
-  EXPECT_THAT(message(Options("megatron")), HasSubstr("no software stack is named 'megatron'"));
+  EXPECT_THAT(message(Options("megatron")), HasSubstr("did you mean megatron-lm?"));
   TrainingJobOptions compiled = Options("none");
   compiled.compiled = true;
   EXPECT_THAT(message(compiled), HasSubstr("no --stack is given"));

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "simulator/base/enum_names.h"
+
 namespace foretrace {
 namespace {
 
@@ -167,9 +169,9 @@ TEST(ExpertExchange, LatencyAndNotify) {
 }
 
 TEST(ExpertExchange, NamesAreReadBack) {
-  EXPECT_EQ(ParseExpertAlgorithm("deduplicated"), ExpertAlgorithm::kDeduplicated);
-  EXPECT_EQ(ParseExpertAlgorithm(Name(ExpertAlgorithm::kDirect)), ExpertAlgorithm::kDirect);
-  EXPECT_EQ(ParseExpertAlgorithm("deepep"), std::nullopt);
+  EXPECT_EQ(ParseEnum<ExpertAlgorithm>("deduplicated"), ExpertAlgorithm::kDeduplicated);
+  EXPECT_EQ(ParseEnum<ExpertAlgorithm>(Name(ExpertAlgorithm::kDirect)), ExpertAlgorithm::kDirect);
+  EXPECT_EQ(ParseEnum<ExpertAlgorithm>("deepep"), std::nullopt);
 }
 
 }  // namespace

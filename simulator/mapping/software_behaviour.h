@@ -1,0 +1,64 @@
+#pragma once
+// What training software does by itself, whatever the mapping.
+
+#include <cstdint>
+
+#include "simulator/base/time.h"
+
+namespace foretrace {
+
+struct SoftwareBehaviour {
+  // The head dimension at which fused attention takes as many times as long as
+  // ClusterParameters::attention_slowdown says; 0: at all. The first FlashAttention loses its time
+  // in rescaling results after every block of keys and in handing them from warp to warp (Dao,
+  // 2023, FlashAttention-2, sections 3.1.1 and 3.3), which goes by the head dimension, unlike a
+  // score's exponential.
+  int32_t attention_slowdown_depth = 0;
+  // How often software works out a micro-batch's loss once more for its records: in 32 bits,
+  // without gradients.
+  int32_t recorded_losses = 0;
+  // Norms, rotary embedding and gated activations are one kernel each; otherwise a framework's own
+  // kernel for every elementary step, norms in 32 bits (layer_costs.cpp).
+  bool fused_pointwise = true;
+  // Weight gradients are added to the buffer that they accumulate in by their GEMMs; otherwise by a
+  // kernel of its own.
+  bool fused_accumulation = true;
+  // Without interleaving a stage goes on only when what it sent and received between two passes is
+  // through (Megatron-LM, pipeline_parallel/p2p_communication.py); false: transfers run beside it.
+  bool blocking_transfers = false;
+  // The same with interleaving (Megatron Core without overlap_p2p_comm).
+  bool blocking_chunks = false;
+  // What a stage sends a neighbour and what it receives from it are calls one after the other, each
+  // of which the kernels that follow wait for (DeepSpeed, runtime/pipe/schedule.py, TrainSchedule,
+  // and p2p.py), where Megatron-LM has one call for both.
+  bool transfers_in_turn = false;
+  // Each tensor-parallel rank sends the whole gradient back, not its share (DeepSpeed before 0.5.4,
+  // runtime/pipe/engine.py, is_grad_partitioned).
+  bool whole_gradient_messages = false;
+  // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
+  // what was gathered is copied into whole parameters, gradients are cast and copied into the
+  // buffer that is reduced (layer_costs.h, ShardCopies).
+  bool per_parameter_sharding = false;
+  // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
+  // otherwise from earlier steps, and weights are cast once an iteration.
+  bool dynamic_scaling = false;
+  // Largest magnitudes of 8-bit operands are reduced over all devices of a stage after every pass
+  // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
+  // reduce_and_update_fp8_tensors, with reduce_amax).
+  bool reduces_scales = false;
+  // Stages of a pipeline in bfloat16 reduce whole gradients, though optimizer states are divided,
+  // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
+  // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
+  bool whole_reductions = false;
+  // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
+  // for its own, and a recomputed one gathers them once more.
+  bool gathers_ahead = true;
+  // Gathered weights that are needed again within so many elements of others stay (DeepSpeed,
+  // runtime/zero/stage3.py, get_reuse_distance_in_numel).
+  int64_t reuse_distance = 0;
+  // What a process takes to make a token of its replica's next batch out of text, while devices
+  // compute; zero: data are there as devices take them.
+  SimTime token_preparation;
+};
+
+}  // namespace foretrace
