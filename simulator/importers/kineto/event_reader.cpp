@@ -55,6 +55,8 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"warps per SM", field(Field::kWarpsPerSm)},
           {"registers per thread", field(Field::kRegisters)},
           {"shared memory", field(Field::kSharedMemory)},
+          {"grid", field(Field::kGrid)},
+          {"block", field(Field::kBlock)},
           {"foretrace.ts", field(Field::kExactStart)},
           {"foretrace.dur", field(Field::kExactDuration)},
           {"foretrace.waves", field(Field::kExactWaves)},
