@@ -92,6 +92,16 @@ bool ClearsForParts(const TraceStore& store, const RankTrace& rank,
   return clears;
 }
 
+// Of a call of which only the tensors are known: whether its kernels' launches say more of each
+// than those do. Compiled functions and extensions launch many that pass over what is not among
+// their arguments.
+bool SayMore(const RankTrace& rank, std::span<const NodeIndex> kernels) {
+  constexpr size_t kMany = 8;
+  return kernels.size() >= kMany && std::ranges::all_of(kernels, [&](NodeIndex n) {
+           return rank.kind(n) != NodeKind::kKernel || rank.waves_milli(n) > 0;
+         });
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -122,9 +132,11 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   for (const auto& [call, op] : calls.launched) {
     const auto known = calls.operators.find(call);
     if (known == calls.operators.end() || !known->second) continue;
-    Assign(store, rank, *known->second, op, entries);
     const OperatorCall& traced = known->second->op;
-    if (std::holds_alternative<OpaqueOp>(traced.shape)) {
+    const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
+    if (opaque && SayMore(rank, op.kernels)) continue;
+    Assign(store, rank, *known->second, op, entries);
+    if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
     }

@@ -8,6 +8,7 @@
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
@@ -19,7 +20,9 @@ constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
 constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
-constexpr double kChunk = 65536, kChunkThreads = 512, kChunkRegisters = 46;
+constexpr double kChunk = 65536, kChunkThreads = 512;
+// Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
+constexpr double kStepRegisters = 46, kOperationRegisters = 32;
 // Strided kernels and gathers take 40 registers a thread.
 constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
@@ -40,6 +43,25 @@ int64_t DigitAfter(std::string_view name, std::string_view key) {
 
 // Pointers that the kernel has: "Array<char*, " or "array<char*, ".
 int64_t TensorsOf(std::string_view name) { return DigitAfter(name, "rray<char*, "); }
+
+// Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
+// "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
+// arguments, where the result goes); it writes one. 0: another functor.
+int64_t ListsRead(std::string_view name) {
+  constexpr std::string_view kFunctor = "Functor<";
+  const size_t at = name.find(kFunctor);
+  if (at == name.npos) return 0;
+  std::string_view rest = name.substr(at + kFunctor.size());
+  int64_t number = 0;
+  for (int place = 0; place < 3; ++place) {  // depth, arguments, result
+    const size_t comma = rest.find(", ");
+    if (comma == rest.npos || comma + 2 >= rest.size()) return 0;
+    rest.remove_prefix(comma + 2);
+    if (rest[0] < '0' || rest[0] > '9') return 0;
+    if (place == 1) number = rest[0] - '0';
+  }
+  return number;
+}
 
 DType ElementOf(std::string_view name) {
   if (HasAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
@@ -78,7 +100,7 @@ Precision PrecisionOfName(std::string_view name) {
 
 KernelKind KindOfGemm(std::string_view name) {
   if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
-  return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
+  return HasAny(name, {"cudnn", "conv", "Conv", "wgrad", "dgrad", "fprop", "winograd", "igemm_"})
              ? KernelKind::kConvolution
              : KernelKind::kGemm;
 }
@@ -111,31 +133,6 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
   gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
   gemm.read_bytes = gemm.written_bytes;
   return SimTime::FromUs(BlockedGemmUs(device, precision, StreamEfficiency(models), gemm));
-}
-
-// How often kernels that keep to themselves how much they move read and write each element.
-struct Passes {
-  KernelKind kind;
-  std::initializer_list<std::string_view> names;
-  double read, written;
-};
-const Passes& PassesOf(std::string_view name) {
-  // cuDNN's normalisation reads what it is given once for the statistics and once more; backward
-  // those are two tensors.
-  static const Passes kPasses[] = {
-      {KernelKind::kBatchNorm, {"singleread"}, 1, 1},
-      {KernelKind::kBatchNorm, {"bn_bw", "batch_norm_backward", "BatchNormBackward"}, 4, 1},
-      {KernelKind::kBatchNorm, {"bn_fw", "batch_norm", "BatchNorm"}, 2, 1},
-      {KernelKind::kPooling, {"pool"}, 1, 1},
-      {KernelKind::kReduction, {"reduce_kernel", "GammaBeta"}, 1, 0},
-      {KernelKind::kSoftmax, {"oftmax", "oftMax"}, 1, 1},
-      {KernelKind::kLayerNorm, {"layer_norm"}, 1, 1},
-  };
-  static const Passes kOther = {KernelKind::kOther, {}, 1, 1};
-  for (const Passes& passes : kPasses) {
-    if (HasAny(name, passes.names)) return passes;
-  }
-  return kOther;
 }
 
 }  // namespace
@@ -186,10 +183,15 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   if (launch.waves_milli == 0) return std::nullopt;
   const DType dtype = ElementOf(name);
   if (HasAny(name, {"multi_tensor_apply_kernel"})) {
-    const double resident = ResidentThreads(device, kChunkRegisters, kChunkThreads);
+    const int64_t read = ListsRead(name);
+    const double resident =
+        ResidentThreads(device, read > 0 ? kOperationRegisters : kStepRegisters, kChunkThreads);
     const double blocks = launch.waves_milli / 1000.0 * device.sms * resident / kChunkThreads;
     const auto lists =
         static_cast<double>(std::max<int64_t>(DigitAfter(name, "TensorListMetadata<"), 1));
+    if (read > 0) {
+      return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, static_cast<double>(read), 1);
+    }
     // The first list is read alone: gradients.
     return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, lists, std::max(lists - 1, 1.0));
   }
@@ -285,13 +287,17 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   if (role == KernelRole::kMatmul) {
     return LaunchEstimate{LaunchedGemm(models, launch), KindOfGemm(launch.name)};
   }
-  const Passes& passes = PassesOf(launch.name);
-  const bool passes_on = passes.kind != KernelKind::kOther && near_elements > 0;
+  const NamedWork named = NamedWorkOf(launch.name);
+  const bool passes_on = named.as_neighbours && near_elements > 0;
   const double elements =
-      passes_on ? static_cast<double>(near_elements) : threads * kElementsPerThread;
-  LaunchEstimate estimate = predict(Moves(KernelKind::kElementwise, ElementOf(launch.name),
-                                          elements, passes.read, passes.written));
-  estimate.kind = passes.kind;
+      passes_on ? static_cast<double>(near_elements) : threads * named.elements_per_thread;
+  // Sums have latencies of their own.
+  const bool sums = named.kind == KernelKind::kReduction;
+  KernelWork work = Moves(sums ? named.kind : KernelKind::kElementwise, ElementOf(launch.name),
+                          elements, named.read, named.written);
+  work.instructions = PoolInstructions(launch.name, elements);
+  LaunchEstimate estimate = predict(work);
+  estimate.kind = named.kind;
   return estimate;
 }
 

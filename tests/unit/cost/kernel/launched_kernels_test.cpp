@@ -51,6 +51,27 @@ TEST(LaunchedKernels, AnOptimizersBlocksAreChunks) {
   EXPECT_NEAR(estimate.time.us(), 407, 60);
 }
 
+// ns_resolution and nccl_parser_config: blocks of 32 registers a thread, four of which are
+// resident.
+TEST(LaunchedKernels, AFunctorNamesWhatItReads) {
+  const GpuPeaks device = V100();
+  const auto work = WorkOfLaunch(
+      {"void multi_tensor_apply_kernel<TensorListMetadata<3>, BinaryOpListAlphaFunctor<float, 3, "
+       "2, 2>, std::plus<float>, float>",
+       1000},
+      device);
+  ASSERT_TRUE(work.has_value());
+  // One wave: four blocks on each multiprocessor, a chunk of 65,536 floats each.
+  EXPECT_EQ(work->written.count(), 4 * 80 * 65536 * 4);
+  EXPECT_EQ(work->read.count(), 2 * work->written.count());
+  for (const char* name :
+       {"multi_tensor_apply_kernel<Functor<", "multi_tensor_apply_kernel<Functor<float, ",
+        "multi_tensor_apply_kernel<Functor<float, 3, 2",
+        "multi_tensor_apply_kernel<Functor<float, x, 2, 2>"}) {
+    ASSERT_TRUE(WorkOfLaunch({name, 1000}, device).has_value()) << name;
+  }
+}
+
 TEST(LaunchedKernels, NormalisationMovesWhatItsNeighboursDo) {
   JobScript job(1);
   job.rank(0).InFlight("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 7, {0, 5});
