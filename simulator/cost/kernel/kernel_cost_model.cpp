@@ -12,6 +12,7 @@
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/peer_reductions.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
@@ -234,13 +235,20 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
   const MovedElements moved(store, rank, models_->device());
+  std::vector<Launch> launches;
+  launches.reserve(unknown.size());
+  for (const NodeIndex n : unknown) launches.push_back({store.name(rank, n), rank.waves_milli(n)});
+  const double typical_results = TypicalResults(models_->device(), launches);
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
       entry.estimate = {like->time, EstimateSource::kAnalytic, true};
       entry.kind = like->kind;
-    } else if (const auto launched = EstimateLaunch(
-                   *models_, {store.name(rank, node), rank.waves_milli(node)}, moved.Near(node))) {
+      continue;
+    }
+    const Launch launch{store.name(rank, node), rank.waves_milli(node)};
+    const int64_t near = moved.Near(node, NamedWorkOf(launch.name).kind);
+    if (const auto launched = EstimateLaunch(*models_, launch, near, typical_results)) {
       entry.estimate = {launched->time, EstimateSource::kAnalytic, true};
       entry.kind = launched->kind;
     }

@@ -151,7 +151,13 @@ KernelWork::Tile TileAt(std::string_view text, char between) {
 }
 
 // cuDNN's "..._tilesize128x128x64_stage3_..." and CUTLASS's "..._256x64_32x4_nhwc_align8".
-KernelWork::Tile ConvolutionTileOf(std::string_view name) {
+// Tensile's "Cijk_..._MT256x160x64_...".
+KernelWork::Tile TileOf(std::string_view name) {
+  constexpr std::string_view kMacroTile = "_MT";
+  if (name.starts_with("Cijk_")) {
+    const size_t at = name.find(kMacroTile);
+    return at == name.npos ? KernelWork::Tile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
+  }
   if (!HasAny(name, {"fprop", "dgrad", "wgrad"})) return {};
   constexpr std::string_view kSize = "tilesize";
   if (const size_t at = name.find(kSize); at != name.npos) {
@@ -185,7 +191,7 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   ReadFlashAttention(name, traits);
   ReadTurns(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
-  traits.tile = ConvolutionTileOf(name);
+  traits.tile = TileOf(name);
   traits.by_warps = traits.tile.known() && !HasAny(name, {"sm90", "sm100"});
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS's kernels for Hopper and later name the types of operands and results by a letter each:

@@ -17,17 +17,25 @@ namespace {
 // Of GEMMs and convolutions whose sizes are not known; a convolution by Winograd reduces over
 // channels alone. Typical of the recordings with shapes (docs/accuracy.md).
 constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
+// The products of one layer, forward and for either gradient, multiply three sizes, of which two
+// are their results' and one their reduction: the more results, the shorter the reduction, as their
+// ratio within a layer, less between layers. Recordings of five networks without shapes were in
+// view (docs/semantics.md).
+constexpr double kDepthPower = 0.75, kLeastDepth = 16, kMostDepth = 1 << 20;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
 constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
 constexpr double kChunk = 65536, kChunkThreads = 512;
 // Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
 constexpr double kStepRegisters = 46, kOperationRegisters = 32;
+// Winograd's algorithm in one kernel: 256 threads to a block of 128 x 128, and their transforms.
+constexpr double kFusedRegisters = 128;
+constexpr double kChannelRegisters = 40;  // of cuDNN's batch norms
 // Strided kernels and gathers take 40 registers a thread.
 constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
 constexpr double kTransformElements = 16 + 36;
-constexpr int64_t kNeighbours = 4;
+constexpr int64_t kNeighbours = 4, kSmallShare = 16;
 
 bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
@@ -105,11 +113,8 @@ KernelKind KindOfGemm(std::string_view name) {
              : KernelKind::kGemm;
 }
 
-// By block, or by thread where the name has no block.
-SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
-  const GpuPeaks& device = models.device();
-  const Precision precision = PrecisionOfName(launch.name);
-  const bool winograd = HasAny(launch.name, {"winograd"});
+// By block, or by thread where the name has no block; its reduction left open.
+BlockedGemm BlocksOf(const GpuPeaks& device, const Launch& launch, Precision precision) {
   BlockedGemm gemm;
   gemm.block = GemmBlockOf(launch.name);
   const KernelWork::Tile tile = TraitsOfKernel(launch.name).tile;
@@ -120,18 +125,35 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
     // As if each thread had its results in registers, four warps a block.
     constexpr int64_t kRows = 64, kCols = 64, kDepth = 8;
     gemm.block = {kRows, kCols, kDepth, 0};
-    gemm.blocks = Threads(launch, device, 0) * kResultsPerThread / (kRows * kCols);
+    const double registers = HasAny(launch.name, {"scudnn_winograd"}) ? kFusedRegisters : 0;
+    gemm.blocks = Threads(launch, device, registers) * kResultsPerThread / (kRows * kCols);
   } else {
     gemm.element_bytes = precision == Precision::kHalf ? 2 : 4;
     gemm.blocks = launch.waves_milli / 1000.0 * device.sms *
                   ResidentBlocks(device, gemm.block, gemm.element_bytes);
   }
-  gemm.depth = winograd ? kTypicalChannels : kTypicalDepth;
   gemm.load_elements = TraitsOfKernel(launch.name).load_elements;
-  const double results =
-      gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
+  return gemm;
+}
+
+double ResultsOf(const BlockedGemm& gemm) {
+  return gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
+}
+
+SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double typical_results) {
+  const GpuPeaks& device = models.device();
+  const Precision precision = PrecisionOfName(launch.name);
+  BlockedGemm gemm = BlocksOf(device, launch, precision);
+  const double results = ResultsOf(gemm);
+  gemm.depth = HasAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
+  const bool attention = KindOfGemm(launch.name) == KernelKind::kAttention;
+  if (typical_results > 0 && results > 0 && !attention) {
+    const double depth = gemm.depth * std::pow(typical_results / results, kDepthPower);
+    gemm.depth = std::clamp(std::round(depth), kLeastDepth, kMostDepth);
+  }
   gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
-  gemm.read_bytes = gemm.written_bytes;
+  gemm.read_bytes = std::max(results, 2 * gemm.depth * std::sqrt(results)) *
+                    static_cast<double>(gemm.element_bytes);
   return SimTime::FromUs(BlockedGemmUs(device, precision, StreamEfficiency(models), gemm));
 }
 
@@ -249,19 +271,40 @@ MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, con
   }
 }
 
-int64_t MovedElements::Near(NodeIndex kernel) const {
+int64_t MovedElements::Near(NodeIndex kernel, KernelKind kind) const {
   const auto at = static_cast<int64_t>(position_[kernel.value]);
-  int64_t most = 0;
-  for (int64_t i = std::max<int64_t>(at - kNeighbours, 0);
-       i <= std::min(at + kNeighbours, std::ssize(elements_) - 1); ++i) {
+  const auto moved = [&](int64_t i) -> int64_t {
+    if (i < 0 || i >= std::ssize(elements_)) return 0;
     const auto j = static_cast<size_t>(i);
-    if (lane_[j] == lane_[static_cast<size_t>(at)]) most = std::max(most, elements_[j]);
+    return lane_[j] == lane_[static_cast<size_t>(at)] ? elements_[j] : 0;
+  };
+  int64_t most = 0;
+  for (int64_t d = 1; d <= kNeighbours; ++d) most = std::max({most, moved(at - d), moved(at + d)});
+  if (kind == KernelKind::kReduction || kind == KernelKind::kPooling) return most;
+  // But for counters and the like that lie between.
+  for (int64_t d = 1; d <= kNeighbours; ++d) {
+    const int64_t nearest = std::max(moved(at - d), moved(at + d));
+    if (nearest > 0 && nearest >= most / kSmallShare) return nearest;
   }
-  return most;
+  return 0;
+}
+
+double TypicalResults(const GpuPeaks& device, std::span<const Launch> launches) {
+  double logarithms = 0, count = 0;
+  for (const Launch& launch : launches) {
+    const bool gemm = TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
+                      KindOfGemm(launch.name) != KernelKind::kAttention;
+    if (!gemm || launch.waves_milli == 0) continue;
+    const double results = ResultsOf(BlocksOf(device, launch, PrecisionOfName(launch.name)));
+    if (!(results > 0)) continue;
+    logarithms += std::log(results);
+    ++count;
+  }
+  return count > 0 ? std::exp(logarithms / count) : 0;
 }
 
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,
-                                             int64_t near_elements) {
+                                             int64_t near_elements, double typical_results) {
   if (launch.waves_milli == 0) return std::nullopt;
   const GpuPeaks& device = models.device();
   const auto predict = [&](const KernelWork& work) {
@@ -285,7 +328,7 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     return estimate;
   }
   if (role == KernelRole::kMatmul) {
-    return LaunchEstimate{LaunchedGemm(models, launch), KindOfGemm(launch.name)};
+    return LaunchEstimate{LaunchedGemm(models, launch, typical_results), KindOfGemm(launch.name)};
   }
   const NamedWork named = NamedWorkOf(launch.name);
   const bool passes_on = named.as_neighbours && near_elements > 0;
@@ -293,8 +336,13 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
       passes_on ? static_cast<double>(near_elements) : threads * named.elements_per_thread;
   // Sums have latencies of their own.
   const bool sums = named.kind == KernelKind::kReduction;
-  KernelWork work = Moves(sums ? named.kind : KernelKind::kElementwise, ElementOf(launch.name),
-                          elements, named.read, named.written);
+  const bool channels = named.kind == KernelKind::kBatchNorm && named.read > named.written;
+  KernelWork work = Moves(sums || channels ? named.kind : KernelKind::kElementwise,
+                          ElementOf(launch.name), elements, named.read, named.written);
+  if (channels) {  // a block each
+    const double resident = ResidentThreads(device, kChannelRegisters, kChunkThreads);
+    work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident / kChunkThreads), 1);
+  }
   work.instructions = PoolInstructions(launch.name, elements);
   LaunchEstimate estimate = predict(work);
   estimate.kind = named.kind;

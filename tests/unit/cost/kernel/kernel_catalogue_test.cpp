@@ -275,7 +275,7 @@ std::string KindsOf(KernelKind got, KernelKind want) {
 TEST(KernelCatalogue, EveryKernelHasAClassAndATimeByItsLaunch) {
   const KernelModels models(*FindGpuPeaks("h100-sxm5-80gb"), {});
   for (const Known& known : kCatalogue) {
-    const auto estimate = EstimateLaunch(models, {known.name, 1500}, 1 << 22);
+    const auto estimate = EstimateLaunch(models, {known.name, 1500}, 1 << 22, 0);
     ASSERT_TRUE(estimate.has_value()) << known.name;
     EXPECT_EQ(estimate->kind, known.kind)
         << known.name << ": " << KindsOf(estimate->kind, known.kind);
