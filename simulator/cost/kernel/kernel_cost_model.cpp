@@ -235,10 +235,7 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
   const MovedElements moved(store, rank, models_->device());
-  std::vector<Launch> launches;
-  launches.reserve(unknown.size());
-  for (const NodeIndex n : unknown) launches.push_back({store.name(rank, n), rank.waves_milli(n)});
-  const double typical_results = TypicalResults(models_->device(), launches);
+  const double typical_results = TypicalResults(store, rank, unknown, models_->device());
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {

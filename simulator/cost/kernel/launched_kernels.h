@@ -61,10 +61,13 @@ struct LaunchEstimate {
   KernelKind kind = KernelKind::kOther;
 };
 // How many results the GEMMs among these launches have, the geometric mean; 0: there is none.
-double TypicalResults(const GpuPeaks& device, std::span<const Launch> launches);
+double MeanResults(const GpuPeaks& device, std::span<const Launch> launches);
+// That of a rank's kernels; 0 where the recording is not of training, which has a backward pass.
+double TypicalResults(const TraceStore& store, const RankTrace& rank,
+                      std::span<const NodeIndex> kernels, const GpuPeaks& device);
 
-// A kernel of which no shapes are known. GEMMs are taken to have a typical reduction, the longer
-// the fewer results they have against `typical_results` (0: not known); kernels
+// A kernel of which no shapes are known. GEMMs are taken to have a typical reduction, of training
+// the longer the fewer results they have against `typical_results` (0: no training); kernels
 // whose threads do not say what they move, to move what the element-wise kernels beside them do
 // (`near_elements`), or four elements a thread. nullopt: the launch's size is not known.
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,

@@ -99,7 +99,7 @@ TEST(LaunchedKernels, FewResultsMeanALongReduction) {
   const KernelModels models = Models();
   const Launch many{"volta_sgemm_128x64_nn", 8000}, few{"volta_sgemm_128x64_nt", 500};
   const std::vector<Launch> both = {many, few, {kAdd, 99999}, {"volta_sgemm_128x64_nn", 0}};
-  const double typical = TypicalResults(models.device(), both);
+  const double typical = MeanResults(models.device(), both);
   // 16 times as many blocks; the mean is four of either.
   const auto time = [&](const Launch& launch, double results) {
     return EstimateLaunch(models, launch, 0, results)->time.us();
@@ -107,8 +107,9 @@ TEST(LaunchedKernels, FewResultsMeanALongReduction) {
   EXPECT_LT(time(many, typical), time(many, 0));
   EXPECT_GT(time(few, typical), time(few, 0));
   const std::vector<Launch> one = {many};
-  EXPECT_NEAR(time(many, TypicalResults(models.device(), one)), time(many, 0), 1e-6);
-  EXPECT_EQ(TypicalResults(models.device(), {}), 0);
+  // 320 instead of 256 deep at the mean.
+  EXPECT_NEAR(time(many, MeanResults(models.device(), one)) / time(many, 0), 1.25, 0.05);
+  EXPECT_EQ(MeanResults(models.device(), {}), 0);
 }
 
 TEST(LaunchedKernels, EveryLaunchOfKnownSizeHasATime) {
