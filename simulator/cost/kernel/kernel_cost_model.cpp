@@ -316,6 +316,11 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
       entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
   }
+  // Generated kernels say what they do.
+  const std::string_view name = store.name(rank, op.kernels.front());
+  if (op.kernels.size() == 1 && name.starts_with("triton_")) {
+    entries[op.kernels.front().value].kind = NamedWorkOf(name).kind;
+  }
   if (chosen) AssignIndexedWrites(store, rank, call, mains, entries);
 }
 

@@ -43,16 +43,21 @@ bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts
   return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
 }
 
-// The digit behind `key`; 0: there is none.
-int64_t DigitAfter(std::string_view name, std::string_view key) {
+// The number of at most two digits behind `key`; 0: there is none.
+int64_t NumberAfter(std::string_view name, std::string_view key) {
   const size_t at = name.find(key);
-  if (at == name.npos || at + key.size() >= name.size()) return 0;
-  const char digit = name[at + key.size()];
-  return digit >= '1' && digit <= '9' ? digit - '0' : 0;
+  if (at == name.npos) return 0;
+  int64_t number = 0;
+  constexpr size_t kDigits = 2;
+  for (size_t i = at + key.size(); i < std::min(name.size(), at + key.size() + kDigits); ++i) {
+    if (name[i] < '0' || name[i] > '9') break;
+    number = 10 * number + (name[i] - '0');
+  }
+  return number;
 }
 
 // Pointers that the kernel has: "Array<char*, " or "array<char*, ".
-int64_t TensorsOf(std::string_view name) { return DigitAfter(name, "rray<char*, "); }
+int64_t TensorsOf(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
 
 // Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
 // "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
@@ -213,7 +218,7 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
         ResidentThreads(device, read > 0 ? kOperationRegisters : kStepRegisters, kChunkThreads);
     const double blocks = launch.waves_milli / 1000.0 * device.sms * resident / kChunkThreads;
     const auto lists =
-        static_cast<double>(std::max<int64_t>(DigitAfter(name, "TensorListMetadata<"), 1));
+        static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
     if (read > 0) {
       return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, static_cast<double>(read), 1);
     }
@@ -229,7 +234,7 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   if (tensors == 0 && vectors) return std::nullopt;
   if (tensors == 0) tensors = 2;
   const auto named = static_cast<double>(
-      DigitAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
+      NumberAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
   const double elements = Threads(launch, device, strided ? kStridedRegisters : 0) *
                           (named > 1 ? named : kElementsPerThread);
   KernelWork work = Moves(tensors == 1 ? KernelKind::kFill : KernelKind::kElementwise, dtype,

@@ -33,6 +33,11 @@ TEST(LaunchedKernels, ALaunchNamesItsTensorsAndGrid) {
   ASSERT_TRUE(fill.has_value());
   EXPECT_EQ(fill->kind, KernelKind::kFill);
   EXPECT_EQ(fill->written, Bytes(static_cast<int64_t>(threads * 4 * 2)));
+  // PyTorch 2.6 and later have up to 16 elements of a byte a thread.
+  const auto wide = WorkOfLaunch(
+      {"void vectorized_elementwise_kernel<16, f<float>, std::array<char*, 2ul> >", 1000}, device);
+  ASSERT_TRUE(wide.has_value());
+  EXPECT_EQ(wide->written, Bytes(static_cast<int64_t>(threads * 16 * 4)));
   EXPECT_FALSE(WorkOfLaunch({kAdd, 0}, device).has_value());
   EXPECT_FALSE(WorkOfLaunch({"volta_sgemm_128x128_nn", 500}, device).has_value());
   EXPECT_FALSE(
