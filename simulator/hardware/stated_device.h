@@ -17,7 +17,8 @@ struct StatedDevice {
 };
 
 // The only one with as many multiprocessors, threads in step and, to a tenth, as much memory, whose
-// vendor the name begins with ("AMD Radeon Graphics"); null where there is none, or several.
+// vendor the name begins with ("AMD Radeon Graphics"); of several the only one whose model the name
+// has ("NVIDIA H100"). Null where there is none, or still several.
 const Accelerator* FindStated(std::span<const Accelerator> all, const StatedDevice& stated);
 
 // The stated name; but where no file of topologies/accelerators/ has it, that of what FindStated

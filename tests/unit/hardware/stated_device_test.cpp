@@ -13,6 +13,11 @@ TEST(StatedDevice, TheOnlyOneOfItsSizeIsMeant) {
   EXPECT_EQ(*NameOf({"AMD Radeon Graphics", 304, 64, 205'822'885'888}), "mi300x");
 }
 
+// Of as many multiprocessors and as much memory there is an H800 too.
+TEST(StatedDevice, OfSeveralTheNamedModelIsMeant) {
+  EXPECT_EQ(*NameOf({"NVIDIA H100", 132, 32, 84'929'347'584}), "h100-sxm5-80gb");
+}
+
 TEST(StatedDevice, KnownNamesAndUnknownDevicesStay) {
   EXPECT_EQ(*NameOf({"NVIDIA H100 80GB HBM3", 104, 64, 68'702'699'520}), "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(*NameOf({"AMD Radeon Graphics", 96, 32, 25'000'000'000}), "AMD Radeon Graphics");
