@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
@@ -236,6 +238,10 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
   }
   const MovedElements moved(store, rank, models_->device());
   const double typical_results = TypicalResults(store, rank, unknown, models_->device());
+  // Steps repeat: each distinct launch once.
+  absl::flat_hash_map<uint32_t, KernelKind> kinds;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int64_t>, std::optional<LaunchEstimate>>
+      estimates;
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
@@ -244,10 +250,15 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
       continue;
     }
     const Launch launch{store.name(rank, node), rank.waves_milli(node)};
-    const int64_t near = moved.Near(node, NamedWorkOf(launch.name).kind);
-    if (const auto launched = EstimateLaunch(*models_, launch, near, typical_results)) {
-      entry.estimate = {launched->time, EstimateSource::kAnalytic, true};
-      entry.kind = launched->kind;
+    const auto [kind, first] = kinds.try_emplace(rank.name(node).value);
+    if (first) kind->second = NamedWorkOf(launch.name).kind;
+    const int64_t near = moved.Near(node, kind->second);
+    const auto [estimate, added] =
+        estimates.try_emplace({rank.name(node).value, launch.waves_milli, near});
+    if (added) estimate->second = EstimateLaunch(*models_, launch, near, typical_results);
+    if (estimate->second) {
+      entry.estimate = {estimate->second->time, EstimateSource::kAnalytic, true};
+      entry.kind = estimate->second->kind;
     }
   }
 }

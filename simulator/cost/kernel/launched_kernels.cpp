@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/gemm_block.h"
@@ -298,14 +300,18 @@ int64_t MovedElements::Near(NodeIndex kernel, KernelKind kind) const {
 }
 
 double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
+  // Of equal launches, of which a recording has many, once.
+  absl::flat_hash_map<std::pair<std::string_view, uint32_t>, double> results;
   double logarithms = 0, count = 0;
   for (const Launch& launch : launches) {
-    const bool gemm = TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
-                      KindOfGemm(launch.name) != KernelKind::kAttention;
-    if (!gemm || launch.waves_milli == 0) continue;
-    const double results = ResultsOf(BlocksOf(device, launch, PrecisionOfName(launch.name)));
-    if (!(results > 0)) continue;
-    logarithms += std::log(results);
+    if (launch.waves_milli == 0) continue;
+    const auto [it, added] = results.try_emplace({launch.name, launch.waves_milli}, 0);
+    if (added && TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
+        KindOfGemm(launch.name) != KernelKind::kAttention) {
+      it->second = ResultsOf(BlocksOf(device, launch, PrecisionOfName(launch.name)));
+    }
+    if (!(it->second > 0)) continue;
+    logarithms += std::log(it->second);
     ++count;
   }
   return count > 0 ? std::exp(logarithms / count) : 0;

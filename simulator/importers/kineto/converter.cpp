@@ -174,9 +174,9 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
     spec.source_id = static_cast<uint64_t>(correlation.value_or(external.value_or(event.index)));
     const NodeIndex node = builder_->AddNode(spec);
     if (correlation && *correlation > 0) {
-      Issued issued{KernelLaunchOf(event), event.IntegerOr(Field::kBytes, -1)};
-      if (issued.launch.known() || issued.bytes >= 0) {
-        issued_by_correlation_.try_emplace(*correlation, std::move(issued));
+      if (event.Has(Field::kGrid) || event.Has(Field::kBytes)) {
+        issued_by_correlation_.try_emplace(
+            *correlation, Issued{KernelLaunchOf(event), event.IntegerOr(Field::kBytes, -1)});
       }
       const auto [it, inserted] = call_by_correlation_.try_emplace(*correlation, node);
       // Driver and runtime may both record a launch; the one that is known to launch counts.

@@ -35,13 +35,15 @@ KernelLaunch KernelLaunchOf(const Event& event) {
   }
   launch.blocks = Real(event.Text(Field::kBlocksPerSm));
   launch.warps = Real(event.Text(Field::kWarpsPerSm));
-  launch.grid = Product(event.Text(Field::kGrid));
-  launch.block = Product(event.Text(Field::kBlock));
-  // The grid of these calls is in threads (hip_ext.h: globalWorkSizeX).
-  const std::string_view name = event.Text(Field::kName);
-  const bool threads =
-      name.starts_with("hipExtModuleLaunch") || name.starts_with("hipHccModuleLaunch");
-  if (threads && launch.block > 0) launch.grid = std::ceil(launch.grid / launch.block);
+  if (!(launch.blocks > 0) && event.Has(Field::kGrid)) {
+    launch.grid = Product(event.Text(Field::kGrid));
+    launch.block = Product(event.Text(Field::kBlock));
+    // The grid of these calls is in threads (hip_ext.h: globalWorkSizeX).
+    const std::string_view name = event.Text(Field::kName);
+    const bool threads =
+        name.starts_with("hipExtModuleLaunch") || name.starts_with("hipHccModuleLaunch");
+    if (threads && launch.block > 0) launch.grid = std::ceil(launch.grid / launch.block);
+  }
   launch.registers = Real(event.Text(Field::kRegisters));
   launch.shared_bytes = Real(event.Text(Field::kSharedMemory));
   return launch;
