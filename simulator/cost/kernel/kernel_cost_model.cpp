@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <span>
-#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
@@ -13,6 +11,7 @@
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/launch_estimates.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
@@ -236,12 +235,7 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
-  const MovedElements moved(store, rank, models_->device());
-  const double typical_results = TypicalResults(store, rank, unknown, models_->device());
-  // Steps repeat: each distinct launch once.
-  absl::flat_hash_map<uint32_t, KernelKind> kinds;
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int64_t>, std::optional<LaunchEstimate>>
-      estimates;
+  LaunchEstimates launches(*models_, store, rank, unknown);
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
@@ -249,16 +243,9 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
       entry.kind = like->kind;
       continue;
     }
-    const Launch launch{store.name(rank, node), rank.waves_milli(node)};
-    const auto [kind, first] = kinds.try_emplace(rank.name(node).value);
-    if (first) kind->second = NamedWorkOf(launch.name).kind;
-    const int64_t near = moved.Near(node, kind->second);
-    const auto [estimate, added] =
-        estimates.try_emplace({rank.name(node).value, launch.waves_milli, near});
-    if (added) estimate->second = EstimateLaunch(*models_, launch, near, typical_results);
-    if (estimate->second) {
-      entry.estimate = {estimate->second->time, EstimateSource::kAnalytic, true};
-      entry.kind = estimate->second->kind;
+    if (const auto launched = launches.Of(node)) {
+      entry.estimate = {launched->time, EstimateSource::kAnalytic, true};
+      entry.kind = launched->kind;
     }
   }
 }

@@ -317,21 +317,6 @@ double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
   return count > 0 ? std::exp(logarithms / count) : 0;
 }
 
-double TypicalResults(const TraceStore& store, const RankTrace& rank,
-                      std::span<const NodeIndex> kernels, const GpuPeaks& device) {
-  bool trains = false;
-  for (uint32_t i = 0; i < rank.size() && !trains; ++i) {
-    const NodeIndex n(i);
-    trains = rank.kind(n) == NodeKind::kCpuOp &&
-             store.roles().of_op(NodeKind::kCpuOp, rank.name(n)).backward;
-  }
-  std::vector<Launch> launches;
-  for (const NodeIndex n : kernels) {
-    if (trains) launches.push_back({store.name(rank, n), rank.waves_milli(n)});
-  }
-  return MeanResults(device, launches);
-}
-
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,
                                              int64_t near_elements, double typical_results) {
   if (launch.waves_milli == 0) return std::nullopt;

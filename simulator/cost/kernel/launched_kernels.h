@@ -62,9 +62,6 @@ struct LaunchEstimate {
 };
 // How many results the GEMMs among these launches have, the geometric mean; 0: there is none.
 double MeanResults(const GpuPeaks& device, std::span<const Launch> launches);
-// That of a rank's kernels; 0 where the recording is not of training, which has a backward pass.
-double TypicalResults(const TraceStore& store, const RankTrace& rank,
-                      std::span<const NodeIndex> kernels, const GpuPeaks& device);
 
 // A kernel of which no shapes are known. GEMMs are taken to have a typical reduction, of training
 // the longer the fewer results they have against `typical_results` (0: no training); kernels
