@@ -75,6 +75,21 @@ int64_t RepresentativeIteration(const EventTable& table, const WindowsByNumber& 
   return iterations[(iterations.size() - 1) / 2].number;
 }
 
+// The first rank that shares no iteration with rank 0, for people; empty where each shares some.
+std::string RankApart(const EventTable& table,
+                      std::span<const std::vector<IterationWindow>> windows) {
+  for (size_t r = 1; r < windows.size(); ++r) {
+    const bool shares = std::ranges::any_of(windows[r], [&](const IterationWindow& w) {
+      return std::ranges::any_of(
+          windows[0], [&](const IterationWindow& first) { return first.number == w.number; });
+    });
+    if (shares) continue;
+    return fmt::format(" ({} has none of its: it lacks marks of steps, or is of other steps)",
+                       table.store().ranks()[r].info().source);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::array<double, static_cast<size_t>(EstimateSource::kCount)> PredictionReport::SourceShares()
@@ -92,8 +107,9 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   FORETRACE_CHECK(windows.size() == table.rank_count());
   const WindowsByNumber common = CommonIterations(windows);
   if (common.empty()) {
-    return InvalidInput("{}: no iteration that all {} ranks have; nothing to report on",
-                        table.store().ranks()[0].info().source, windows.size());
+    return InvalidInput("{}: no iteration that all {} ranks have{}; nothing to report on",
+                        table.store().ranks()[0].info().source, windows.size(),
+                        RankApart(table, windows));
   }
   PredictionReport report;
   for (const auto& [number, ranks] : common) {

@@ -39,6 +39,16 @@ constexpr double kDramWriteShare = 0.93;
 constexpr double kRoundTripUs = 0.3;
 constexpr double kColumnLatencyUs = 3;  // of a sum down columns, before its loop
 
+// A batch norm has a block of 512 threads for each channel, with 8 bytes under way for each thread
+// (cuDNN's bn_*_1C11; aten/src/ATen/native/cuda/Normalization.cuh). Few channels do not fill the
+// device: 64 of ResNet-50's reach 8.5 to 10.5 bytes a nanosecond each on the V100, and 10 to 12 on
+// the A100 (nccl_parser_config).
+constexpr double kChannelThreads = 512, kChannelLoadBytes = 8, kLoadedTripUs = 0.43;
+// Between its passes a block waits for its sums and has no loads under way. Set with these and
+// two more recordings in view (ns_resolution, resnet on the RTX 2080 Ti).
+constexpr double kTwoPassShare = 0.9;
+constexpr double kChannelBytesPerUs = kChannelThreads * kChannelLoadBytes / kLoadedTripUs;
+
 // Trips through the loop of a sum down the columns of a row-major matrix, each four loads wide.
 // PyTorch's setReduceConfig (aten/native/cuda/Reduce.cuh): up to four columns a thread, blocks of
 // 512 threads over that, as wide as a warp if there are columns for it; from 256 rows a thread on,
@@ -73,6 +83,13 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
     const bool writes = work.kind == KernelKind::kFill && work.read == Bytes();
     parameters.bandwidth_efficiency =
         writes ? kDramWriteShare : std::min(parameters.bandwidth_efficiency, kDramShare);
+  }
+  if (work.kind == KernelKind::kBatchNorm && work.rows > 0) {
+    if (work.read > work.written) parameters.bandwidth_efficiency *= kTwoPassShare;
+    const MemoryTime time = MemoryRoofline(parameters, device, work);
+    const double blocks_us = static_cast<double>(work.total_bytes()) /
+                             (static_cast<double>(work.rows) * kChannelBytesPerUs);
+    return time.kernel_us - time.memory_us + std::max(time.memory_us, blocks_us);
   }
   double extra_us = 0;
   for (const ClassCost& cost : kClasses) {

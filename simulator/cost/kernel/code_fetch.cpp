@@ -18,6 +18,12 @@ constexpr int64_t kLineBytes = 128;
 constexpr double kCyclesPerLine = 50;
 constexpr int64_t kUnrolled = 16 << 10, kSeveralLoops = 8 << 10, kOneLoop = 2 << 10;
 
+// GEMMs, and FBGEMM's kernels beside its lookups, which in DLRM-8 take as long beyond their work.
+bool IsFetchedAnew(std::string_view kernel, KernelRole role) {
+  return role == KernelRole::kMatmul ||
+         (role == KernelRole::kUnknown && kernel.find("fbgemm_gpu::") != kernel.npos);
+}
+
 }  // namespace
 
 bool FetchesCodeOnDemand(const GpuPeaks& device) {
@@ -30,7 +36,9 @@ bool LaunchesFetchCode(const GpuPeaks& device) {
 }
 
 int64_t CodeBytes(std::string_view kernel) {
-  switch (TraitsOfKernel(kernel).role) {
+  const KernelRole role = TraitsOfKernel(kernel).role;
+  if (role != KernelRole::kMatmul && IsFetchedAnew(kernel, role)) return kUnrolled;
+  switch (role) {
     case KernelRole::kMatmul:
       if (!IsThinGemm(kernel)) return kUnrolled;
       return WalksReduction(kernel) ? kSeveralLoops : kOneLoop;
@@ -45,7 +53,7 @@ int64_t CodeBytes(std::string_view kernel) {
 }
 
 SimTime CodeFetchTime(const GpuPeaks& device, std::string_view kernel) {
-  if (TraitsOfKernel(kernel).role != KernelRole::kMatmul) return SimTime();
+  if (!IsFetchedAnew(kernel, TraitsOfKernel(kernel).role)) return SimTime();
   const double lines = static_cast<double>(CodeBytes(kernel) - kOneLoop) / kLineBytes;
   return SimTime::FromUs(lines * kCyclesPerLine / VectorRatesOf(device).cycles_per_us);
 }

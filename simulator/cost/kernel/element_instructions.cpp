@@ -26,4 +26,9 @@ double ElementInstructions(KernelRole role, const ElementAccess& access) {
   }
 }
 
+double PoolInstructions(std::string_view name, double elements) {
+  return name.find("max_pool_backward_nchw") == name.npos ? 0
+                                                          : MaxPoolGradientInstructions(elements);
+}
+
 }  // namespace foretrace

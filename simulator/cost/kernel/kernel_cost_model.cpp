@@ -11,7 +11,9 @@
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/launch_estimates.h"
 #include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/peer_reductions.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
@@ -92,6 +94,16 @@ bool ClearsForParts(const TraceStore& store, const RankTrace& rank,
   return clears;
 }
 
+// Of a call of which only the tensors are known: whether its kernels' launches say more of each
+// than those do. Compiled functions and extensions launch many that pass over what is not among
+// their arguments.
+bool SayMore(const RankTrace& rank, std::span<const NodeIndex> kernels) {
+  constexpr size_t kMany = 8;
+  return kernels.size() >= kMany && std::ranges::all_of(kernels, [&](NodeIndex n) {
+           return rank.kind(n) != NodeKind::kKernel || rank.waves_milli(n) > 0;
+         });
+}
+
 bool HelpersAreWithin(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
          kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
@@ -122,9 +134,11 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   for (const auto& [call, op] : calls.launched) {
     const auto known = calls.operators.find(call);
     if (known == calls.operators.end() || !known->second) continue;
-    Assign(store, rank, *known->second, op, entries);
     const OperatorCall& traced = known->second->op;
-    if (std::holds_alternative<OpaqueOp>(traced.shape)) {
+    const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
+    if (opaque && SayMore(rank, op.kernels)) continue;
+    Assign(store, rank, *known->second, op, entries);
+    if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
     }
@@ -221,14 +235,15 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
-  const MovedElements moved(store, rank, models_->device());
+  LaunchEstimates launches(*models_, store, rank, unknown);
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
       entry.estimate = {like->time, EstimateSource::kAnalytic, true};
       entry.kind = like->kind;
-    } else if (const auto launched = EstimateLaunch(
-                   *models_, {store.name(rank, node), rank.waves_milli(node)}, moved.Near(node))) {
+      continue;
+    }
+    if (const auto launched = launches.Of(node)) {
       entry.estimate = {launched->time, EstimateSource::kAnalytic, true};
       entry.kind = launched->kind;
     }
@@ -298,6 +313,11 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
     } else {
       entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
+  }
+  // Generated kernels say what they do.
+  const std::string_view name = store.name(rank, op.kernels.front());
+  if (op.kernels.size() == 1 && name.starts_with("triton_")) {
+    entries[op.kernels.front().value].kind = NamedWorkOf(name).kind;
   }
   if (chosen) AssignIndexedWrites(store, rank, call, mains, entries);
 }

@@ -31,19 +31,56 @@ KernelRole RoleOf(std::string_view name) {
   if (name.starts_with("triton_")) return RoleOfGenerated(name);
   static const RoleRule kRules[] = {
       {KernelRole::kSplitReduce,
-       {"splitKreduce", "splitk_reduce", "SplitKReduce", "reduce_1Block_kernel"}},
+       {"splitKreduce", "splitk_reduce", "SplitKReduce", "reduce_1Block_kernel", "PostGSU"}},
       {KernelRole::kEmbedding, {"split_embedding", "dense_embedding", "embedding_codegen"}},
+      // No GEMMs, for all that their names contain.
+      {KernelRole::kElementwise, {"epilogue::impl", "OpTensorFwdBias", "Op2dTensor"}},
+      {KernelRole::kUnknown,
+       {"fbgemm_gpu::", "convert_", "_convert", "causal_conv1d", "conv_depthwise", "ConvDepthwise",
+        "dwconv"}},
       {KernelRole::kSort,
        {"RadixSort", "DeviceScan", "DeviceReduceByKey", "linearize_index", "DeviceCompactInit",
         "MergeSort", "SortKVInPlace"}},
       {KernelRole::kTransform,
-       {"winogradForwardData", "winogradForwardFilter", "winogradForwardOutput",
-        "winogradWgradData", "winogradWgradDelta", "winogradWgradOutput", "winograd_nonfused",
-        "nchwToNhwc", "nhwcToNchw", "nchwToFoldedNhwc", "scalePackedTensor", "computeOffsets",
-        "im2col", "col2im", "tensorTransform", "nhwcAddPadding", "batched_transpose"}},
-      {KernelRole::kMatmul,
-       {"gemm", "gemv", "scudnn", "wgrad", "dgrad", "implicit_convolve", "xmma", "cutlass", "conv",
-        "Cijk_", "winograd", "nvjet_", "AsmConv", "dot_kernel<"}},
+       {"winogradForwardData",
+        "winogradForwardFilter",
+        "winogradForwardOutput",
+        "winogradWgradData",
+        "winogradWgradDelta",
+        "winogradWgradOutput",
+        "winograd_nonfused",
+        "nchwToNhwc",
+        "nhwcToNchw",
+        "nchwToFoldedNhwc",
+        "scalePackedTensor",
+        "OffsetsKernel",
+        "im2col",
+        "col2im",
+        "Im2d2Col",
+        "Col2Im2d",
+        "Im2Col",
+        "tensorTransform",
+        "convertTensor",
+        "nhwcAddPadding",
+        "batched_transpose",
+        "transpose_NCHW",
+        "transpose_CNHW",
+        "SubTensorOp",
+        "fft2d_",
+        "flip_filter"}},
+      {KernelRole::kMatmul, {"gemm",        "gemv",
+                             "scudnn",      "wgrad",
+                             "dgrad",       "implicit_convolve",
+                             "xmma",        "cutlass",
+                             "conv",        "Cijk_",
+                             "winograd",    "nvjet_",
+                             "AsmConv",     "Conv_v",
+                             "gridwise_",   "igemm_",
+                             "dot_kernel<", "matmul",
+                             "MatMul",      "fused_moe_kernel",
+                             "grouped_mm",  "marlin",
+                             "Marlin",      "machete",
+                             "bmm_"}},
       {KernelRole::kReduction,
        {"reduce_kernel", "GammaBetaBackward", "cuComputePartGradGammaBeta"}},
       {KernelRole::kConverted, {"LoadWithCast"}},
@@ -114,7 +151,13 @@ KernelWork::Tile TileAt(std::string_view text, char between) {
 }
 
 // cuDNN's "..._tilesize128x128x64_stage3_..." and CUTLASS's "..._256x64_32x4_nhwc_align8".
-KernelWork::Tile ConvolutionTileOf(std::string_view name) {
+// Tensile's "Cijk_..._MT256x160x64_...".
+KernelWork::Tile TileOf(std::string_view name) {
+  constexpr std::string_view kMacroTile = "_MT";
+  if (name.starts_with("Cijk_")) {
+    const size_t at = name.find(kMacroTile);
+    return at == name.npos ? KernelWork::Tile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
+  }
   if (!HasAny(name, {"fprop", "dgrad", "wgrad"})) return {};
   constexpr std::string_view kSize = "tilesize";
   if (const size_t at = name.find(kSize); at != name.npos) {
@@ -148,7 +191,7 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   ReadFlashAttention(name, traits);
   ReadTurns(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
-  traits.tile = ConvolutionTileOf(name);
+  traits.tile = TileOf(name);
   traits.by_warps = traits.tile.known() && !HasAny(name, {"sm90", "sm100"});
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS's kernels for Hopper and later name the types of operands and results by a letter each:
@@ -166,11 +209,15 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
     traits.precision = Precision::kTensorFloat32;
     traits.precision_known = true;
-  } else if (HasAny(name, {"e4m3", "e5m2"})) {
+  } else if (HasAny(name, {"e4m3", "e5m2", "E4m3", "fp8_gemm", "_F8"})) {
     // The types of the operands stand first, before that of the result, which may be of 16 bits.
     traits.precision = Precision::kFloat8;
     traits.precision_known = true;
   } else if (HasAny(name, {"h884", "h1688", "s884", "f16", "16816", "hgemm", "hmma", "bf16"})) {
+    traits.precision = Precision::kHalf;
+    traits.precision_known = true;
+  } else if (HasAny(name, {"_HHS_", "_HB_", "_BBS_", "_BB_", "_HSS_", "_BSS_"})) {
+    // Tensile's names begin with the types of operands, accumulator and scale: Cijk_Ailk_Bljk_BBS_.
     traits.precision = Precision::kHalf;
     traits.precision_known = true;
   } else if (HasAny(name, {"sgemm", "scudnn", "gemmSN", "<float"})) {

@@ -36,8 +36,8 @@ struct KernelTraits {
   // Elements that a thread takes one after the other, of a kernel that strides or looks types up;
   // 0: side by side.
   int64_t elements_in_turn = 0;
-  // Of a convolution on tensor cores: the tile of its implicit GEMM, and whether warps issue its
-  // instructions, as on Ampere.
+  // Of a convolution on tensor cores, or of rocBLAS's and hipBLASLt's kernels: the tile of its
+  // implicit GEMM, and whether warps issue its instructions, as on Ampere.
   KernelWork::Tile tile;
   bool by_warps = false;
   // FlashAttention-2's kernels, written for Ampere, and whether they mask later keys.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
@@ -16,30 +19,66 @@ namespace {
 // Of GEMMs and convolutions whose sizes are not known; a convolution by Winograd reduces over
 // channels alone. Typical of the recordings with shapes (docs/accuracy.md).
 constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
+// In training the products of one layer, forward and for either gradient, multiply three sizes, of
+// which two are their results' and one their reduction: the more results, the shorter the
+// reduction, as their ratio within a layer, less between layers. Over the GEMMs of recordings with
+// shapes the power is 0.2 (DLRM-8), 0.4 (control), 0.6 (ResNet-50) and 1 (linear), and their depth
+// at the mean 316; of inference the power is 0. Four recordings of training without shapes, of
+// which three ask for 1, were in view too.
+constexpr double kTrainingDepth = 320, kDepthPower = 0.75, kLeastDepth = 16, kMostDepth = 1 << 20;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
 constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
-constexpr double kChunk = 65536, kChunkThreads = 512, kChunkRegisters = 46;
+constexpr double kChunk = 65536, kChunkThreads = 512;
+// Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
+constexpr double kStepRegisters = 46, kOperationRegisters = 32;
+// Winograd's algorithm in one kernel: 256 threads to a block of 128 x 128, and their transforms.
+constexpr double kFusedRegisters = 128;
+constexpr double kChannelRegisters = 40;  // of cuDNN's batch norms
 // Strided kernels and gathers take 40 registers a thread.
 constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
 constexpr double kTransformElements = 16 + 36;
-constexpr int64_t kNeighbours = 4;
+constexpr int64_t kNeighbours = 4, kSmallShare = 16;
 
 bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
 }
 
-// The digit behind `key`; 0: there is none.
-int64_t DigitAfter(std::string_view name, std::string_view key) {
+// The number of at most two digits behind `key`; 0: there is none.
+int64_t NumberAfter(std::string_view name, std::string_view key) {
   const size_t at = name.find(key);
-  if (at == name.npos || at + key.size() >= name.size()) return 0;
-  const char digit = name[at + key.size()];
-  return digit >= '1' && digit <= '9' ? digit - '0' : 0;
+  if (at == name.npos) return 0;
+  int64_t number = 0;
+  constexpr size_t kDigits = 2;
+  for (size_t i = at + key.size(); i < std::min(name.size(), at + key.size() + kDigits); ++i) {
+    if (name[i] < '0' || name[i] > '9') break;
+    number = 10 * number + (name[i] - '0');
+  }
+  return number;
 }
 
 // Pointers that the kernel has: "Array<char*, " or "array<char*, ".
-int64_t TensorsOf(std::string_view name) { return DigitAfter(name, "rray<char*, "); }
+int64_t TensorsOf(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
+
+// Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
+// "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
+// arguments, where the result goes); it writes one. 0: another functor.
+int64_t ListsRead(std::string_view name) {
+  constexpr std::string_view kFunctor = "Functor<";
+  const size_t at = name.find(kFunctor);
+  if (at == name.npos) return 0;
+  std::string_view rest = name.substr(at + kFunctor.size());
+  int64_t number = 0;
+  for (int place = 0; place < 3; ++place) {  // depth, arguments, result
+    const size_t comma = rest.find(", ");
+    if (comma == rest.npos || comma + 2 >= rest.size()) return 0;
+    rest.remove_prefix(comma + 2);
+    if (rest[0] < '0' || rest[0] > '9') return 0;
+    if (place == 1) number = rest[0] - '0';
+  }
+  return number;
+}
 
 DType ElementOf(std::string_view name) {
   if (HasAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
@@ -78,16 +117,13 @@ Precision PrecisionOfName(std::string_view name) {
 
 KernelKind KindOfGemm(std::string_view name) {
   if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
-  return HasAny(name, {"cudnn", "conv", "wgrad", "dgrad", "fprop", "winograd"})
+  return HasAny(name, {"cudnn", "conv", "Conv", "wgrad", "dgrad", "fprop", "winograd", "igemm_"})
              ? KernelKind::kConvolution
              : KernelKind::kGemm;
 }
 
-// By block, or by thread where the name has no block.
-SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
-  const GpuPeaks& device = models.device();
-  const Precision precision = PrecisionOfName(launch.name);
-  const bool winograd = HasAny(launch.name, {"winograd"});
+// By block, or by thread where the name has no block; its reduction left open.
+BlockedGemm BlocksOf(const GpuPeaks& device, const Launch& launch, Precision precision) {
   BlockedGemm gemm;
   gemm.block = GemmBlockOf(launch.name);
   const KernelWork::Tile tile = TraitsOfKernel(launch.name).tile;
@@ -98,44 +134,37 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch) {
     // As if each thread had its results in registers, four warps a block.
     constexpr int64_t kRows = 64, kCols = 64, kDepth = 8;
     gemm.block = {kRows, kCols, kDepth, 0};
-    gemm.blocks = Threads(launch, device, 0) * kResultsPerThread / (kRows * kCols);
+    const double registers = HasAny(launch.name, {"scudnn_winograd"}) ? kFusedRegisters : 0;
+    gemm.blocks = Threads(launch, device, registers) * kResultsPerThread / (kRows * kCols);
   } else {
     gemm.element_bytes = precision == Precision::kHalf ? 2 : 4;
     gemm.blocks = launch.waves_milli / 1000.0 * device.sms *
                   ResidentBlocks(device, gemm.block, gemm.element_bytes);
   }
-  gemm.depth = winograd ? kTypicalChannels : kTypicalDepth;
   gemm.load_elements = TraitsOfKernel(launch.name).load_elements;
-  const double results =
-      gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
-  gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
-  gemm.read_bytes = gemm.written_bytes;
-  return SimTime::FromUs(BlockedGemmUs(device, precision, StreamEfficiency(models), gemm));
+  return gemm;
 }
 
-// How often kernels that keep to themselves how much they move read and write each element.
-struct Passes {
-  KernelKind kind;
-  std::initializer_list<std::string_view> names;
-  double read, written;
-};
-const Passes& PassesOf(std::string_view name) {
-  // cuDNN's normalisation reads what it is given once for the statistics and once more; backward
-  // those are two tensors.
-  static const Passes kPasses[] = {
-      {KernelKind::kBatchNorm, {"singleread"}, 1, 1},
-      {KernelKind::kBatchNorm, {"bn_bw", "batch_norm_backward", "BatchNormBackward"}, 4, 1},
-      {KernelKind::kBatchNorm, {"bn_fw", "batch_norm", "BatchNorm"}, 2, 1},
-      {KernelKind::kPooling, {"pool"}, 1, 1},
-      {KernelKind::kReduction, {"reduce_kernel", "GammaBeta"}, 1, 0},
-      {KernelKind::kSoftmax, {"oftmax", "oftMax"}, 1, 1},
-      {KernelKind::kLayerNorm, {"layer_norm"}, 1, 1},
-  };
-  static const Passes kOther = {KernelKind::kOther, {}, 1, 1};
-  for (const Passes& passes : kPasses) {
-    if (HasAny(name, passes.names)) return passes;
+double ResultsOf(const BlockedGemm& gemm) {
+  return gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
+}
+
+SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double typical_results) {
+  const GpuPeaks& device = models.device();
+  const Precision precision = PrecisionOfName(launch.name);
+  BlockedGemm gemm = BlocksOf(device, launch, precision);
+  const double results = ResultsOf(gemm);
+  gemm.depth = HasAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
+  const bool attention = KindOfGemm(launch.name) == KernelKind::kAttention;
+  if (typical_results > 0 && results > 0 && !attention) {
+    const double typical = gemm.depth / kTypicalDepth * kTrainingDepth;
+    const double depth = typical * std::pow(typical_results / results, kDepthPower);
+    gemm.depth = std::clamp(std::round(depth), kLeastDepth, kMostDepth);
   }
-  return kOther;
+  gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
+  gemm.read_bytes = std::max(results, 2 * gemm.depth * std::sqrt(results)) *
+                    static_cast<double>(gemm.element_bytes);
+  return SimTime::FromUs(BlockedGemmUs(device, precision, StreamEfficiency(models), gemm));
 }
 
 }  // namespace
@@ -186,10 +215,15 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   if (launch.waves_milli == 0) return std::nullopt;
   const DType dtype = ElementOf(name);
   if (HasAny(name, {"multi_tensor_apply_kernel"})) {
-    const double resident = ResidentThreads(device, kChunkRegisters, kChunkThreads);
+    const int64_t read = ListsRead(name);
+    const double resident =
+        ResidentThreads(device, read > 0 ? kOperationRegisters : kStepRegisters, kChunkThreads);
     const double blocks = launch.waves_milli / 1000.0 * device.sms * resident / kChunkThreads;
     const auto lists =
-        static_cast<double>(std::max<int64_t>(DigitAfter(name, "TensorListMetadata<"), 1));
+        static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
+    if (read > 0) {
+      return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, static_cast<double>(read), 1);
+    }
     // The first list is read alone: gradients.
     return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, lists, std::max(lists - 1, 1.0));
   }
@@ -202,7 +236,7 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   if (tensors == 0 && vectors) return std::nullopt;
   if (tensors == 0) tensors = 2;
   const auto named = static_cast<double>(
-      DigitAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
+      NumberAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
   const double elements = Threads(launch, device, strided ? kStridedRegisters : 0) *
                           (named > 1 ? named : kElementsPerThread);
   KernelWork work = Moves(tensors == 1 ? KernelKind::kFill : KernelKind::kElementwise, dtype,
@@ -247,19 +281,44 @@ MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, con
   }
 }
 
-int64_t MovedElements::Near(NodeIndex kernel) const {
+int64_t MovedElements::Near(NodeIndex kernel, KernelKind kind) const {
   const auto at = static_cast<int64_t>(position_[kernel.value]);
-  int64_t most = 0;
-  for (int64_t i = std::max<int64_t>(at - kNeighbours, 0);
-       i <= std::min(at + kNeighbours, std::ssize(elements_) - 1); ++i) {
+  const auto moved = [&](int64_t i) -> int64_t {
+    if (i < 0 || i >= std::ssize(elements_)) return 0;
     const auto j = static_cast<size_t>(i);
-    if (lane_[j] == lane_[static_cast<size_t>(at)]) most = std::max(most, elements_[j]);
+    return lane_[j] == lane_[static_cast<size_t>(at)] ? elements_[j] : 0;
+  };
+  int64_t most = 0;
+  for (int64_t d = 1; d <= kNeighbours; ++d) most = std::max({most, moved(at - d), moved(at + d)});
+  if (kind == KernelKind::kReduction || kind == KernelKind::kPooling) return most;
+  // But for counters and the like that lie between.
+  for (int64_t d = 1; d <= kNeighbours; ++d) {
+    const int64_t nearest = std::max(moved(at - d), moved(at + d));
+    if (nearest > 0 && nearest >= most / kSmallShare) return nearest;
   }
-  return most;
+  return 0;
+}
+
+double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
+  // Of equal launches, of which a recording has many, once.
+  absl::flat_hash_map<std::pair<std::string_view, uint32_t>, double> results;
+  double logarithms = 0, count = 0;
+  for (const Launch& launch : launches) {
+    if (launch.waves_milli == 0) continue;
+    const auto [it, added] = results.try_emplace({launch.name, launch.waves_milli}, 0);
+    if (added && TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
+        KindOfGemm(launch.name) != KernelKind::kAttention) {
+      it->second = ResultsOf(BlocksOf(device, launch, PrecisionOfName(launch.name)));
+    }
+    if (!(it->second > 0)) continue;
+    logarithms += std::log(it->second);
+    ++count;
+  }
+  return count > 0 ? std::exp(logarithms / count) : 0;
 }
 
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,
-                                             int64_t near_elements) {
+                                             int64_t near_elements, double typical_results) {
   if (launch.waves_milli == 0) return std::nullopt;
   const GpuPeaks& device = models.device();
   const auto predict = [&](const KernelWork& work) {
@@ -283,15 +342,24 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     return estimate;
   }
   if (role == KernelRole::kMatmul) {
-    return LaunchEstimate{LaunchedGemm(models, launch), KindOfGemm(launch.name)};
+    return LaunchEstimate{LaunchedGemm(models, launch, typical_results), KindOfGemm(launch.name)};
   }
-  const Passes& passes = PassesOf(launch.name);
-  const bool passes_on = passes.kind != KernelKind::kOther && near_elements > 0;
+  const NamedWork named = NamedWorkOf(launch.name);
+  const bool passes_on = named.as_neighbours && near_elements > 0;
   const double elements =
-      passes_on ? static_cast<double>(near_elements) : threads * kElementsPerThread;
-  LaunchEstimate estimate = predict(Moves(KernelKind::kElementwise, ElementOf(launch.name),
-                                          elements, passes.read, passes.written));
-  estimate.kind = passes.kind;
+      passes_on ? static_cast<double>(near_elements) : threads * named.elements_per_thread;
+  // Sums have latencies of their own.
+  const bool sums = named.kind == KernelKind::kReduction;
+  const bool channels = named.kind == KernelKind::kBatchNorm && named.read > named.written;
+  KernelWork work = Moves(sums || channels ? named.kind : KernelKind::kElementwise,
+                          ElementOf(launch.name), elements, named.read, named.written);
+  if (channels) {  // a block each
+    const double resident = ResidentThreads(device, kChannelRegisters, kChunkThreads);
+    work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident / kChunkThreads), 1);
+  }
+  work.instructions = PoolInstructions(launch.name, elements);
+  LaunchEstimate estimate = predict(work);
+  estimate.kind = named.kind;
   return estimate;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -46,7 +47,8 @@ void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& wor
 class MovedElements {
  public:
   MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device);
-  int64_t Near(NodeIndex kernel) const;  // 0: no such kernel is near
+  // The nearest's, or of sums and pools, which change the size, the largest's; 0: none is near.
+  int64_t Near(NodeIndex kernel, KernelKind kind) const;
 
  private:
   std::vector<int64_t> elements_;   // by stream, then by start
@@ -58,10 +60,14 @@ struct LaunchEstimate {
   SimTime time;
   KernelKind kind = KernelKind::kOther;
 };
-// A kernel of which no shapes are known. GEMMs are taken to have a typical reduction; kernels
+// How many results the GEMMs among these launches have, the geometric mean; 0: there is none.
+double MeanResults(const GpuPeaks& device, std::span<const Launch> launches);
+
+// A kernel of which no shapes are known. GEMMs are taken to have a typical reduction, of training
+// the longer the fewer results they have against `typical_results` (0: no training); kernels
 // whose threads do not say what they move, to move what the element-wise kernels beside them do
 // (`near_elements`), or four elements a thread. nullopt: the launch's size is not known.
 std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const Launch& launch,
-                                             int64_t near_elements);
+                                             int64_t near_elements, double typical_results);
 
 }  // namespace foretrace

@@ -82,13 +82,31 @@ void Specify(const KernelTraits& traits, OperatorCall& call) {
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }
 
+// A batch norm of kernels that take no statistics is given those of training: cuDNN's and MIOpen's
+// of inference, PyTorch's second kernel alone.
+bool TakesStatistics(std::string_view name) {
+  for (const std::string_view part : {"bn_fw_inf", "InferBN", "BatchNormFwdInfer",
+                                      "batch_norm_transform_input", "elementwise_kernel"}) {
+    if (name.find(part) != name.npos) return false;
+  }
+  return true;
+}
+
+// Loads of 16 bytes; residuals are read and written beside the input.
+void AsEngineNorm(int64_t residuals, KernelWork& work) {
+  constexpr int64_t kWidestLoad = 16;
+  work.load_elements = kWidestLoad / std::max<int64_t>(ElementSize(work.dtype), 1);
+  work.read = Bytes(SaturatingProduct({work.read.count(), 1 + residuals}));
+  work.written = Bytes(SaturatingProduct({work.written.count(), 1 + residuals}));
+}
+
 }  // namespace
 
 ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
                         const TracedOperator& traced, std::span<const NodeIndex> kernels) {
   ObservedKernels observed;
   observed.call = traced.op;
-  bool tf32 = false, half = false, float8 = false, by_warps = false;
+  bool tf32 = false, half = false, float8 = false, by_warps = false, statistics = false;
   int64_t load_elements = 0;
   KernelWork::Tile tile;
   KernelTraits last;  // of the last kernel
@@ -105,6 +123,7 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
       observed.mains.push_back(node);
     }
     Specify(traits, observed.call);
+    statistics |= rank.kind(node) == NodeKind::kKernel && TakesStatistics(store.name(rank, node));
   }
   observed.precision = float8 ? Precision::kFloat8
                        : half ? Precision::kHalf
@@ -117,12 +136,20 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   }
   if (observed.list.size() != 1) return observed;
   KernelWork& work = observed.list[0];
-  work.load_elements = load_elements;
+  const bool forward = observed.call.pass == Direction::kForward;
+  // Given the statistics, one pass over the input is enough.
+  if (work.kind == KernelKind::kBatchNorm && forward && !statistics) work.read = work.written;
+  if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
+  work.load_elements = std::max(work.load_elements, load_elements);
   work.by_warps = by_warps;
   // A gradient of the filters has its results where the forward pass has its filters.
   const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
   if (tiled && observed.precision != Precision::kFloat32) work.tile = tile;
   if (kernels.size() == 1) work.instructions = ElementInstructions(last.role, traced.access);
+  if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
+    work.instructions = PoolInstructions(store.name(rank, kernels.front()),
+                                         static_cast<double>(pool->input_elements));
+  }
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
     work.trips = TripsOf(device, work.kind, last, traced.access);
   } else if (rank.kind(kernels.front()) == NodeKind::kMemcpy) {

@@ -43,6 +43,26 @@ std::optional<Estimate> CopyCostModel::HostCopy(CopyDirection direction, bool pi
       EstimateSource::kAnalytic, true};
 }
 
+std::optional<Estimate> CopyCostModel::PeerCopy(Bytes bytes) const {
+  const Bandwidth links = kernels_->device().accelerator.links.total();
+  if (!(links.bytes_per_second() > 0)) {
+    return HostCopy(CopyDirection::kHostToDevice, true, bytes);
+  }
+  const Estimate within =
+      kernels_->Predict(DeviceWork(KernelKind::kMemcpy, bytes), Precision::kFloat32);
+  const SimTime over =
+      SimTime::FromUs(static_cast<double>(bytes.count()) / (links.bytes_per_second() / 1e6));
+  return Estimate{std::max(within.time, over), EstimateSource::kAnalytic, true};
+}
+
+std::optional<Estimate> CopyCostModel::ByCore(Bytes bytes) const {
+  const MemoryLevel* host = kernels_->device().accelerator.level(MemoryKind::kHost);
+  if (host == nullptr || !(host->staging.bytes_per_second() > 0)) return std::nullopt;
+  return Estimate{SimTime::FromUs(static_cast<double>(bytes.count()) /
+                                  (host->staging.bytes_per_second() / 1e6)),
+                  EstimateSource::kAnalytic, true};
+}
+
 std::optional<Estimate> CopyCostModel::Predict(const TraceStore&, const RankTrace& rank,
                                                NodeIndex node) const {
   const NodeKind kind = rank.kind(node);
@@ -63,6 +83,10 @@ std::optional<Estimate> CopyCostModel::Predict(const TraceStore&, const RankTrac
       return HostCopy(CopyDirection::kDeviceToHost, false, work->bytes);
     case MemcpyKind::kDeviceToDevice:
       return kernels_->Predict(DeviceWork(KernelKind::kMemcpy, work->bytes), Precision::kFloat32);
+    case MemcpyKind::kPeerToPeer:
+      return PeerCopy(work->bytes);
+    case MemcpyKind::kHostToHost:
+      return ByCore(work->bytes);
     default:
       return std::nullopt;
   }

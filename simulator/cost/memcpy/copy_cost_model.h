@@ -27,6 +27,10 @@ class CopyCostModel : public CostModel {
 
  private:
   std::optional<Estimate> HostCopy(CopyDirection direction, bool pinned, Bytes bytes) const;
+  // To another device: by the links to others, else as to the host.
+  std::optional<Estimate> PeerCopy(Bytes bytes) const;
+  // Within the host's memory.
+  std::optional<Estimate> ByCore(Bytes bytes) const;
 
   std::shared_ptr<const KernelModels> kernels_;
   std::shared_ptr<const CopyModels> copies_;

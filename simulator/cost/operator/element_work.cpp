@@ -18,6 +18,12 @@ constexpr double kTypeSwitch = 6;
 // Divisions by the sizes of two dimensions, as most concatenated tensors have left of theirs; a
 // gathered row's index and its place, and the place of its elements.
 constexpr double kConcatDivisions = 2, kGatherDivisions = 4;
+// aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, max_pool_backward_nchw: a thread's element of the
+// image divides its place by the width, and both of its coordinates by the stride for the first and
+// the last window that covers it, of signed numbers; each such window's 8-byte index is loaded and
+// compared, its gradient added. Windows of 3 x 3 by strides of 2 are typical: 9 / 4 of them.
+constexpr double kPlaceDivisions = 5, kSignedDivision = 26;
+constexpr double kCoveringWindows = 9.0 / 4, kWindowInstructions = 28;
 
 }  // namespace
 
@@ -32,6 +38,10 @@ double ConcatInstructions(double elements) {
 }
 double GatherInstructions(double elements) {
   return elements * (kElement + kGatherDivisions * kDivision);
+}
+double MaxPoolGradientInstructions(double elements) {
+  return elements *
+         (kElement + kPlaceDivisions * kSignedDivision + kCoveringWindows * kWindowInstructions);
 }
 
 }  // namespace foretrace

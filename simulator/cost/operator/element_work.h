@@ -10,5 +10,7 @@ double ConvertedInstructions(double elements, double tensors);
 double ConcatInstructions(double elements);
 // Of rows: index_select, index_add.
 double GatherInstructions(double elements);
+// The gradient of maximum pooling, of elements of the image.
+double MaxPoolGradientInstructions(double elements);
 
 }  // namespace foretrace

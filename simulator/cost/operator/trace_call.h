@@ -45,7 +45,7 @@ inline int64_t TotalElements(const Tensors& tensors) {
 
 inline TracedOperator Traced(OperatorCall::Shape shape, const Call& call,
                              Direction pass = Direction::kForward) {
-  return {{std::move(shape), call.dtype, pass}, false, {}};
+  return {{std::move(shape), call.dtype, pass}, false, {}, false, 0};
 }
 inline TracedOperator Backward(OperatorCall::Shape shape, const Call& call) {
   return Traced(std::move(shape), call, Direction::kBackward);
@@ -58,8 +58,32 @@ Result BatchedMatmul(const Call& call);
 Result ConvolutionForward(const Call& call);
 // grad_output, input, weight; the older spelling has input and grad_output the other way round.
 Result ConvolutionBackward(const Call& call, bool input_first);
-// query, key, value from argument `first` on; in [b, heads, s, d], or [b, s, heads, d].
+// query, key, value from argument `first` on; in [b, heads, s, d], or [b, s, heads, d], or
+// [tokens, heads, d] of several sequences.
 Result Attention(const Call& call, size_t first, Direction pass, bool heads_second);
+
+Result MatrixVector(const Call& call);
+// Operands in 8 bits or fewer, then their scales.
+Result ScaledMatmul(const Call& call);
+// [rows, k] x [groups, k, n], rows spread evenly over the groups.
+Result GroupedMatmul(const Call& call);
+// The gradient of a convolution's input, from its filters [c, k / groups, r, s].
+Result TransposedConvolution(const Call& call);
+
+// trace_rows.cpp
+Result LayerNormForward(const Call& call);
+Result LayerNormBackward(const Call& call);
+Result GroupNorm(const Call& call);
+Result GroupNormBackward(const Call& call);
+Result BatchNormForward(const Call& call);
+// grad_output, input; the libraries' spelling has input first.
+Result BatchNormBackward(const Call& call);
+Result BatchNormBackwardInputFirst(const Call& call);
+Result SoftmaxForward(const Call& call);
+Result SoftmaxBackward(const Call& call);
+Result ChosenScores(const Call& call);
+Result Sorted(const Call& call);
+Result Largest(const Call& call);
 
 // trace_embedding.cpp
 // FBGEMM's table-batched lookups.

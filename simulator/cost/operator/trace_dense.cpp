@@ -46,6 +46,22 @@ Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape
   return traced;
 }
 
+// Sequences one after the other, [tokens, heads, d], where each ends behind them; all are taken to
+// be of one length.
+Result PackedAttention(const Call& call, size_t first, Direction pass) {
+  const auto &q = call.in[first].dims, &k = call.in[first + 1].dims;
+  const auto ends =
+      std::find_if(call.in.begin() + static_cast<std::ptrdiff_t>(first) + 3, call.in.end(),
+                   [](const TensorShape& t) {
+                     return t.dims.size() == 1 && t.dtype == DType::kInt32 && t.dims[0] > 1;
+                   });
+  const int64_t sequences = ends == call.in.end() ? 1 : ends->dims[0] - 1;
+  TracedOperator traced = Traced(
+      AttentionOp{sequences, q[1], k[1], q[0] / sequences, k[0] / sequences, q[2]}, call, pass);
+  traced.assumed = true;
+  return traced;
+}
+
 }  // namespace
 
 // [m,k] x [k,n]; the last two matrices are the factors, so that addmm's addend comes before them.
@@ -79,6 +95,60 @@ Result BatchedMatmul(const Call& call) {
   return Traced(BatchedMatmulOp{a.dims[0], a.dims[1], b.dims[2], a.dims[2]}, call);
 }
 
+Result MatrixVector(const Call& call) {
+  const auto matrix =
+      std::ranges::find_if(call.in, [](const TensorShape& t) { return t.dims.size() == 2; });
+  if (matrix == call.in.end()) return std::nullopt;
+  return Traced(LinearOp{matrix->dims[0], 1, matrix->dims[1], false}, call);
+}
+
+Result ScaledMatmul(const Call& call) {
+  if (!call.in_ok(2) || call.in[0].dims.size() != 2 || call.in[1].dims.size() != 2) {
+    return std::nullopt;
+  }
+  const auto &a = call.in[0].dims, &b = call.in[1].dims;
+  if (a[1] != b[0]) return std::nullopt;
+  return Traced(LinearOp{a[0], b[1], a[1], false}, call);
+}
+
+Result GroupedMatmul(const Call& call) {
+  if (!call.in_ok(2) || call.in[0].dims.size() != 2 || call.in[1].dims.size() != 3) {
+    return std::nullopt;
+  }
+  const auto &a = call.in[0].dims, &b = call.in[1].dims;
+  if (a[1] != b[1] || b[0] <= 0) return std::nullopt;
+  const int64_t rows = (a[0] - 1) / b[0] + 1;
+  TracedOperator traced = Traced(BatchedMatmulOp{b[0], rows, b[2], a[1]}, call);
+  traced.assumed = true;
+  return traced;
+}
+
+// Without the result's size, twice the input's in each dimension: the commonest stride.
+Result TransposedConvolution(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const TensorShape &x = call.in[0], &w = call.in[1];
+  const size_t rank = x.dims.size();
+  if (rank < 3 || rank > 5 || w.dims.size() != rank || w.dims[0] <= 0) return std::nullopt;
+  constexpr int64_t kStride = 2;
+  const Plane image = PlaneOf(x), filter = PlaneOf(w);
+  const bool known = !call.out.empty() && call.out[0].dims.size() == rank;
+  Conv2dOp op{x.dims[0],
+              known ? call.out[0].dims[1] : w.dims[1],
+              known ? PlaneOf(call.out[0]).rows
+                    : SaturatingProduct({image.rows, image.rows > 1 ? kStride : 1}),
+              known ? PlaneOf(call.out[0]).columns : SaturatingProduct({image.columns, kStride}),
+              x.dims[1],
+              filter.rows,
+              filter.columns,
+              image.rows,
+              image.columns};
+  op.groups = std::max<int64_t>(1, op.c / std::max<int64_t>(w.dims[1], 1));
+  op.needs_weight_gradient = false;
+  TracedOperator traced = Traced(op, call, Direction::kBackward);
+  traced.assumed = !known;
+  return traced;
+}
+
 Result ConvolutionForward(const Call& call) {
   if (!call.in_ok(2)) return std::nullopt;
   const TensorShape* y = call.out.empty() ? nullptr : &call.out[0];
@@ -102,6 +172,9 @@ Result ConvolutionBackward(const Call& call, bool input_first) {
 Result Attention(const Call& call, size_t first, Direction pass, bool heads_second) {
   if (!call.in_ok(first + 3)) return std::nullopt;
   const TensorShape &q = call.in[first], &k = call.in[first + 1];
+  if (!heads_second && q.dims.size() == 3 && k.dims.size() == 3) {
+    return PackedAttention(call, first, pass);
+  }
   if (q.dims.size() != 4 || k.dims.size() != 4) return std::nullopt;
   const size_t heads = heads_second ? 1 : 2, sequence = heads_second ? 2 : 1;
   AttentionOp op{q.dims[0],        q.dims[heads],    k.dims[heads],

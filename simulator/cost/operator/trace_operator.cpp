@@ -15,42 +15,6 @@ using namespace trace_call;  // NOLINT: the rules below are all about calls
 
 namespace {
 
-Result LayerNormForward(const Call& call) {
-  if (!call.in_ok(1)) return std::nullopt;
-  const TensorShape& x = call.in[0];
-  // Normalised over the dimensions of gamma where it is there, else over the last.
-  const size_t trailing = call.in_ok(2) ? call.in[1].dims.size() : 1;
-  if (trailing > x.dims.size()) return std::nullopt;
-  const int64_t rows = LeadingElements(x, trailing);
-  return Traced(LayerNormOp{rows, rows > 0 ? Elements(x) / rows : 0}, call);
-}
-
-Result LayerNormBackward(const Call& call) {  // dy, x, mean, rstd, gamma, beta
-  if (!call.in_ok(4)) return std::nullopt;
-  const int64_t rows = Elements(call.in[2]);
-  if (rows <= 0) return std::nullopt;
-  return Backward(LayerNormOp{rows, Elements(call.in[1]) / rows}, call);
-}
-
-// Of channels in groups (aten/src/ATen/native/cuda/group_norm_kernel.cu): one kernel reads all for
-// the statistics, one of the few channels makes them factors, and one reads all again and writes.
-Result GroupNorm(const Call& call) {
-  if (!call.in_ok(1)) return std::nullopt;
-  const int64_t bytes = SaturatingProduct({Elements(call.in[0]), ElementSize(call.dtype)});
-  return Traced(OpaqueOp{SaturatingProduct({2, bytes}), bytes}, call);
-}
-
-Result BatchNorm(const TensorShape& x, const Call& call, Direction pass) {
-  if (x.dims.size() < 2) return std::nullopt;
-  BatchNormOp op{x.dims[0], x.dims[1]};
-  for (size_t i = 2; i < x.dims.size(); ++i) op.h = SaturatingProduct({op.h, x.dims[i]});
-  return Traced(op, call, pass);
-}
-
-Result Softmax(const TensorShape& x, const Call& call, Direction pass) {
-  return Traced(SoftmaxOp{LeadingElements(x, 1), x.dims.back()}, call, pass);
-}
-
 int64_t BroadcastElements(std::span<const TensorShape> tensors) {
   size_t rank = 0;
   for (const TensorShape& t : tensors) rank = std::max(rank, t.dims.size());
@@ -169,6 +133,21 @@ Result Pool(const Call& call, Direction pass) {
   return traced;
 }
 
+Result MaxPool(const Call& call) { return Pool(call, Direction::kForward); }
+Result MaxPoolBackward(const Call& call) { return Pool(call, Direction::kBackward); }
+Result AveragePool(const Call& call, Direction pass) {
+  Result traced = Pool(call, pass);
+  if (traced) std::get<PoolOp>(traced->op.shape).saves_indices = false;
+  return traced;
+}
+Result AveragePoolForward(const Call& call) { return AveragePool(call, Direction::kForward); }
+Result AveragePoolBackward(const Call& call) { return AveragePool(call, Direction::kBackward); }
+
+Result Fill(const Call& call) {
+  if (!call.in_ok(1)) return std::nullopt;
+  return Traced(FillOp{Elements(call.in[0])}, call);
+}
+
 Call CallOf(std::span<const TensorShape> inputs, std::span<const TensorShape> outputs) {
   Call call;
   for (const TensorShape& t : inputs) {
@@ -184,6 +163,13 @@ Call CallOf(std::span<const TensorShape> inputs, std::span<const TensorShape> ou
     }
   }
   return call;
+}
+
+// Kernels that PyTorch's compiler generates, and operators of serving engines.
+bool GivenItsResults(std::string_view name) {
+  return std::ranges::any_of(
+      std::array<std::string_view, 4>{"triton_", "_C", "_moe_C::", "sgl_kernel::"},
+      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 struct Rule {
@@ -208,6 +194,25 @@ constexpr Rule kRules[] = {
     {"conv1d", ConvolutionForward},
     {"conv2d", ConvolutionForward},
     {"conv3d", ConvolutionForward},
+    {"addmv", MatrixVector},
+    {"mv", MatrixVector},
+    {"_int_mm", [](const Call& c) { return Matmul(c, false); }},
+    {"_scaled_mm", ScaledMatmul},
+    {"_grouped_mm", GroupedMatmul},
+    {"_scaled_grouped_mm", GroupedMatmul},
+    {"cudnn_convolution_relu", ConvolutionForward},
+    {"cudnn_convolution_add_relu", ConvolutionForward},
+    {"miopen_convolution_relu", ConvolutionForward},
+    {"miopen_convolution_add_relu", ConvolutionForward},
+    {"miopen_depthwise_convolution", ConvolutionForward},
+    {"_conv_depthwise2d", ConvolutionForward},
+    {"conv_depthwise3d", ConvolutionForward},
+    {"_slow_conv2d_forward", ConvolutionForward},
+    {"slow_conv3d_forward", ConvolutionForward},
+    {"cudnn_convolution_transpose", TransposedConvolution},
+    {"miopen_convolution_transpose", TransposedConvolution},
+    {"slow_conv_transpose2d", TransposedConvolution},
+    {"slow_conv_transpose3d", TransposedConvolution},
     {"convolution_backward", [](const Call& c) { return ConvolutionBackward(c, false); }},
     {"cudnn_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
     {"miopen_convolution_backward", [](const Call& c) { return ConvolutionBackward(c, true); }},
@@ -235,39 +240,28 @@ constexpr Rule kRules[] = {
     {"native_layer_norm", LayerNormForward},
     {"native_layer_norm_backward", LayerNormBackward},
     {"_fused_rms_norm", LayerNormForward},
+    {"_fused_rms_norm_backward", LayerNormBackward},
     {"native_group_norm", GroupNorm},
-    {"native_batch_norm",
-     [](const Call& c) {
-       return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();
-     }},
-    {"cudnn_batch_norm",
-     [](const Call& c) {
-       return c.in_ok(1) ? BatchNorm(c.in[0], c, Direction::kForward) : Result();
-     }},
-    {"native_batch_norm_backward",
-     [](const Call& c) {
-       return c.in_ok(2) ? BatchNorm(c.in[1], c, Direction::kBackward) : Result();
-     }},
-    {"cudnn_batch_norm_backward",
-     [](const Call& c) {
-       return c.in_ok(2) ? BatchNorm(c.in[0], c, Direction::kBackward) : Result();
-     }},
-    {"_softmax",
-     [](const Call& c) {
-       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result();
-     }},
-    {"_log_softmax",
-     [](const Call& c) {
-       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kForward) : Result();
-     }},
-    {"_softmax_backward_data",
-     [](const Call& c) {
-       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result();
-     }},
-    {"_log_softmax_backward_data",
-     [](const Call& c) {
-       return c.in_ok(1) ? Softmax(c.in[0], c, Direction::kBackward) : Result();
-     }},
+    {"native_group_norm_backward", GroupNormBackward},
+    {"native_batch_norm", BatchNormForward},
+    {"_native_batch_norm_legit", BatchNormForward},
+    {"_native_batch_norm_legit_no_training", BatchNormForward},
+    {"_batch_norm_with_update", BatchNormForward},
+    {"cudnn_batch_norm", BatchNormForward},
+    {"miopen_batch_norm", BatchNormForward},
+    {"native_batch_norm_backward", BatchNormBackward},
+    {"batch_norm_backward", BatchNormBackward},
+    {"cudnn_batch_norm_backward", BatchNormBackwardInputFirst},
+    {"miopen_batch_norm_backward", BatchNormBackwardInputFirst},
+    {"_softmax", SoftmaxForward},
+    {"_log_softmax", SoftmaxForward},
+    {"_masked_softmax", SoftmaxForward},
+    {"_softmax_backward_data", SoftmaxBackward},
+    {"_log_softmax_backward_data", SoftmaxBackward},
+    {"nll_loss_forward", ChosenScores},
+    {"nll_loss2d_forward", ChosenScores},
+    {"nll_loss_backward", ChosenScores},
+    {"nll_loss2d_backward", ChosenScores},
     {"native_dropout",
      [](const Call& c) {
        return c.in_ok(1) ? Result(Traced(DropoutOp{Elements(c.in[0])}, c)) : Result();
@@ -275,6 +269,10 @@ constexpr Rule kRules[] = {
     {"native_dropout_backward",
      [](const Call& c) {
        return c.in_ok(1) ? Result(Backward(DropoutOp{Elements(c.in[0])}, c)) : Result();
+     }},
+    {"_fused_dropout",
+     [](const Call& c) {
+       return c.in_ok(1) ? Result(Traced(DropoutOp{Elements(c.in[0])}, c)) : Result();
      }},
     {"sum", Reduction},
     {"mean", Reduction},
@@ -285,38 +283,63 @@ constexpr Rule kRules[] = {
     {"norm", Reduction},
     {"linalg_vector_norm", Reduction},
     {"argmax", Reduction},
+    {"argmin", Reduction},
+    {"aminmax", Reduction},
+    {"prod", Reduction},
+    {"nansum", Reduction},
+    {"logsumexp", Reduction},
+    {"count_nonzero", Reduction},
+    {"std", Reduction},
+    {"var", Reduction},
+    {"std_mean", Reduction},
+    {"var_mean", Reduction},
     {"any", Reduction},
     {"all", Reduction},
     {"cumsum", CumulativeSum},
+    {"cumprod", CumulativeSum},
+    {"logcumsumexp", CumulativeSum},
+    {"sort", Sorted},
+    {"topk", Largest},
+    {"kthvalue", Largest},
     {"cat", Concat},
     {"_cat", Concat},
     {"stack", Concat},
     {"copy_", Copy},
-    {"fill_",
-     [](const Call& c) {
-       return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
-     }},
-    {"zero_",
-     [](const Call& c) {
-       return c.in_ok(1) ? Result(Traced(FillOp{Elements(c.in[0])}, c)) : Result();
-     }},
+    {"fill_", Fill},
+    {"zero_", Fill},
+    {"uniform_", Fill},
+    {"normal_", Fill},
+    {"random_", Fill},
+    {"exponential_", Fill},
+    {"bernoulli_", Fill},
     {"index", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"index_select", SelectRows},
     {"gather", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"embedding", EmbeddingRows},
     {"embedding_dense_backward", EmbeddingBagBackward},
     {"_embedding_bag", EmbeddingBag},
+    {"_embedding_bag_forward_only", EmbeddingBag},
     {"_embedding_bag_dense_backward", EmbeddingBagBackward},
     {"tril", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"triu", [](const Call& c) { return Gather(c, Direction::kForward); }},
     {"_index_put_impl_", IndexPut},
     {"index_add_", IndexPut},
+    {"index_copy_", IndexPut},
+    {"scatter_", IndexPut},
     {"scatter_add_", IndexPut},
-    {"max_pool2d_with_indices", [](const Call& c) { return Pool(c, Direction::kForward); }},
-    {"avg_pool2d", [](const Call& c) { return Pool(c, Direction::kForward); }},
-    {"max_pool2d_with_indices_backward",
-     [](const Call& c) { return Pool(c, Direction::kBackward); }},
-    {"avg_pool2d_backward", [](const Call& c) { return Pool(c, Direction::kBackward); }},
+    {"scatter_reduce_", IndexPut},
+    {"max_pool2d_with_indices", MaxPool},
+    {"max_pool3d_with_indices", MaxPool},
+    {"avg_pool2d", AveragePoolForward},
+    {"avg_pool3d", AveragePoolForward},
+    {"_adaptive_avg_pool2d", AveragePoolForward},
+    {"_adaptive_avg_pool3d", AveragePoolForward},
+    {"adaptive_max_pool2d", MaxPool},
+    {"max_pool2d_with_indices_backward", MaxPoolBackward},
+    {"max_pool3d_with_indices_backward", MaxPoolBackward},
+    {"avg_pool2d_backward", AveragePoolBackward},
+    {"avg_pool3d_backward", AveragePoolBackward},
+    {"_adaptive_avg_pool2d_backward", AveragePoolBackward},
 };
 
 }  // namespace
@@ -346,7 +369,8 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
 
 Result OpaqueOperator(std::string_view name, std::span<const TensorShape> inputs,
                       std::span<const TensorShape> outputs) {
-  for (std::string_view part : {"embedding", "lookup", "gather", "index", "Lookup"}) {
+  for (std::string_view part :
+       {"embedding", "lookup", "gather", "index", "Lookup", "paged", "cache", "Compiled"}) {
     if (name.find(part) != name.npos) return std::nullopt;
   }
   const Call call = CallOf(inputs, outputs);
@@ -362,7 +386,11 @@ Result OpaqueOperator(std::string_view name, std::span<const TensorShape> inputs
   for (const TensorShape& t : call.out) {
     op.written_bytes += std::min(bytes_of(t), (int64_t{1} << 62) - op.written_bytes);
   }
-  if (op.written_bytes == 0) op.written_bytes = largest;
+  if (op.written_bytes == 0) {
+    op.written_bytes = largest;
+    // These have their results among their arguments.
+    if (GivenItsResults(name)) op.read_bytes -= largest;
+  }
   if (op.written_bytes == 0) return std::nullopt;
   TracedOperator traced = Traced(op, call);
   traced.assumed = true;

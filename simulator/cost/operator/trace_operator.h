@@ -33,6 +33,10 @@ struct TracedOperator {
   // assumed, and estimates built on this count as extrapolated.
   bool assumed = false;
   ElementAccess access = {};  // of point-wise calls, copies, concatenations and gathers
+  // A norm by a serving engine's kernel, which keeps no statistics, and the tensors that it adds to
+  // its input first and writes back.
+  bool engine_norm = false;
+  int64_t residuals = 0;
 };
 
 // The operator behind one innermost framework call such as "aten::addmm". `inputs` holds every

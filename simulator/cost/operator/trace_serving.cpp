@@ -1,5 +1,8 @@
-// Calls of serving engines (vLLM) whose tensors are no measure of what they move: caches are passed
-// whole, and a name may sound like a lookup.
+// Calls of serving engines and other extensions whose tensors are no measure of what they move:
+// caches are passed whole, results are among the arguments, and a name may sound like a lookup.
+
+#include <algorithm>
+#include <initializer_list>
 
 #include "simulator/cost/operator/trace_call.h"
 
@@ -39,13 +42,106 @@ Result UnifiedAttention(const Call& call) {
   return traced;
 }
 
+// (query, key, value, ...) of packages of fused attention, backward after the result's gradient.
+Result PackagedAttention(std::string_view name, const Call& call) {
+  const bool backward = name.find("ackward") != name.npos || name.find("bwd") != name.npos;
+  return Attention(call, backward ? 1 : 0, backward ? Direction::kBackward : Direction::kForward,
+                   false);
+}
+
+// rms_norm(result, input, weight), fused_add_rms_norm(input, residual, weight).
+Result EngineNorm(std::string_view name, const Call& call) {
+  if (!call.in_ok(2) || call.in[0].dims.empty()) return std::nullopt;
+  const TensorShape& x = call.in[name.find("fused_add") == name.npos ? 1 : 0];
+  const int64_t residuals = name.find("fused_add") == name.npos ? 0 : 1;
+  const int64_t cols = x.dims.empty() ? 0 : x.dims.back();
+  if (cols <= 0) return std::nullopt;
+  TracedOperator traced = Traced(LayerNormOp{Elements(x) / cols, cols}, call);
+  traced.op.dtype = x.dtype;
+  traced.engine_norm = true;
+  traced.residuals = residuals;
+  return traced;
+}
+
+// silu_and_mul(result [tokens, d], input [tokens, 2 d]) and its like.
+Result GatedActivation(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const int64_t result = std::min(Elements(call.in[0]), Elements(call.in[1]));
+  constexpr double kFlop = 14;  // an exponential, a division, products
+  return Traced(ElementwiseOp{result, SaturatingProduct({2, result}), 1, kFlop}, call);
+}
+
+// static_scaled_fp8_quant(result, input, scale) and its like.
+Result Quantised(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const int64_t elements = Elements(call.in[1]);
+  ElementwiseOp op{elements, elements, 1, 3};
+  op.output_dtype = call.in[0].dtype;
+  TracedOperator traced = Traced(op, call);
+  traced.op.dtype = call.in[1].dtype;
+  return traced;
+}
+
+// Two matrices [m, k] and [k, n], or [n, k], the second of 8 bits, among others: the first pair
+// whose sizes fit.
+Result QuantisedMatmul(const Call& call) {
+  for (size_t i = 0; i + 1 < call.in.size(); ++i) {
+    const auto &a = call.in[i].dims, &b = call.in[i + 1].dims;
+    if (a.size() != 2 || b.size() != 2) continue;
+    if (call.in[i].dtype != call.in[i + 1].dtype || ElementSize(call.in[i].dtype) != 1) continue;
+    if (a[1] != b[0] && a[1] != b[1]) continue;
+    TracedOperator traced = Traced(LinearOp{a[0], a[1] == b[0] ? b[1] : b[0], a[1], false}, call);
+    traced.op.dtype = call.in[i].dtype;
+    return traced;
+  }
+  return std::nullopt;
+}
+
+// vllm::outplace_fused_experts(tokens [t, h], w1 [E, 2 i, h], w2 [E, h, i], weights [t, k], ids
+// [t, k], ...), tokens spread evenly over the experts: both GEMMs as one of as much work.
+Result FusedExperts(const Call& call) {
+  if (!call.in_ok(4)) return std::nullopt;
+  const auto &x = call.in[0].dims, &up = call.in[1].dims, &down = call.in[2].dims,
+             &chosen = call.in[3].dims;
+  const bool shaped = x.size() == 2 && up.size() == 3 && down.size() == 3 && chosen.size() == 2;
+  if (!shaped || up[0] != down[0] || up[2] != x[1] || chosen[0] != x[0]) return std::nullopt;
+  const int64_t rows = SaturatingProduct({x[0], chosen[1]});
+  const int64_t experts = std::min(std::max<int64_t>(up[0], 1), std::max<int64_t>(rows, 1));
+  const int64_t width = std::min(up[1], int64_t{1} << 40) + std::min(down[2], int64_t{1} << 40);
+  TracedOperator traced =
+      Traced(BatchedMatmulOp{experts, (rows - 1) / experts + 1, width, x[1]}, call);
+  traced.op.dtype = call.in[1].dtype;
+  traced.assumed = true;
+  return traced;
+}
+
+bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
+}
+
+// Of extensions, whatever their namespace; the first that fits.
+Result ExtensionCall(std::string_view name, const Call& call) {
+  if (HasAny(name, {"flash_attn", "FlashAttn", "flash_fwd", "flash_bwd", "efficient_attention"})) {
+    return PackagedAttention(name, call);
+  }
+  if (HasAny(name, {"fused_experts"})) return FusedExperts(call);
+  if (HasAny(name, {"and_mul"})) return GatedActivation(call);
+  if (HasAny(name, {"scaled_mm", "w8a8", "fp8_gemm"})) return QuantisedMatmul(call);
+  if (HasAny(name, {"rms_norm_", "rmsnorm_"})) return std::nullopt;  // with quantisation, backward
+  if (HasAny(name, {"::rms_norm", "::rmsnorm", "::fused_add_rms"})) return EngineNorm(name, call);
+  if (HasAny(name, {"scaled_fp8_quant", "scaled_int8_quant", "per_token_quant"})) {
+    return Quantised(call);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result ServingCall(std::string_view name, const Call& call) {
   if (name.find("reshape_and_cache") != name.npos) return CacheWrite(call);
   if (name.ends_with("::rotary_embedding")) return RotaryEmbedding(call);
   if (name.starts_with("vllm::unified_attention")) return UnifiedAttention(call);
-  return std::nullopt;
+  return ExtensionCall(name, call);
 }
 
 }  // namespace foretrace::trace_call

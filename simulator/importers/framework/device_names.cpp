@@ -58,14 +58,17 @@ MemcpyKind ParseMemcpyKind(std::string_view name, bool& host_kind_known) {
   };
   const bool pageable = has("Pageable");
   host_kind_known = pageable || has("Pinned");
-  if (has("HtoD")) {
+  // Arrays (A) are device memory. HIP's earlier profilers spell the names out.
+  if (has("HtoD") || has("HtoA") || has("HostToDevice")) {
     return pageable ? MemcpyKind::kHostToDevicePageable : MemcpyKind::kHostToDevicePinned;
   }
-  if (has("DtoH")) {
+  if (has("DtoH") || has("AtoH") || has("DeviceToHost")) {
     return pageable ? MemcpyKind::kDeviceToHostPageable : MemcpyKind::kDeviceToHostPinned;
   }
   host_kind_known = true;
-  if (has("DtoD")) return MemcpyKind::kDeviceToDevice;
+  for (const std::string_view within : {"DtoD", "DtoA", "AtoD", "AtoA", "DeviceToDevice"}) {
+    if (has(within)) return MemcpyKind::kDeviceToDevice;
+  }
   if (has("PtoP")) return MemcpyKind::kPeerToPeer;
   if (has("HtoH")) return MemcpyKind::kHostToHost;
   return MemcpyKind::kUnknown;

@@ -31,11 +31,14 @@ Category ParseCategory(std::string_view category) {
       {"Memset", Category::kMemset},
       {"PythonFunction", Category::kIgnored},
       {"cuda_profiler_range", Category::kIgnored},
+      {"cuda_event", Category::kIgnored},
       {"Python", Category::kIgnored},
   };
   for (const auto& [text, meaning] : kCategories) {
     if (text == category) return meaning;
   }
+  // Calls of other devices' libraries: "xpu_runtime", "mtia_runtime", "privateuse1_driver".
+  if (category.ends_with("_runtime") || category.ends_with("_driver")) return Category::kRuntime;
   return Category::kUnknown;
 }
 

@@ -174,6 +174,10 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
     spec.source_id = static_cast<uint64_t>(correlation.value_or(external.value_or(event.index)));
     const NodeIndex node = builder_->AddNode(spec);
     if (correlation && *correlation > 0) {
+      if (event.Has(Field::kGrid) || event.Has(Field::kBytes)) {
+        issued_by_correlation_.try_emplace(
+            *correlation, Issued{KernelLaunchOf(event), event.IntegerOr(Field::kBytes, -1)});
+      }
       const auto [it, inserted] = call_by_correlation_.try_emplace(*correlation, node);
       // Driver and runtime may both record a launch; the one that is known to launch counts.
       if (!inserted && builder_->detail(it->second) == static_cast<uint8_t>(RuntimeCall::kOther)) {
@@ -250,13 +254,16 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
     spec.kind = NodeKind::kKernel;
   }
   const NodeIndex node = builder_->AddNode(spec);
-  device_nodes_.push_back({node, correlation, host_kind_known});
+  const int64_t device = event.IntegerOr(Field::kDevice, -1);
+  device_nodes_.push_back({node, correlation, host_kind_known, true, device});
   if (collective) {
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
     builder_->SetWork(node, {Flop(), Bytes(*bytes)});
   } else if (KernelLaunch launch = KernelLaunchOf(event); launch.known()) {
-    kernel_launches_.push_back({node, event.IntegerOr(Field::kDevice, -1), launch});
+    kernel_launches_.push_back({node, device, launch});
+  } else {
+    device_nodes_.back().described = false;
   }
   return absl::OkStatus();
 }

@@ -36,6 +36,13 @@ class Converter : public EventSink {
     NodeIndex node;
     int64_t correlation = -1;
     bool host_kind_known = true;
+    bool described = true;  // the event says how large the work is, or nothing could
+    int64_t device = -1;
+  };
+  // What a call says of the work that it issues, where that does not say it itself (ROCm).
+  struct Issued {
+    KernelLaunch launch;
+    int64_t bytes = -1;
   };
   struct Collective {
     NodeIndex node;
@@ -63,6 +70,7 @@ class Converter : public EventSink {
   absl::Status ReadDistributedInfo(std::string_view json_text);
   absl::Status ReadDeviceProperties(std::string_view json_text);
   void ResolveLaunches();
+  void DescribeByCall(const DeviceNode& device);
   // After the header: producers write the devices before the events or behind them.
   absl::Status ResolveWaves();
   void ResolveSyncs();
@@ -83,6 +91,7 @@ class Converter : public EventSink {
   std::vector<Collective> collectives_;
   std::vector<Sync> syncs_;
   absl::flat_hash_map<int64_t, NodeIndex> call_by_correlation_;
+  absl::flat_hash_map<int64_t, Issued> issued_by_correlation_;
   std::vector<std::vector<CommRange>> comm_ranges_;  // by CPU lane
   absl::flat_hash_map<std::string, int64_t> named_threads_;
   absl::flat_hash_map<int64_t, std::string> thread_labels_;
@@ -90,8 +99,10 @@ class Converter : public EventSink {
     int64_t id = 0;
     std::string name;
     OccupancyLimits limits;
+    int32_t multiprocessors = 0;
   };
-  absl::StatusOr<const OccupancyLimits*> LimitsOf(int64_t device);
+  // That a trace describes; else what is known of such.
+  absl::StatusOr<const RecordedDevice*> DeviceOf(int64_t id);
 
   struct LaunchedKernel {
     NodeIndex node;
@@ -100,7 +111,7 @@ class Converter : public EventSink {
   };
   std::vector<LaunchedKernel> kernel_launches_;
   std::vector<RecordedDevice> devices_;
-  std::optional<OccupancyLimits> unnamed_;  // of a device that the trace does not describe
+  std::optional<RecordedDevice> unnamed_;  // that the trace does not describe
   std::optional<int64_t> device_used_;
   std::vector<LinkKey> link_keys_;
   struct ServingStep {

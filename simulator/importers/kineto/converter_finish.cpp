@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
+#include "simulator/hardware/stated_device.h"
 #include "simulator/importers/framework/process_groups.h"
 #include "simulator/importers/kineto/converter.h"
 
@@ -27,6 +28,11 @@ bool HasRanks(const rapidjson::Value& object) {
   if (!it->value.IsString()) return true;
   const std::string_view text(it->value.GetString(), it->value.GetStringLength());
   return !text.empty() && text.find("...") == std::string_view::npos;
+}
+
+bool SameLimits(const OccupancyLimits& a, const OccupancyLimits& b) {
+  return a.threads == b.threads && a.blocks == b.blocks && a.registers == b.registers &&
+         a.shared_memory == b.shared_memory && a.warp == b.warp;
 }
 
 }  // namespace
@@ -106,23 +112,37 @@ absl::Status Converter::ReadDeviceProperties(std::string_view json_text) {
   rapidjson::Document document;
   document.Parse<rapidjson::kParseIterativeFlag>(json_text.data(), json_text.size());
   if (document.HasParseError()) return absl::OkStatus();
-  const auto add = [this](const rapidjson::Value& device) -> absl::Status {
+  std::string recorded, known;  // of a name that no file has
+  const auto add = [&](const rapidjson::Value& device) -> absl::Status {
     if (!device.IsObject()) return absl::OkStatus();
     const auto id = IntegerMember(device, "id");
     if (!id) return absl::OkStatus();
     RecordedDevice out{*id, TextMember(device, "name"), {}};
     if (options_.occupancy != nullptr) {
       FORETRACE_ASSIGN_OR_RETURN(out.limits, options_.occupancy->Of(out.name));
+      FORETRACE_ASSIGN_OR_RETURN(const OccupancyLimits unnamed, options_.occupancy->Of(""));
+      if (!out.name.empty() && SameLimits(out.limits, unnamed)) {
+        if (out.name != recorded) {  // those of one host are mostly alike
+          recorded = out.name;
+          FORETRACE_ASSIGN_OR_RETURN(known,
+                                     NameOf({recorded, IntegerMember(device, "numSms").value_or(0),
+                                             IntegerMember(device, "warpSize").value_or(0),
+                                             IntegerMember(device, "totalGlobalMem").value_or(0)}));
+        }
+        out.name = known;
+        FORETRACE_ASSIGN_OR_RETURN(out.limits, options_.occupancy->Of(out.name));
+      }
     }
     const auto state = [&](const char* key, int32_t& limit) {
-      const auto stated = IntegerMember(device, key);
-      if (stated && *stated > 0 && *stated <= std::numeric_limits<int32_t>::max()) {
-        limit = static_cast<int32_t>(*stated);
+      const auto value = IntegerMember(device, key);
+      if (value && *value > 0 && *value <= std::numeric_limits<int32_t>::max()) {
+        limit = static_cast<int32_t>(*value);
       }
     };
     state("maxThreadsPerMultiprocessor", out.limits.threads);
     state("regsPerMultiprocessor", out.limits.registers);
     state("warpSize", out.limits.warp);
+    state("numSms", out.multiprocessors);
     int32_t shared = 0;
     state("sharedMemPerMultiprocessor", shared);
     state("maxSharedMemoryPerMultiProcessor", shared);  // ROCm's spelling
@@ -154,6 +174,7 @@ void Converter::ResolveLaunches() {
     }
     const NodeIndex call = it->second;
     builder_->SetLauncher(device.node, call);
+    if (!device.described) DescribeByCall(device);
     const auto kind = static_cast<RuntimeCall>(builder_->detail(call));
     // Calls that the profiler had no name for ("INVALID"), known by what they issued.
     if (kind == RuntimeCall::kOther) {
@@ -173,14 +194,29 @@ void Converter::ResolveLaunches() {
   }
 }
 
-absl::StatusOr<const OccupancyLimits*> Converter::LimitsOf(int64_t device_id) {
-  for (const RecordedDevice& device : devices_) {
-    if (device.id == device_id) return &device.limits;
+void Converter::DescribeByCall(const DeviceNode& device) {
+  const auto it = issued_by_correlation_.find(device.correlation);
+  if (it == issued_by_correlation_.end()) return;
+  const Issued& issued = it->second;
+  if (builder_->kind(device.node) == NodeKind::kKernel) {
+    if (issued.launch.known()) {
+      kernel_launches_.push_back({device.node, device.device, issued.launch});
+    }
+  } else if (issued.bytes >= 0) {
+    builder_->SetWork(device.node, {Flop(), Bytes(issued.bytes)});
   }
+}
+
+absl::StatusOr<const Converter::RecordedDevice*> Converter::DeviceOf(int64_t id) {
+  for (const RecordedDevice& device : devices_) {
+    if (device.id == id) return &device;
+  }
+  // ROCm numbers a process's devices as the host does where it sees only one of them.
+  if (devices_.size() == 1) return &devices_[0];
   if (!unnamed_) {
     unnamed_.emplace();
     if (options_.occupancy != nullptr) {
-      FORETRACE_ASSIGN_OR_RETURN(*unnamed_, options_.occupancy->Of(""));
+      FORETRACE_ASSIGN_OR_RETURN(unnamed_->limits, options_.occupancy->Of(""));
     }
   }
   return &*unnamed_;
@@ -188,8 +224,8 @@ absl::StatusOr<const OccupancyLimits*> Converter::LimitsOf(int64_t device_id) {
 
 absl::Status Converter::ResolveWaves() {
   for (const LaunchedKernel& kernel : kernel_launches_) {
-    FORETRACE_ASSIGN_OR_RETURN(const OccupancyLimits* const limits, LimitsOf(kernel.device));
-    const uint32_t waves = KernelWavesMilli(kernel.launch, *limits);
+    FORETRACE_ASSIGN_OR_RETURN(const RecordedDevice* const device, DeviceOf(kernel.device));
+    const uint32_t waves = KernelWavesMilli(kernel.launch, device->limits, device->multiprocessors);
     if (waves > 0) builder_->SetWaves(kernel.node, waves);
   }
   return absl::OkStatus();

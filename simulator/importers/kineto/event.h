@@ -50,6 +50,8 @@ enum class Field : uint8_t {
   kWarpsPerSm,         // args."warps per SM"
   kRegisters,          // args."registers per thread"
   kSharedMemory,       // args."shared memory"
+  kGrid,               // args.grid: blocks of a launch; HIP's module launches count threads
+  kBlock,              // args.block: threads of a block
   kExactStart,         // args."foretrace.ts": of predictions, whose ts and dur are rounded
   kExactDuration,      // args."foretrace.dur"
   kExactWaves,         // args."foretrace.waves": of predictions, RankTrace::waves_milli

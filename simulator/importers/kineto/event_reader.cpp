@@ -55,6 +55,8 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"warps per SM", field(Field::kWarpsPerSm)},
           {"registers per thread", field(Field::kRegisters)},
           {"shared memory", field(Field::kSharedMemory)},
+          {"grid", field(Field::kGrid)},
+          {"block", field(Field::kBlock)},
           {"foretrace.ts", field(Field::kExactStart)},
           {"foretrace.dur", field(Field::kExactDuration)},
           {"foretrace.waves", field(Field::kExactWaves)},
@@ -116,7 +118,13 @@ bool EventReader::Key(std::string_view key) {
     const KeyTable& table = mode_ == Mode::kArgs ? argument_keys_ : event_keys_;
     const KeyMeaning* const meaning = table.Find(key);
     key_ = meaning != nullptr ? *meaning : KeyMeaning{};
-    if (meaning == nullptr) reader_.SkipValue();
+    // What a multiprocessor has of the blocks says all that the grid would.
+    const bool said = (key_.field == Field::kGrid || key_.field == Field::kBlock) &&
+                      key_.target == Target::kField && event_.Has(Field::kBlocksPerSm);
+    if (meaning == nullptr || said) {
+      key_ = {};
+      reader_.SkipValue();
+    }
   } else if (mode_ == Mode::kRoot) {
     key_ = {};
     if (key == "traceEvents") {

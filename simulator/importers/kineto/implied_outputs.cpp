@@ -27,12 +27,25 @@ constexpr Windows kWindows[] = {{"aten::conv1d", 3, 4, 5},
                                 {"aten::cudnn_convolution", 3, 2, 4},
                                 {"aten::miopen_convolution", 4, 3, 5},
                                 {"aten::mkldnn_convolution", 4, 3, 5},
+                                {"aten::miopen_depthwise_convolution", 4, 3, 5},
+                                {"aten::_conv_depthwise2d", 4, 5, 6},
+                                {"aten::_slow_conv2d_forward", 4, 5, kNone},
                                 {"aten::max_pool2d_with_indices", 2, 3, 4, 1, 5},
                                 {"aten::max_pool3d_with_indices", 2, 3, 4, 1, 5},
                                 {"aten::max_pool2d", 2, 3, 4, 1, 5},
                                 {"aten::max_pool3d", 2, 3, 4, 1, 5},
                                 {"aten::avg_pool2d", 2, 3, kNone, 1, 4},
                                 {"aten::avg_pool3d", 2, 3, kNone, 1, 4}};
+
+// Where a transposed convolution's arguments stand.
+struct Spread {
+  std::string_view name;
+  size_t stride, padding, output_padding, dilation, groups = kNone;
+};
+constexpr Spread kSpreads[] = {{"aten::cudnn_convolution_transpose", 4, 2, 3, 5, 6},
+                               {"aten::miopen_convolution_transpose", 5, 3, 4, 6, 7},
+                               {"aten::slow_conv_transpose2d", 4, 5, 6, 7},
+                               {"aten::slow_conv_transpose3d", 4, 5, 6, 7}};
 
 // Where a reduction's dimensions stand, and whether it keeps them.
 struct Reduced {
@@ -131,6 +144,35 @@ std::vector<ImpliedOutput> ResultOf(const Event& event, const Windows& schema) {
   return {result};
 }
 
+std::vector<ImpliedOutput> SpreadOf(const Event& event, const Spread& schema) {
+  const auto x = TensorOf(event, 0), w = TensorOf(event, 1);
+  if (!x || !w) return {};
+  const auto image = DimsOf(event, *x), filter = DimsOf(event, *w);
+  if (image.size() <= kLeading || filter.size() != image.size()) return {};
+  const size_t count = image.size() - kLeading;
+  const auto stride = NumbersOf(event, schema.stride, count);
+  const auto padding = NumbersOf(event, schema.padding, count);
+  const auto more = NumbersOf(event, schema.output_padding, count);
+  const auto dilation = NumbersOf(event, schema.dilation, count);
+  const auto groups =
+      schema.groups == kNone ? std::vector<int64_t>{1} : NumbersOf(event, schema.groups, 1);
+  if (!stride || !padding || !more || !dilation || !groups) return {};
+  if (std::ranges::max(filter) > kMostSize || std::ranges::max(image) > kMostSize) return {};
+  if (filter[1] > kMostSize / std::max<int64_t>(groups->front(), 1)) return {};
+  ImpliedOutput result{*x, {image[0], filter[1] * groups->front()}};
+  for (size_t i = 0; i < count; ++i) {
+    const auto real =
+        static_cast<double>((*stride)[i]) * static_cast<double>(image[kLeading + i] - 1);
+    const auto reach =
+        static_cast<double>((*dilation)[i]) * static_cast<double>(filter[kLeading + i] - 1);
+    const double size = real - 2.0 * static_cast<double>((*padding)[i]) + reach +
+                        static_cast<double>((*more)[i]) + 1;
+    if (!(size >= 1 && size <= static_cast<double>(kMostSize))) return {};
+    result.dims.push_back(static_cast<int64_t>(size));
+  }
+  return {result};
+}
+
 // grad_output, input, weight, ..., output_mask of "[input, weight, bias]".
 std::vector<ImpliedOutput> GradientsOf(const Event& event) {
   if (event.concrete.size() <= kOutputMaskArgument) return {};
@@ -223,6 +265,10 @@ std::vector<ImpliedOutput> ImpliedOutputs(const Event& event) {
   const bool convolution = name.find("convolution") != std::string_view::npos;
   if (convolution && IsTrue(event, kTransposedArgument) && !name.starts_with("aten::cudnn")) {
     return {};
+  }
+  if (const auto* spread = std::ranges::find(kSpreads, name, &Spread::name);
+      spread != std::end(kSpreads)) {
+    return SpreadOf(event, *spread);
   }
   if (name == "aten::convolution_backward") return GradientsOf(event);
   const auto* schema = std::ranges::find(kWindows, name, &Windows::name);

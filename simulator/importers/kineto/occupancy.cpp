@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "simulator/importers/json/text.h"
+
 namespace foretrace::kineto {
 namespace {
 
@@ -12,6 +14,15 @@ double Real(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? value : 0.0;
+}
+
+// Of "[4,2,1]"; 0: no such list.
+double Product(std::string_view text) {
+  const auto sizes = json::ParseIntegerList(text);
+  if (!sizes || sizes->empty()) return 0;
+  double product = 1;
+  for (const int64_t size : *sizes) product *= static_cast<double>(std::max<int64_t>(size, 0));
+  return product;
 }
 
 }  // namespace
@@ -24,14 +35,28 @@ KernelLaunch KernelLaunchOf(const Event& event) {
   }
   launch.blocks = Real(event.Text(Field::kBlocksPerSm));
   launch.warps = Real(event.Text(Field::kWarpsPerSm));
+  if (!(launch.blocks > 0) && event.Has(Field::kGrid)) {
+    launch.grid = Product(event.Text(Field::kGrid));
+    launch.block = Product(event.Text(Field::kBlock));
+    // The grid of these calls is in threads (hip_ext.h: globalWorkSizeX).
+    const std::string_view name = event.Text(Field::kName);
+    const bool threads =
+        name.starts_with("hipExtModuleLaunch") || name.starts_with("hipHccModuleLaunch");
+    if (threads && launch.block > 0) launch.grid = std::ceil(launch.grid / launch.block);
+  }
   launch.registers = Real(event.Text(Field::kRegisters));
   launch.shared_bytes = Real(event.Text(Field::kSharedMemory));
   return launch;
 }
 
-uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits) {
+uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits,
+                          int32_t multiprocessors) {
   if (launch.exact_waves_milli) return *launch.exact_waves_milli;
-  const double blocks = launch.blocks, warps = launch.warps;
+  double blocks = launch.blocks, warps = launch.warps;
+  if (!(blocks > 0) && multiprocessors > 0 && limits.warp > 0) {
+    blocks = launch.grid / multiprocessors;
+    warps = blocks * std::ceil(launch.block / limits.warp);
+  }
   if (!(blocks > 0) || !(warps > 0) || !std::isfinite(blocks) || !std::isfinite(warps)) return 0;
   if (limits.threads <= 0 || limits.warp <= 0) return 0;
   const double warps_per_block = std::max(1.0, std::round(warps / blocks));

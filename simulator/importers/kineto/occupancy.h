@@ -8,20 +8,26 @@
 
 namespace foretrace::kineto {
 
-// What a kernel's event says of its launch: blocks and warps for each multiprocessor, and what a
-// block takes of one. Zero: it does not say.
+// What the event of a kernel, or of the call that launched it, says of its launch: blocks and warps
+// for each multiprocessor, else its grid and block (ROCm's profiles, by the call alone), and what a
+// block takes of a multiprocessor. Zero: it does not say.
 struct KernelLaunch {
   double blocks = 0, warps = 0;
-  double registers = 0;  // of a thread
+  double grid = 0, block = 0;  // blocks of all, threads of one
+  double registers = 0;        // of a thread
   double shared_bytes = 0;
   std::optional<uint32_t> exact_waves_milli;  // of predictions
 
-  bool known() const { return exact_waves_milli.has_value() || (blocks > 0 && warps > 0); }
+  bool known() const {
+    return exact_waves_milli.has_value() || (blocks > 0 && warps > 0) || (grid > 0 && block > 0);
+  }
 };
 KernelLaunch KernelLaunchOf(const Event& event);
 
 // How many times over a kernel's blocks fill the device, in thousandths (RankTrace::waves_milli);
-// 0 when the limits of a multiprocessor are not known.
-uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits);
+// 0 when the limits of a multiprocessor are not known, or how many there are where the grid says
+// the blocks (`multiprocessors` 0).
+uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits,
+                          int32_t multiprocessors);
 
 }  // namespace foretrace::kineto

@@ -25,7 +25,10 @@ TraceStore Copies() {
   copy("device", MemcpyKind::kDeviceToDevice);
   copy("unsized", MemcpyKind::kHostToDevicePinned);
   copy("large", MemcpyKind::kHostToDevicePageable);
-  for (const char* name : {"pinned", "pageable", "device"}) rank.CopiedBytes(name, 1'000'000);
+  copy("peer", MemcpyKind::kPeerToPeer);
+  copy("host", MemcpyKind::kHostToHost);
+  for (const char* name : {"pinned", "pageable", "device", "peer", "host"})
+    rank.CopiedBytes(name, 1'000'000);
   rank.CopiedBytes("large", 100'000'000);
   return job.Build();
 }
@@ -48,6 +51,20 @@ TEST(CopyCostModel, HostCopiesGoOverTheLink) {
   ASSERT_TRUE(predict("device").has_value());
   EXPECT_GT(predict("device")->time.us(), 2e6 / 900e3);
   EXPECT_FALSE(predict("unsized").has_value());
+}
+
+TEST(CopyCostModel, CopiesToAnotherDeviceGoOverItsLinks) {
+  const TraceStore store = Copies();
+  const auto time = [&](std::string_view device, std::string_view copy) {
+    return CopyCostModel(Device(device), nullptr)
+        .Predict(store, store.ranks()[0], FindNode(store, 0, copy))
+        ->time.us();
+  };
+  // Six links of 25 GB/s one way: 6.7 us, as long as the copy's own kernel at most.
+  EXPECT_GE(time("v100-sxm2", "peer"), 1e6 / 150e3);
+  EXPECT_LT(time("v100-sxm2", "peer"), 2 * 1e6 / 150e3);
+  EXPECT_NEAR(time("t4", "peer"), time("t4", "pinned"), 1e-9);  // no links
+  EXPECT_NEAR(time("v100-sxm2", "host"), 1e6 / 10e3, 1e-3);     // by a core of 10 GB/s
 }
 
 // PCIe x16, 85 % of it payload: 4.0 with 31.5 GB/s, 5.0 with 63, 3.0 with 15.75; 1.5 us to start.

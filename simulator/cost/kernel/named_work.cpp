@@ -1,0 +1,104 @@
+#include "simulator/cost/kernel/named_work.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace foretrace {
+namespace {
+
+bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
+}
+
+struct Rule {
+  NamedWork work;
+  std::initializer_list<std::string_view> parts;  // any of them
+};
+
+constexpr NamedWork Neighbours(KernelKind kind, double read, double written) {
+  return {kind, read, written, true};
+}
+constexpr NamedWork Threads(KernelKind kind, double read, double written, double elements = 4) {
+  return {kind, read, written, false, elements};
+}
+
+// PyTorch's compiler gives a warp 256 elements of a point-wise kernel
+// (torch/_inductor/runtime/triton_heuristics.py: num_elements_per_warp).
+constexpr double kGenerated = 8;
+
+// The first match wins, so that the specific stand before the general: "embedding_bag_backward" is
+// no bag of norms, "softmax_dropout" no dropout.
+const Rule kRules[] = {
+    // Generated code says what it does, then which operators are fused in it.
+    {Threads(KernelKind::kReduction, 1, 0, kGenerated), {"triton_red_", "triton_per_"}},
+    {Threads(KernelKind::kElementwise, 2, 1, kGenerated), {"triton_poi_"}},
+    {Threads(KernelKind::kConcat, 1, 1, kGenerated), {"triton_for_"}},
+    // cuDNN's normalisation reads what it is given once for the statistics and once more; backward
+    // those are two tensors.
+    {Neighbours(KernelKind::kBatchNorm, 1, 1), {"singleread"}},
+    {Neighbours(KernelKind::kBatchNorm, 4, 1),
+     {"bn_bw", "batch_norm_backward", "BatchNormBackward", "BatchNormBwd"}},
+    {Neighbours(KernelKind::kBatchNorm, 2, 1), {"bn_fw", "batch_norm", "BatchNorm"}},
+    {Threads(KernelKind::kOptimizer, 4, 3), {"multi_tensor", "multiTensor", "kOptimizer"}},
+    {Threads(KernelKind::kElementwise, 1, 1), {"rotary", "Rotary", "rope_", "Rope", "RoPE"}},
+    {Threads(KernelKind::kEmbedding, 1, 1),
+     {"mbedding", "compute_grad_weight", "krn_partial", "sum_and_scatter", "bounds_check_indices"}},
+    {Threads(KernelKind::kOptimizer, 4, 3),
+     {"Adam", "adam", "Adagrad", "adagrad", "Lamb", "lamb_", "sgd_", "SGD"}},
+    {Threads(KernelKind::kConvolution, 1, 1),
+     {"conv_depthwise", "ConvDepthwise", "dwconv", "causal_conv1d", "fft2d_", "OffsetsKernel"}},
+    {Threads(KernelKind::kCopy, 1, 1), {"reshape_and_cache", "concat_and_cache"}},
+    {Neighbours(KernelKind::kLayerNorm, 1, 1), {"RMSNorm", "RmsNorm", "LayerNormKernel"}},
+    {Threads(KernelKind::kTranspose, 1, 1), {"permute", "Permute"}},
+    // Attention before softmax, norms and GEMMs, parts of which its names contain.
+    {Neighbours(KernelKind::kAttention, 3, 1),
+     {"flash", "Flash", "fmha", "Fmha", "mha_", "attn", "ttention", "sdpa", "WithPagedKVCache",
+      "WithRaggedKVCache", "WithKVCache", "PagedKV", "mla_", "_mla"}},
+    {Neighbours(KernelKind::kSoftmax, 1, 1), {"oftmax", "oftMax", "oftMAX"}},
+    {Neighbours(KernelKind::kReduction, 1, 0),
+     {"GammaBeta", "PartGrad", "ComputeInternalGradients", "ln_bwd_finalize", "partial_reduce"}},
+    {Neighbours(KernelKind::kLayerNorm, 2, 1),
+     {"layer_norm_grad", "LayerNormBackward", "ln_bwd", "rms_norm_bwd", "rmsnorm_bwd",
+      "ComputeGradInput", "layernorm_bwd"}},
+    {Neighbours(KernelKind::kLayerNorm, 1, 1),
+     {"layer_norm", "layernorm", "LayerNorm", "layerNorm", "rms_norm", "rmsnorm", "Rmsnorm",
+      "ln_fwd", "group_norm", "GroupNorm", "groupNorm", "RowwiseMoments", "instance_norm",
+      "InstanceNorm"}},
+    {Neighbours(KernelKind::kPooling, 1, 1), {"pool", "Pool"}},
+    {Threads(KernelKind::kDropout, 1, 1), {"dropout", "Dropout"}},
+    {Threads(KernelKind::kFill, 0, 1),
+     {"distribution_", "FillFunctor", "fill_kernel", "arange", "linspace",
+      "elementwise_kernel_with_index", "fillBuffer", "memset", "rng_", "curand", "randperm",
+      "eye_kernel"}},
+    {Threads(KernelKind::kConcat, 1, 1), {"CatArray"}},
+    // Sums by blocks: a thread's elements are many, and not in the name.
+    {Neighbours(KernelKind::kReduction, 1, 0),
+     {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",
+      "DeviceSegmentedReduce", "nll_loss", "ClassNLLCriterion", "cross_entropy", "CrossEntropy",
+      "l2norm", "L2Norm", "cleanup", "norm_kernel", "amax_kernel", "welford"}},
+    {Threads(KernelKind::kIndex, 1, 1),
+     {"index_", "indexSelect", "indexing_backward", "indexFunc", "indexAdd", "indexCopy", "gather",
+      "Gather", "scatter", "Scatter", "take_kernel", "put_kernel", "masked_select",
+      "masked_scatter", "tril", "triu"}},
+    {Threads(KernelKind::kTranspose, 1, 1),
+     {"transpose", "Transpose", "ToNhwc", "ToNchw", "nhwcTo", "nchwTo", "tensorTransform", "im2col",
+      "col2im", "Im2d2Col", "Im2Col"}},
+    {Threads(KernelKind::kCopy, 1, 1), {"copy", "Copy", "expand", "unfold"}},
+    {Threads(KernelKind::kElementwise, 1, 1),
+     {"lementwise", "ElementWise", "elemWise",  "ointwise", "gelu",           "Gelu",
+      "GELU",       "silu",        "Silu",      "SiLU",     "swiglu",         "SwiGLU",
+      "geglu",      "act_and_mul", "uant",      "cast",     "bias",           "Bias",
+      "activation", "residual",    "lstm_cell", "gru_cell", "epilogue::impl", "op_tensor",
+      "OpTensor",   "fused_add",   "relu"}},
+};
+
+}  // namespace
+
+NamedWork NamedWorkOf(std::string_view name) {
+  for (const Rule& rule : kRules) {
+    if (HasAny(name, rule.parts)) return rule.work;
+  }
+  return {};
+}
+
+}  // namespace foretrace

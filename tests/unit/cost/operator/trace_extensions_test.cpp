@@ -1,0 +1,141 @@
+// Operators of calls whose tensors alone would mislead: libraries' spellings, results among the
+// arguments, arguments of which little is read.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace {
+namespace {
+
+using Dims = std::vector<int64_t>;
+struct Argument {
+  Dims dims;
+  DType dtype = DType::kFloat16;
+};
+
+std::optional<TracedOperator> Find(std::string_view name, const std::vector<Argument>& in,
+                                   const std::vector<Argument>& out = {}, bool opaque = false) {
+  std::vector<TensorShape> inputs, outputs;
+  for (const Argument& a : in) inputs.push_back({a.dims, a.dtype});
+  for (const Argument& a : out) outputs.push_back({a.dims, a.dtype});
+  return opaque ? OpaqueOperator(name, inputs, outputs) : OperatorFromTrace(name, inputs, outputs);
+}
+int64_t BytesOf(const std::optional<TracedOperator>& traced) {
+  return traced ? TotalWork(traced->op).bytes.count() : -1;
+}
+double FlopOf(const std::optional<TracedOperator>& traced) {
+  return traced ? TotalWork(traced->op).flop.count() : -1;
+}
+
+TEST(TraceExtensions, MatricesAmongScales) {
+  // a [m, k], b [k, n] of 8 bits, their scales by row and column.
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::_scaled_mm", {{{512, 4096}, DType::kFloat8},
+                                                    {{4096, 1024}, DType::kFloat8},
+                                                    {{512, 1}, DType::kFloat32},
+                                                    {{1, 1024}, DType::kFloat32}})),
+                   2.0 * 512 * 4096 * 1024);
+  // Of a serving engine the result stands first.
+  EXPECT_DOUBLE_EQ(FlopOf(Find("_C::cutlass_scaled_mm", {{{512, 1024}},
+                                                         {{512, 4096}, DType::kFloat8},
+                                                         {{4096, 1024}, DType::kFloat8},
+                                                         {{512, 1}, DType::kFloat32}})),
+                   2.0 * 512 * 4096 * 1024);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::mv", {{{1024, 512}}, {{512}}})), 2.0 * 1024 * 512);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::_grouped_mm", {{{2048, 512}}, {{8, 512, 256}}, {{8}}})),
+                   2.0 * 2048 * 512 * 256);
+}
+
+TEST(TraceExtensions, ATransposedConvolutionIsAnInputsGradient) {
+  // 4 x 4 filters by strides of 2: each of the input's elements meets 16 of 64 channels.
+  const auto traced = Find("aten::cudnn_convolution_transpose",
+                           {{{2, 128, 32, 32}}, {{128, 64, 4, 4}}}, {{{2, 64, 64, 64}}});
+  ASSERT_TRUE(traced.has_value());
+  EXPECT_FALSE(traced->assumed);
+  EXPECT_DOUBLE_EQ(FlopOf(traced), 2.0 * 2 * 128 * 32 * 32 * 64 * 16);
+  EXPECT_TRUE(Find("aten::cudnn_convolution_transpose", {{{2, 128, 32}}, {{128, 64, 4}}})->assumed);
+}
+
+TEST(TraceExtensions, PackagesOfAttention) {
+  const std::vector<Argument> packed = {
+      {{4096, 32, 128}}, {{4096, 8, 128}}, {{4096, 8, 128}}, {{5}, DType::kInt32}};
+  const auto traced = Find("flash_attn::_flash_attn_varlen_forward", packed);
+  ASSERT_TRUE(traced.has_value());
+  const auto& attention = std::get<AttentionOp>(traced->op.shape);
+  EXPECT_EQ(attention.b, 4);  // where four sequences end
+  EXPECT_EQ(attention.sq, 1024);
+  EXPECT_EQ(attention.kv_heads, 8);
+  const auto backward =
+      Find("FlashAttnFuncBackward",
+           {{{2, 512, 16, 64}}, {{2, 512, 16, 64}}, {{2, 512, 16, 64}}, {{2, 512, 16, 64}}});
+  ASSERT_TRUE(backward.has_value());
+  EXPECT_EQ(backward->op.pass, Direction::kBackward);
+  EXPECT_EQ(std::get<AttentionOp>(backward->op.shape).sq, 512);
+}
+
+TEST(TraceExtensions, EnginesKernelsHaveTheirResultsAmongTheirArguments) {
+  // Reads both halves, writes one: 3 x 888 x 1024 values of 2 bytes.
+  EXPECT_EQ(BytesOf(Find("_C::silu_and_mul", {{{888, 1024}}, {{888, 2048}}})), 3 * 888 * 1024 * 2);
+  EXPECT_EQ(BytesOf(Find("_C::static_scaled_fp8_quant",
+                         {{{888, 512}, DType::kFloat8}, {{888, 512}}, {{}, DType::kFloat32}})),
+            888 * 512 * 3);
+  const auto norm = Find("_C::fused_add_rms_norm", {{{888, 2880}}, {{888, 2880}}, {{2880}}});
+  ASSERT_TRUE(norm.has_value());
+  EXPECT_TRUE(norm->engine_norm);
+  EXPECT_EQ(norm->residuals, 1);
+  EXPECT_EQ(std::get<LayerNormOp>(norm->op.shape).rows, 888);
+  // A generated kernel's: two arguments and its result.
+  EXPECT_EQ(BytesOf(Find("triton_poi_fused_add_0", {{{1024}}, {{1024}}, {{1024}}}, {}, true)),
+            3 * 1024 * 2);
+  // A call that returns its result writes it beside.
+  EXPECT_EQ(BytesOf(Find("extension::add", {{{1024}}, {{1024}}}, {}, true)), 3 * 1024 * 2);
+  EXPECT_FALSE(Find("_C::paged_attention_v1", {{{8, 32, 128}}, {{99999, 8, 16, 16, 8}}}, {}, true));
+}
+
+TEST(TraceExtensions, ExpertsTakeTheirTokensShare) {
+  // 512 tokens, 2 of 8 experts each: 128 rows an expert through [h, 2 i] and [i, h].
+  const auto traced = Find("vllm::outplace_fused_experts", {{{512, 1024}},
+                                                            {{8, 4096, 1024}},
+                                                            {{8, 1024, 2048}},
+                                                            {{512, 2}, DType::kFloat32},
+                                                            {{512, 2}, DType::kInt32}});
+  EXPECT_DOUBLE_EQ(FlopOf(traced), 2.0 * 1024 * 1024 * (4096 + 2048));
+}
+
+TEST(TraceExtensions, OfALossTheChosenScoresAloneAreRead) {
+  const auto loss =
+      Find("aten::nll_loss_forward", {{{2048, 50257}, DType::kFloat32}, {{2048}, DType::kInt64}});
+  ASSERT_TRUE(loss.has_value());
+  EXPECT_LT(BytesOf(loss), 10'000);
+}
+
+TEST(TraceExtensions, SortingPassesOverLongRowsByEightBits) {
+  const int64_t pair = 4 + 8, elements = 1 << 20;
+  EXPECT_EQ(BytesOf(Find("aten::sort", {{{elements}, DType::kFloat32}})), 2 * 4 * elements * pair);
+  EXPECT_EQ(BytesOf(Find("aten::sort", {{{elements / 64, 64}, DType::kFloat32}})),
+            2 * elements * pair);
+}
+
+TEST(TraceExtensions, HostileSizesEnd) {
+  const int64_t large = int64_t{1} << 62;
+  for (const char* name :
+       {"aten::mv", "aten::_scaled_mm", "aten::_grouped_mm", "aten::cudnn_convolution_transpose",
+        "aten::slow_conv_transpose2d", "flash_attn::_flash_attn_forward", "_C::rms_norm",
+        "_C::silu_and_mul", "vllm::inplace_fused_experts", "_C::cutlass_scaled_mm", "aten::sort",
+        "aten::topk", "aten::nll_loss_forward", "_C::static_scaled_fp8_quant"}) {
+    for (const int64_t size : {int64_t{-5}, int64_t{0}, int64_t{1}, large}) {
+      for (const size_t rank : {1, 2, 3, 4}) {
+        const Argument tensor{Dims(rank, size), DType::kFloat8};
+        const auto traced = Find(name, {tensor, tensor, tensor, tensor, tensor});
+        if (traced) {
+          EXPECT_GE(BytesOf(traced), 0) << name << " " << size;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
