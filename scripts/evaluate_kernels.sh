@@ -49,7 +49,13 @@ run "A100 adapted to V100 by 20 points an operator" neusight-test-v100-pcie-kern
 run "A100 adapted to P100 by 20 points an operator" neusight-test-p100-pcie-kernels.csv \
   --adapt prior/a100-pcie-40gb/kernels.yaml --hold-out twenty
 # The same with the machine file of the other GPU alone.
-for pair in a100-pcie-40gb:v100-pcie v100-pcie:a100-pcie-40gb a100-pcie-40gb:p100-pcie; do
+for pair in a100-pcie-40gb:v100-pcie v100-pcie:a100-pcie-40gb a100-pcie-40gb:a100-pcie-80gb \
+  a100-pcie-40gb:p100-pcie; do
   run "${pair%:*} on the machine file of ${pair#*:} alone" \
     neusight-train-${pair%:*}-kernels.csv --test neusight-test-${pair#*:}-kernels.csv
+done
+# And on the linear layers of whole models, of GPUs that no kernel table is at hand of.
+for gpu in h100-sxm5-nvswitch t4 p4; do
+  run "a100-pcie-40gb on the machine file of $gpu alone, linear layers of whole models" \
+    neusight-train-a100-pcie-40gb-kernels.csv --test neusight-models-$gpu-kernels.csv
 done

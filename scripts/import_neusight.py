@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""NeuSight's kernel tables (dataset/train/collect and dataset/test, ms) to the neutral CSV.
+"""NeuSight's kernel tables (dataset/train/collect and dataset/test, ms) to the neutral CSV, and of its times
+of whole models (label, inference) the linear layers.
 
 The latencies are kept as they are: they include about 30 to 60 us of launch and measurement, which
 the fit has to model apart. Everything ran in full float32, convolutions on A100 too: the kernels that
 the rows name are cuDNN's scudnn, Winograd over sgemm, and FFT.
 """
 import collections
+import math
 import re
 import sys
 
 import import_common as common
+from retarget_study import operator
 
 PLATFORMS = {"NVIDIA A100-PCIE-40GB": "a100-pcie-40gb", "NVIDIA A100 80GB PCIe": "a100-pcie-80gb",
              "Tesla P100-PCIE-16GB": "p100-pcie", "Tesla V100-PCIE-32GB": "v100-pcie",
@@ -50,8 +53,39 @@ def row_shape(op, row, order):
     return None
 
 
+def empty_table(path, device):
+    return common.Table(
+        source="https://github.com/sitar-lab/NeuSight", commit="6945927d9afcca2b9daf021f8395e53edc5b4eef",
+        licence="MIT", path=f"scripts/asplos/{path}", command="scripts/import_neusight.py", device=device,
+        note="times include launch and measurement; they were in ms")
+
+
+def add_linear_layers(table, platform, name, text):
+    """Of one model's inference on one GPU."""
+    for row in common.read_csv(name, text, ["op", "target", "input_shapes", "output_shape", "fw_latency"]):
+        known = operator(row)
+        if known is None or known[0] not in ("aten::linear", "aten::addmm"):
+            continue
+        x, weight = known[1][-2:] if known[0] == "aten::addmm" else known[1][:2]
+        n, k = reversed(weight) if known[0] == "aten::addmm" else weight
+        if math.prod(x[:-1]) < 64:
+            table.skip("fewer than 64 rows, whose time is mostly the host's")
+            continue
+        table.add("kernel", "linear", platform, "float32", common.shape(m=math.prod(x[:-1]), n=n, k=k, bias=True),
+                  float(row["fw_latency"]) * 1e3, phase="forward", library="torch 2.1.0", source="neusight-models")
+
+
+def import_models(source, tables):
+    for name, text in common.read_tree(source, r"label/.*-inf-[0-9-]*\.csv$"):
+        device = name.split("/")[-2].replace("_", " ")
+        platform = PLATFORMS.get(device)
+        if platform:
+            add_linear_layers(tables.setdefault((platform, "models"), empty_table("label", device)), platform, name, text)
+
+
 def run(source, output):
     tables, orders = {}, collections.Counter()
+    import_models(source, tables)
     for name, text in common.read_tree(source, r"(test|train)/.*\.csv$"):
         split = re.search(r"(test|train)/[^/]*\.csv$", name)
         if not split:
@@ -62,11 +96,7 @@ def run(source, output):
             if device not in PLATFORMS:
                 common.fail(f"{name}: unknown GPU '{device}'; add it to PLATFORMS")
             platform = PLATFORMS[device]
-            table = tables.setdefault((platform, split), common.Table(
-                source="https://github.com/sitar-lab/NeuSight",
-                commit="6945927d9afcca2b9daf021f8395e53edc5b4eef", licence="MIT",
-                path=f"scripts/asplos/data/dataset/{split}", command="scripts/import_neusight.py",
-                device=device, note="times include launch and measurement; they were in ms"))
+            table = tables.setdefault((platform, split), empty_table(f"data/dataset/{split}", device))
             counted = (name, device, row["OPName"])
             shaped = row_shape(row["OPName"], row, orders[counted])
             orders[counted] += 1

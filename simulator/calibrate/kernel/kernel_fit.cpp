@@ -53,7 +53,7 @@ struct Parameter {
 bool ShowBandwidth(const GpuPeaks& device, Precision precision,
                    std::span<const KernelSample> samples) {
   const double bytes_per_us = device.dram_gbps * 1e3;
-  const double flop_per_us = device.peak_tflops(precision) * 1e6;
+  const double flop_per_us = device.boost_tflops(precision) * 1e6;
   return std::ranges::count_if(samples, [&](const KernelSample& s) {
            const double memory_us = static_cast<double>(s.work.total_bytes()) / bytes_per_us;
            return memory_us >= kShownShare * s.work.flop.count() / flop_per_us;
@@ -61,10 +61,13 @@ bool ShowBandwidth(const GpuPeaks& device, Precision precision,
 }
 
 // `shown`: some samples show what the memory's bandwidth allows.
-void AddGemmParameters(KernelModel& model, std::span<const KernelSample> samples, bool shown,
+void AddGemmParameters(const GpuPeaks& device, KernelModel& model,
+                       std::span<const KernelSample> samples, bool shown,
                        std::vector<Parameter>& list) {
   const bool convolution = model.key.kind == KernelKind::kConvolution;
-  const double most = convolution ? 1.5 : 1.0;
+  const Precision precision = model.key.precision;
+  const double most =
+      convolution ? 1.5 * device.boost_tflops(precision) / device.peak_tflops(precision) : 1.0;
   list.push_back({&model.gemm.compute_efficiency, {0.05, most}, {0.9, 0.6}});
   list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}});
   if (shown) {
@@ -150,7 +153,7 @@ std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
   if (gemm) {
-    AddGemmParameters(model, samples, shown, list);
+    AddGemmParameters(device, model, samples, shown, list);
   } else {
     AddMemoryParameters(model, samples, options.stream_efficiency, list);
   }

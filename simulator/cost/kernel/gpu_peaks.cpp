@@ -1,5 +1,6 @@
 #include "simulator/cost/kernel/gpu_peaks.h"
 
+#include <algorithm>
 #include <array>
 
 #include "simulator/base/enum_names.h"
@@ -34,13 +35,19 @@ Precision PrecisionOf(DType dtype, bool allow_tf32) {
   }
 }
 
-double GpuPeaks::peak_tflops(Precision precision) const {
+double GpuPeaks::boost_tflops(Precision precision) const {
   double tensor = 0;
   if (precision == Precision::kTensorFloat32) tensor = tf32_tflops;
   if (precision == Precision::kFloat8) tensor = fp8_tflops;
   const bool widened = precision == Precision::kFloat8 && tensor <= 0;
   if (precision == Precision::kHalf || widened) tensor = fp16_tflops;
   return tensor > 0 ? tensor : fp32_tflops;
+}
+
+double GpuPeaks::peak_tflops(Precision precision) const {
+  const double boost = boost_tflops(precision);
+  const bool limited = precision == Precision::kFloat32 && sustained_fp32_tflops > 0;
+  return limited ? std::min(sustained_fp32_tflops, boost) : boost;
 }
 
 absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
@@ -51,6 +58,7 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
   peaks.threads_per_sm = accelerator.occupancy.threads;
   peaks.dram_gbps = accelerator.memory_bandwidth().bytes_per_second() / 1e9;
   peaks.fp32_tflops = Tflops(accelerator.simt_peak(RateKind::kFp32));
+  peaks.sustained_fp32_tflops = Tflops(accelerator.sustained(RateKind::kFp32));
   peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
   peaks.fp16_tflops = Tflops(accelerator.peak(RateKind::kFp16));
   peaks.fp8_tflops = Tflops(accelerator.peak(RateKind::kFp8));

@@ -73,5 +73,30 @@ TEST(CarriedTo, AnotherChipHasItsRooflineAlone) {
   EXPECT_NEAR(SkinnyUs(v100), 134.2e6 / 900e3, 0.1 * 134.2e6 / 900e3);
 }
 
+// Float32 on multiprocessors: the T4's 70 W keep up 4.4 of the 8.1 TFLOP/s of its boost clock, the
+// V100's 250 W all of them. A roofline of the one carried to the other follows what they keep up.
+TEST(GpuPeaks, BoardsThatCannotHoldTheirClockAreJudgedByWhatTheyKeepUp) {
+  const GpuPeaks t4 = *FindGpuPeaks("t4"), v100 = *FindGpuPeaks("v100-pcie-32gb");
+  EXPECT_EQ(t4.fp32_tflops, 8.1);
+  EXPECT_EQ(t4.peak_tflops(Precision::kFloat32), 4.4);
+  EXPECT_EQ(t4.peak_tflops(Precision::kHalf), 65);
+  EXPECT_EQ(v100.peak_tflops(Precision::kFloat32), v100.fp32_tflops);
+}
+
+TEST(CarriedTo, FloatGemmsTakeAsLongAsTheBoardKeepsUp) {
+  KernelModel model;
+  model.form = KernelForm::kGemm;
+  model.key = {KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0};
+  const KernelModels v100(*FindGpuPeaks("v100-pcie-32gb"), {model});
+  const KernelModels t4 = CarriedTo(*FindGpuPeaks("t4"), v100);
+  const KernelWork work =
+      Kernels({LinearOp{8192, 8192, 8192}, DType::kFloat32, Direction::kForward}).front();
+  const auto us = [&](const KernelModels& on) {
+    return on.Predict(work, Precision::kFloat32).time.us();
+  };
+  // 80 and 40 multiprocessors, of which waves fill 4,096 / 80 = 51.2 and 102.4 times.
+  EXPECT_NEAR(us(t4) / us(v100), v100.device().fp32_tflops / 4.4, 0.02 * 14 / 4.4);
+}
+
 }  // namespace
 }  // namespace foretrace
