@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& mod
       for (size_t i = first; i < end; ++i) bounds[order[i]] = (*of_group)[i - first];
     }
     if (setup.progress) {
-      setup.progress(static_cast<int64_t>(groups[begin + count]),
+      setup.progress("bounds of designs", static_cast<int64_t>(groups[begin + count]),
                      static_cast<int64_t>(designs.size()));
     }
   }
@@ -218,7 +218,7 @@ absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedMod
     best.push_back(most);
     begin = end;
     if (setup.progress) {
-      setup.progress(static_cast<int64_t>(begin), static_cast<int64_t>(designs.size()));
+      setup.progress("designs", static_cast<int64_t>(begin), static_cast<int64_t>(designs.size()));
     }
     if (best.size() >= static_cast<size_t>(hysteresis) &&
         std::is_sorted(best.end() - hysteresis, best.end(), std::greater<>())) {
@@ -254,6 +254,13 @@ absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& 
       best = std::max(best, result.evaluated[result.evaluated.size() - 1 - i].score);
     }
     next += count;
+    if (setup.progress) {
+      // Those whose bounds the best found does not rule out; it may rule out more.
+      const auto above = std::partition_point(order.begin(), order.end(),
+                                              [&](size_t d) { return bounds[d] > best; });
+      setup.progress("designs that bounds leave", static_cast<int64_t>(next),
+                     std::max(static_cast<int64_t>(next), above - order.begin()));
+    }
   }
   result.bounded = result.designs - static_cast<int64_t>(next);
   Finish(evaluators, result);

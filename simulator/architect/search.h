@@ -46,7 +46,8 @@ struct SearchSetup {
   const WorkRunner* runner = nullptr;  // never null
   // Tells searches of one journal apart: models and what they are searched for.
   std::string name;
-  std::function<void(int64_t done, int64_t total)> progress;  // may be empty
+  // `what` is counted; may be empty.
+  std::function<void(std::string_view what, int64_t done, int64_t total)> progress;
 };
 
 // Buckets of area from the largest down, until the best scores of the last `hysteresis` explored

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -30,6 +31,26 @@ std::vector<std::string> NamesIn(const fs::path& folder, const ShippedKind& kind
   return names;
 }
 
+std::string LowerCase(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// " (did you mean X?)": those that have the name as a part (h100: dgx-h100), else the nearest.
+std::string MeantNames(const std::string& name, const std::vector<std::string>& names) {
+  std::vector<std::string> meant;
+  const std::string typed = LowerCase(name);
+  constexpr size_t kShortest = 3;  // shorter parts are in too many
+  for (const std::string& known : names) {
+    if (typed.size() >= kShortest && LowerCase(known).find(typed) != std::string::npos) {
+      meant.push_back(known);
+    }
+  }
+  if (meant.empty()) meant.push_back(NearestName(name, names));
+  if (meant.front().empty()) return "";
+  return fmt::format(" (did you mean {}?)", fmt::join(meant, " or "));
+}
+
 absl::Status Unknown(const ShippedKind& kind, const std::string& name) {
   std::vector<std::string> looked, names;
   for (const std::string& root : DataFolders()) {
@@ -47,11 +68,9 @@ absl::Status Unknown(const ShippedKind& kind, const std::string& name) {
         "set FORETRACE_DATA to the folder that holds it",
         kind.what, name, kind.folder);
   }
-  const std::string nearest = NearestName(name, names);
   return InvalidInput(
       "{} \"{}\": there is no such file, and none of that name{} in {}; there are {}", kind.what,
-      name, nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
-      fmt::join(looked, " or "), fmt::join(names, ", "));
+      name, MeantNames(name, names), fmt::join(looked, " or "), fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -93,6 +112,9 @@ absl::StatusOr<std::string> FindShipped(const ShippedKind& kind, const std::stri
   for (const std::string& root : DataFolders()) {
     const std::string path = fmt::format("{}/{}/{}{}", root, kind.folder, name, kind.suffix);
     if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  for (const ShippedFile& file : ListShipped(kind)) {
+    if (LowerCase(file.name) == LowerCase(name)) return file.path;
   }
   return Unknown(kind, name);
 }

@@ -25,8 +25,9 @@ inline constexpr ShippedKind kWorkloads = {"workload", "traces/workloads", ".yam
 // there, and where foretrace is installed and was built. Those that are there, each once.
 std::vector<std::string> DataFolders();
 
-// `name` itself where it can be read or looks like a path, else the data of that name. Errors: none
-// has it; the message says what there is and where was looked.
+// `name` itself where it can be read or looks like a path, else the data of that name, in whatever
+// case where none is written so. Errors: none has it; the message says what there is and where was
+// looked.
 absl::StatusOr<std::string> FindShipped(const ShippedKind& kind, const std::string& name);
 
 // All of a kind, in order of names; of equal names the one that FindShipped finds.

@@ -268,6 +268,27 @@ absl::StatusOr<RankTraceBuilder::Result> BuildRank(std::vector<Document>& docume
   return result;
 }
 
+bool Communicates(const RankTrace& trace) {
+  for (uint32_t n = 0; n < trace.size(); ++n) {
+    const NodeKind kind = trace.kind(NodeIndex(n));
+    if (kind == NodeKind::kCollective || kind == NodeKind::kSend || kind == NodeKind::kRecv) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The last number of a name ("model__1016001.json") need not be a rank. Where it is the only trace
+// and communicates with none, nothing else says that there are others, and it is of rank 0.
+bool NumberIsNoRank(const std::vector<Document>& documents, const RankTrace& trace) {
+  const auto says_rank = [](const Document& d) {
+    return d.file.rank || NumberAfterRankWord(LowerCase(BaseName(d.name))) ||
+           NumberAfterRankWord(LowerCase(BaseName(FolderOf(d.name))));
+  };
+  return std::ranges::none_of(documents, says_rank) && trace.info().world_size <= 1 &&
+         !Communicates(trace);
+}
+
 // Groups from tables beside the traces: those that a communication names and no trace declares.
 // Their members may be ranks without a trace, so they say how large the job is.
 absl::Status AddSideGroups(std::vector<ProcessGroup> groups, TraceStore& store) {
@@ -355,6 +376,9 @@ absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
     built[i] = *std::move(result);
     return absl::OkStatus();
   }));
+  if (built.size() == 1 && NumberIsNoRank(documents, built.front()->trace)) {
+    RankTraceBuilder::SetRank(0, built.front()->trace);
+  }
   Diagnostics diagnostics;
   std::vector<std::pair<RankTrace, std::unique_ptr<StringPool>>> traces;
   for (auto& result : built) {

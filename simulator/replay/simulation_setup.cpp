@@ -94,9 +94,6 @@ void SimulationOptions::Register(CLI::App& command) {
   durations.Register(command);
 }
 
-namespace {
-
-// Some device work has no duration: only a model can tell what it costs.
 bool LacksDurations(const TraceStore& store) {
   for (const RankTrace& rank : store.ranks()) {
     if (rank.info().has_times) continue;
@@ -111,6 +108,8 @@ bool LacksDurations(const TraceStore& store) {
   }
   return false;
 }
+
+namespace {
 
 // The tier that decides on communication.
 std::string NetworkOf(const SimulationOptions& options, const DurationPlan& plan,

@@ -41,6 +41,9 @@ struct SimulationOptions {
   void Register(CLI::App& command);
 };
 
+// Some device work has no duration: only a model can tell what it takes.
+bool LacksDurations(const TraceStore& store);
+
 // Everything a simulation needs, built from the options; owns the models.
 class SimulationSetup {
  public:

@@ -1,5 +1,7 @@
 #include "simulator/serve/csv_columns.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -56,7 +58,8 @@ absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::strin
   table.line_ = 1;
   for (const std::string_view column : columns) {
     if (table.Also(column) >= 0) continue;
-    return InvalidInput("{}:1: the header has no column '{}'", file, column);
+    return InvalidInput("{}:1: the header has no column '{}'; needed are {}", file, column,
+                        fmt::join(columns, ", "));
   }
   return table;
 }

@@ -135,6 +135,10 @@ struct EngineConfig {
   bool Captured(int32_t tokens, bool prompts) const {
     return !graph_sizes.empty() && tokens <= graph_sizes.back() && !(prompts && decode_graphs_only);
   }
+  // How much later a kernel follows the one before where nothing is captured: `--without graphs`
+  // launches one by one what replay would issue together. Not of steps beyond the largest graph,
+  // whose kernels are long.
+  SimTime launch_gap() const { return graph_sizes.empty() ? graph_saves_per_kernel : SimTime(); }
   // With what the release sets on such a device.
   EngineConfig On(std::string_view device, Bytes memory) const;
   // Errors: sizes that are missing or not positive; swapping without a tier.

@@ -138,8 +138,8 @@ class GraphStepModel : public StepModel {
         1, time);
   }
 
-  static void Add(StepPart part, const Estimate& e, double times, StepTime& time) {
-    time.Add(part, e.time.us() * times, e.source, e.extrapolated);
+  void Add(StepPart part, const Estimate& e, double times, StepTime& time) const {
+    time.Add(part, (e.time + engine_.launch_gap()).us() * times, e.source, e.extrapolated);
   }
 
   StepTime ComputeLayers(int32_t tokens, bool prompts) const {

@@ -13,10 +13,6 @@ int64_t Share(int64_t of, int64_t by) { return (of + by - 1) / by; }
 // window it computes whole tiles.
 constexpr int64_t kTile = 128;
 
-void AddEstimate(const Estimate& e, StepPart part, double times, StepTime& time) {
-  time.Add(part, e.time.us() * times, e.source, e.extrapolated);
-}
-
 }  // namespace
 
 LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan& plan,
@@ -29,7 +25,13 @@ LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan
       kv_width_(engine.kv_cache_width > 0 ? engine.kv_cache_width : width_),
       heads_(model.heads / plan.tensor),
       kv_heads_(std::max<int64_t>(model.kv_heads / plan.tensor, 1)),
-      split_(int64_t{plan.data} * plan.kv) {}
+      split_(int64_t{plan.data} * plan.kv),
+      launch_gap_(engine.launch_gap()) {}
+
+void LayerAttention::AddKernel(const Estimate& e, StepPart part, double times,
+                               StepTime& time) const {
+  time.Add(part, (e.time + launch_gap_).us() * times, e.source, e.extrapolated);
+}
 
 void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
   for (const AttentionKind& kind : kinds_) {
@@ -43,7 +45,7 @@ void LayerAttention::AddCall(const OperatorCall::Shape& shape, StepPart part, do
                              StepTime& time, WeightFormat weights) const {
   for (const KernelWork& work : Kernels({shape, model_.dtype, Direction::kForward})) {
     const Estimate alone = WeightedGemm(*costs_, work, weights);
-    AddEstimate(alone, part, times, time);
+    AddKernel(alone, part, times, time);
     time.joules += times * WeightedJoules(*costs_, work, weights, alone.time);
   }
 }
@@ -86,7 +88,7 @@ void LayerAttention::AddPrompts(const StepBatch& batch, const AttentionKind& kin
       if (&chunk != &batch.prefills.front() && floor) {
         measured->time = std::max(SimTime(), measured->time - floor->time);
       }
-      AddEstimate(*measured, StepPart::kAttention, times, time);
+      AddKernel(*measured, StepPart::kAttention, times, time);
       // Of each pair a score and a share of the result, both over the depth.
       const int64_t pairs = kind.window.Pairs(chunk.cached, chunk.tokens);
       time.joules +=
@@ -120,7 +122,7 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
   const int64_t cached = Share(batch.DecodeCached(kind.window) + batch.decodes, split_);
   const int64_t sequences = Share(batch.decodes, plan_.data);
   const auto add = [&](const Estimate& e, const KernelWork& work) {
-    AddEstimate(e, StepPart::kAttention, layers, time);
+    AddKernel(e, StepPart::kAttention, layers, time);
     time.joules += layers * costs_->JoulesAboveIdle(model_.dtype, work.flop,
                                                     Bytes(work.total_bytes()), e.time);
   };

@@ -41,6 +41,7 @@ class LayerAttention {
   void AddLatentGemms(const StepBatch& batch, StepTime& time) const;
   KernelWork LatentGemm(int64_t tokens_each, int64_t cached) const;
   Estimate LatentDecodes(int64_t sequences, int64_t tokens_each, int64_t cached) const;
+  void AddKernel(const Estimate& e, StepPart part, double times, StepTime& time) const;
   void AddCall(const OperatorCall::Shape& shape, StepPart part, double times, StepTime& time,
                WeightFormat weights = WeightFormat::kModel) const;
 
@@ -49,6 +50,7 @@ class LayerAttention {
   const std::shared_ptr<const DeviceCosts> costs_;
   const std::vector<AttentionKind> kinds_;
   const int64_t width_, kv_width_, heads_, kv_heads_, split_;
+  const SimTime launch_gap_;
 };
 
 }  // namespace foretrace::serve

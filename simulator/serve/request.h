@@ -26,6 +26,7 @@ struct RequestTrace {
   std::vector<Request> requests;
   std::vector<uint64_t> prefix_ids;
   int32_t prefix_block_tokens = 0;  // tokens that one prefix id stands for; 0: there are none
+  bool generated = false;           // drawn, not read from a file
 
   std::span<const uint64_t> PrefixOf(const Request& request) const {
     return std::span(prefix_ids).subspan(request.prefix_begin, request.prefix_blocks);

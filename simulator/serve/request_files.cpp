@@ -188,6 +188,7 @@ absl::StatusOr<RequestTrace> GenerateRequests(const RequestGenerator& generator)
   FORETRACE_ASSIGN_OR_RETURN(const Lengths output, ParseLengths("--output", generator.output));
   RequestTrace trace;
   trace.source = "generated requests";
+  trace.generated = true;
   Random random(generator.seed);
   double at = 0;
   for (int32_t i = 0; i < generator.count; ++i) {

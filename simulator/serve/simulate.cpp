@@ -23,8 +23,9 @@ absl::Status CheckFits(const RequestTrace& trace, const EngineConfig& config, in
     if (tokens > config.max_model_len) {
       return Infeasible(
           "{}: request {} has {} + {} tokens, more than the context of {}: shorten it, raise "
-          "--max-model-len, or leave such requests out with --skip-too-long",
-          trace.source, i, r.input_tokens, r.output_tokens, config.max_model_len);
+          "--max-model-len{}",
+          trace.source, i, r.input_tokens, r.output_tokens, config.max_model_len,
+          trace.generated ? "" : ", or leave such requests out with --skip-too-long");
     }
     if (tokens + lookahead > room) {
       return Infeasible(

@@ -39,7 +39,7 @@ struct TransformerConfig {
   int64_t ffn = 0;        // 0: 4 * hidden
   int64_t vocabulary = 0;
   int64_t sequence = 0;   // tokens per sample
-  int64_t positions = 0;  // learned positions; 0: as many as sequence where the family learns them
+  int64_t positions = 0;  // longest sequence; learned where the family does; 0: as sequence
   int64_t experts = 0;    // 0: dense; else every layer's feed-forward is a mixture
   int64_t top_k = 0;
   // A token chooses so many of equal groups of the experts, and its experts among these

@@ -106,6 +106,10 @@ REFUSED = {
     "dataflow_device": (DATAFLOW + " --device a100-sxm4-80gb", ("--device",), ""),
     "serve_rate_and_users": (SERVE + " --concurrency 5 --rate 3", ("--rate", NOTHING), ""),
     "serve_tier_negative": (SERVE + " --kv-tier cpu:-1:10", ("--kv-tier",), ""),
+    "serve_beyond_context": (SERVE + " --input 200000", ("131072", "--max-model-len"), ""),
+    "serve_on_a_gpu": ("serve llama3.1-8b --platform h100 --count 3", ("h100", "did you mean dgx-h100"), ""),
+    "table_compressed": ("calibrate collective l.csv.gz", ("l.csv.gz", "is compressed", "gzip -d"),
+                         "gzip -c $SEEDS/lab.csv > l.csv.gz"),
     "serve_acceptance": (SERVE + " --speculate sequence:4:nan", ("acceptance",), ""),
     "serve_arrival": ("serve llama3.1-8b --platform dgx-h100 --requests r.csv", ("r.csv:2", "arrival_s"),
                       "printf 'arrival_s,input_tokens,output_tokens\\n1e300,5,5\\n' > r.csv"),
@@ -125,6 +129,8 @@ REFUSED = {
 DATES = ("2026-13-01", "2026-02-30", "2026-1-1", "tomorrow", "20260101", "-026-01-01", "2026-01-1 ", "2026-01-01T00:00")
 # Allowed, though one may wonder.
 FINE = {
+    "serve_long_prompts": (SERVE + " --input 20000", ""),
+    "platform_in_capitals": ("serve Llama3.1-8B --platform DGX-H100 --count 3", ""),
     "sweep_named": (SWEEP + " --timeline x{cpu-scale}.json", "test -s x1.json && test -s x2.json"),
     "sweep_one_point": (f"sweep predict {S} --over cpu-scale=2 --timeline x.json", "test -s x.json"),
     "page_beside": ("explore dfmodel-fft -o out --html out/page.html --csv out/tables",

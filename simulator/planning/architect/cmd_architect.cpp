@@ -267,8 +267,8 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   setup.training = report.training;
   setup.objective = report.objective;
   setup.runner = &runner;
-  setup.progress = [&context](int64_t done, int64_t total) {
-    context.console->Progress("designs", done, total);
+  setup.progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
   };
   const MachineSearch machines(report.space, designs, report.memory_sizes);
   FORETRACE_RETURN_IF_ERROR(SearchAll(o, machines, models, setup, report));

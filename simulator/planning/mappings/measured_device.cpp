@@ -1,6 +1,7 @@
 #include "simulator/planning/mappings/measured_device.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <tuple>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
 #include "simulator/cost/kernel/device_match.h"
+#include "simulator/planning/mappings/platform_exchanges.h"
 #include "simulator/replay/durations/device_calibration.h"
 
 namespace foretrace {
@@ -65,6 +67,34 @@ bool LinkedAlike(const DeviceLinks& measured, const DeviceLinks& device) {
   return measured.links == 0 || device.links == 0 || measured.total() == device.total();
 }
 
+class OnOtherLinks : public DeviceMeasurements {
+ public:
+  OnOtherLinks(std::shared_ptr<const DeviceMeasurements> measured,
+               std::shared_ptr<const ExchangeTimes> here,
+               std::shared_ptr<const ExchangeTimes> there)
+      : measured_(std::move(measured)), here_(std::move(here)), there_(std::move(there)) {}
+
+  Estimate KernelTime(const KernelWork& work) const override { return measured_->KernelTime(work); }
+
+  std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
+                                         Bytes bytes) const override {
+    std::optional<Estimate> time = measured_->CollectiveTime(op, ranks, bytes);
+    if (!time) return time;
+    const auto here = here_->Collective(op, {ranks, 1}, bytes);
+    const auto there = there_->Collective(op, {ranks, 1}, bytes);
+    if (!here.ok() || !there.ok() || *there <= SimTime()) return std::nullopt;
+    time->time = time->time.ScaledBy(here->us() / there->us());
+    time->extrapolated = true;
+    return time;
+  }
+
+  std::string Source() const override { return measured_->Source(); }
+
+ private:
+  std::shared_ptr<const DeviceMeasurements> measured_;
+  std::shared_ptr<const ExchangeTimes> here_, there_;  // of the platform; with the device's links
+};
+
 // Where nothing was measured on the device: the analytic roofline of its kernels, as predict takes.
 std::shared_ptr<const DeviceMeasurements> Analytic(const GpuPeaks& device) {
   CalibrationSet set;
@@ -112,6 +142,33 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
         node.accelerator.links.total().gbps()));
   }
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
+}
+
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
+    const PlatformSpec& platform, std::shared_ptr<const DeviceMeasurements> measured,
+    std::vector<std::string>& notes) {
+  const NodeSpec& node = platform.node;
+  const Bandwidth own = node.accelerator.links.total();
+  if (measured == nullptr || node.interconnect != InterconnectKind::kSwitch ||
+      node.interconnect_link == kNoLinkType || own.bytes_per_second() <= 0) {
+    return measured;
+  }
+  LinkType link = platform.links[static_cast<size_t>(node.interconnect_link)];
+  const double total = link.bandwidth.bytes_per_second() * node.links_per_device;
+  constexpr double kRounding = 1e-6;
+  if (std::abs(total / own.bytes_per_second() - 1) < kRounding) return measured;
+  PlatformSpec there = platform;
+  link.bandwidth = Bandwidth::BytesPerSecond(own.bytes_per_second() / node.links_per_device);
+  there.node.interconnect_link = static_cast<LinkTypeIndex>(there.links.size());
+  there.links.push_back(std::move(link));
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const ExchangeTimes> here, ExchangesOf(platform));
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const ExchangeTimes> other, ExchangesOf(there));
+  notes.push_back(fmt::format(
+      "links of {:.0f} GB/s instead of the {:.0f} of {}: measured collectives are scaled as the "
+      "network model says",
+      total / 1e9, own.gbps(), node.accelerator.name));
+  return std::make_shared<const OnOtherLinks>(std::move(measured), std::move(here),
+                                              std::move(other));
 }
 
 }  // namespace foretrace

@@ -166,6 +166,8 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   SetHost(spec, cluster);
   FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
                              FindMeasurements(choice.kernels, spec.node, notes, read));
+  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
+                             OverLinksOf(spec, std::move(cluster.measured), notes));
   const std::string& file = choice.calibration;
   if (file.empty() || file == "none") {
     notes.push_back(

@@ -65,6 +65,7 @@ absl::StatusOr<serve::RequestTrace> RequestsOf(const ServeOptions& o, ServingBas
     return InvalidInput("--prefix-block would change nothing: {} names no prefixes",
                         o.serving.requests);
   }
+  TakeLongest(o.serving, trace, base);
   return trace;
 }
 
@@ -151,9 +152,9 @@ absl::Status Serve(const ServeOptions& options, const CommandContext& context) {
   if (options.energy && base.platform.node.accelerator.physical.power_w <= 0) {
     return Infeasible("--energy: the device of {} states no power", options.serving.platform);
   }
+  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   FORETRACE_ASSIGN_OR_RETURN(ServingJob job, MakeServingJob(base, options.serving));
   FORETRACE_RETURN_IF_ERROR(CheckExpertExchange(options, base, job));
-  FORETRACE_ASSIGN_OR_RETURN(const serve::RequestTrace trace, RequestsOf(options, base));
   job.deployment.keep_steps = options.json || !options.timeline.empty();
   FORETRACE_ASSIGN_OR_RETURN(const serve::ServingResult result,
                              serve::Simulate(trace, job.deployment));
@@ -189,7 +190,9 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       ->check(CLI::Range(1, 1 << 20));
   command.add_option("--max-num-batched-tokens", o.max_num_batched_tokens, "tokens of a step")
       ->check(CLI::Range(1, 1 << 24));
-  command.add_option("--max-model-len", o.max_model_len, "longest request (default: the model's)")
+  command
+      .add_option("--max-model-len", o.max_model_len,
+                  "longest request (default: of these requests, at most the model's context)")
       ->check(CLI::Range(1, 1 << 28));
   command.add_option("--block-tokens", o.block_tokens, "tokens of a KV block")
       ->check(CLI::Range(1, 1 << 16));

@@ -144,13 +144,14 @@ std::optional<double> Limit(double ms) {
 
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                                              const TransformerConfig& model,
-                                             const Accelerator& device) {
+                                             const Accelerator& device, int64_t longest_request) {
   FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
   serve::EngineConfig engine = release.On(device.name, device.visible_memory());
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
-  engine.max_model_len = ContextOf(options, model);
+  engine.max_model_len = options.max_model_len.value_or(
+      static_cast<int32_t>(std::max(model.sequence, longest_request)));
   engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);
   if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
   if (options.kv_cache_dtype == "fp8") engine.kv_cache_width = 1;
@@ -204,6 +205,20 @@ absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
 int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model) {
   return options.max_model_len.value_or(
       static_cast<int32_t>(std::max(model.sequence, model.positions)));
+}
+
+void TakeLongest(const ServingOptions& options, const serve::RequestTrace& trace,
+                 ServingBase& base) {
+  int64_t longest = 0;
+  for (const serve::Request& r : trace.requests) {
+    longest = std::max(longest, int64_t{r.input_tokens} + r.output_tokens);
+  }
+  base.longest_request = std::min<int64_t>(longest, ContextOf(options, base.model));
+  if (!options.max_model_len && base.longest_request > base.model.sequence) {
+    base.notes.push_back(fmt::format(
+        "engine started for requests of up to {} tokens, the longest of these (--max-model-len)",
+        base.longest_request));
+  }
 }
 
 serve::ServiceLevel LevelOf(const ServingOptions& options) {
@@ -323,8 +338,9 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
                       options.replicas + options.decode_engines, Text(job.plan), job.devices,
                       base.platform.name, base.platform.devices());
   }
-  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
-                             EngineOf(options, base.model, base.platform.node.accelerator));
+  FORETRACE_ASSIGN_OR_RETURN(
+      serve::EngineConfig engine,
+      EngineOf(options, base.model, base.platform.node.accelerator, base.longest_request));
   engine.stages = job.plan.pipeline;
   FORETRACE_RETURN_IF_ERROR(
       serve::CheckExpertTransfers(base.model, job.plan, engine.experts, *base.costs));

@@ -55,6 +55,7 @@ struct ServingBase {
   PlatformSpec platform;
   std::shared_ptr<const serve::DeviceCosts> costs;
   std::shared_ptr<const serve::LayerProfile> profile;  // null without --profiles
+  int64_t longest_request = 0;  // that engines are started for, where it is not given
   std::optional<serve::StepFactors> factors;
   std::optional<TransformerConfig> draft;
   std::vector<std::string> notes;
@@ -85,5 +86,9 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
 serve::ServiceLevel LevelOf(const ServingOptions& options);
 // The context that requests may have.
 int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model);
+// Starts engines for the longest of these requests, as an operator would, at most the context; for
+// as many tokens as the model's file has in a sample where all are shorter.
+void TakeLongest(const ServingOptions& options, const serve::RequestTrace& trace,
+                 ServingBase& base);
 
 }  // namespace foretrace

@@ -8,6 +8,7 @@
 
 #include "simulator/base/statistics.h"
 #include "simulator/replay/capture/capture_lines.h"
+#include "simulator/replay/simulation_setup.h"
 #include "simulator/replay/step_errors.h"
 
 namespace foretrace {
@@ -97,8 +98,11 @@ class Doctor {
   Diagnosis Run() {
     out_.source = store_.ranks().front().info().source;
     if (!store_.ranks().front().info().has_times) {
-      Add("times", FindingState::kLacks, "symbolic traces",
-          "durations come from models and a platform alone", CaptureLines::kWholeCapture);
+      const bool symbolic = LacksDurations(store_);
+      Add("times", FindingState::kLacks, symbolic ? "symbolic traces" : "durations without starts",
+          symbolic ? "durations come from models and a platform alone"
+                   : "order comes from dependencies, and no recorded time judges a prediction",
+          CaptureLines::kWholeCapture);
       return std::move(out_);
     }
     Device();

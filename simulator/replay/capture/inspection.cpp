@@ -6,6 +6,7 @@
 #include <set>
 
 #include "simulator/reconstruct/reconstruction.h"
+#include "simulator/replay/simulation_setup.h"
 
 namespace foretrace {
 namespace {
@@ -81,7 +82,11 @@ void FindMissing(const TraceStore& store, Inspection& out) {
         store.world_size(), fmt::join(absent, ","), absent.size() == 16 ? ",..." : ""));
   }
   if (!store.ranks().front().info().has_times) {
-    out.missing.push_back("times: a symbolic trace, to be run on a platform (--platform)");
+    out.missing.push_back(LacksDurations(store)
+                              ? "times: a symbolic trace, to be run on a platform (--platform)"
+                              : "starts: nodes have durations alone; predict takes their order "
+                                "from their dependencies, "
+                                "and no recorded time judges it");
   } else if (out.iterations.empty()) {
     out.missing.push_back("step marks: the whole recording counts as one iteration");
   }

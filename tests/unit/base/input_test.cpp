@@ -32,6 +32,11 @@ TEST(Input, RefusesWhatIsNoTextFile) {
   std::filesystem::create_directory((folder.path() + "/d"));
   std::ofstream((folder.path() + "/empty"));
   std::ofstream((folder.path() + "/utf16")) << "\xFF\xFEt";
+  std::ofstream((folder.path() + "/gzip")) << std::string("\x1f\x8b\x08\x08\0\0\0\0", 8);
+  std::ofstream((folder.path() + "/xz")) << std::string(
+      "\xfd"
+      "7zXZ\0\0",
+      7);
   std::ofstream((folder.path() + "/large")) << std::string(2 << 20, 'x');
   ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
   const auto error = [&](const std::string& path) {
@@ -41,6 +46,8 @@ TEST(Input, RefusesWhatIsNoTextFile) {
   EXPECT_THAT(error((folder.path() + "/d")), HasSubstr("d: is a folder"));
   EXPECT_THAT(error((folder.path() + "/empty")), HasSubstr("empty: the file is empty"));
   EXPECT_THAT(error((folder.path() + "/utf16")), HasSubstr("UTF-16"));
+  EXPECT_THAT(error((folder.path() + "/gzip")), HasSubstr("gzip: is compressed"));
+  EXPECT_THAT(error((folder.path() + "/xz")), HasSubstr("xz -d it first"));
   EXPECT_THAT(error((folder.path() + "/large")), HasSubstr("larger than 1 MiB"));
   EXPECT_THAT(error((folder.path() + "/pipe")), HasSubstr("into which nothing writes"));
   EXPECT_THAT(error("/dev/zero"), HasSubstr("is a device"));

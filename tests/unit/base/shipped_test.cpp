@@ -54,5 +54,17 @@ TEST_F(Shipped, OfEqualNamesTheFirstIsMeant) {
       Has(ListShipped("calibration", "kernels.yaml"), Of("second/calibration/twice/kernels.yaml")));
 }
 
+TEST_F(Shipped, NamesAreFoundInWhateverCase) {
+  EXPECT_EQ(*FindShipped(kCalibrations, "Once"), Of("second/calibration/once"));
+  std::filesystem::create_directories(folder_ / "first/calibration/ONCE");
+  EXPECT_EQ(*FindShipped(kCalibrations, "ONCE"), Of("first/calibration/ONCE"));
+}
+
+TEST_F(Shipped, AnUnknownNameIsToldWhichHaveItAsAPart) {
+  std::filesystem::create_directories(folder_ / "first/calibration/of-twice");
+  const std::string message(FindShipped(kCalibrations, "TWIC").status().message());
+  EXPECT_NE(message.find("did you mean of-twice or twice?"), std::string::npos) << message;
+}
+
 }  // namespace
 }  // namespace foretrace

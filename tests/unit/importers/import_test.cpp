@@ -73,6 +73,22 @@ TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRank) {
               ElementsAre(4, 5));
 }
 
+// Profiles are named after models, dates and jobs; alone and without communication, one of them is
+// a job of one rank, which fits on any platform.
+TEST(ImportTraces, TheNumberOfAProfileThatCommunicatesWithNoneIsNoRank) {
+  const TempFolder folder;
+  const auto ranks_of = [&](const std::vector<std::string>& paths) {
+    const auto store = ImportTraces(paths, {});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? Ranks(*store) : std::vector<int32_t>();
+  };
+  const std::string first = folder.Write("a/bert__1016001.json", Trace(1000));
+  EXPECT_THAT(ranks_of({first}), ElementsAre(0));
+  EXPECT_THAT(ranks_of({first, folder.Write("a/bert__1016002.json", Trace(1000))}),
+              ElementsAre(1016001, 1016002));
+  EXPECT_THAT(ranks_of({folder.Write("b/bert_rank3.json", Trace(1000))}), ElementsAre(3));
+}
+
 // Chakra traces are built one by one, before it is known in how many folders they lie.
 TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRankOfWholeTraces) {
   const TempFolder folder;

@@ -52,5 +52,30 @@ TEST(EngineAllReduce, MeasuredOnH100) {
   }
 }
 
+// A B200 has twice an H100's links: sums over its ranks take no longer, whatever their size.
+TEST(EngineAllReduce, FasterLinksAreNotSlower) {
+  const auto costs_of = [](const std::string& name) {
+    const auto platform =
+        LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/" + name + ".yaml");
+    EXPECT_TRUE(platform.ok()) << platform.status();
+    std::vector<std::string> notes;
+    return MakeDeviceCosts(*platform, "auto", notes).value();
+  };
+  const auto h100 = costs_of("dgx-h100"), b200 = costs_of("dgx-b200");
+  for (const char* name : {"vllm-0.19", "sglang-0.5"}) {
+    const auto engine = serve::LoadEngine(name);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    const serve::EngineConfig on_h100 = engine->On("h100-sxm5-80gb", Bytes(int64_t{80} << 30));
+    const serve::EngineConfig on_b200 = engine->On("b200-sxm", Bytes(int64_t{180} << 30));
+    for (const int32_t ranks : {2, 4, 8}) {
+      for (int64_t bytes = 1 << 10; bytes <= 8 << 20; bytes *= 2) {
+        EXPECT_LE(serve::SumOverRanks(on_b200, *b200, ranks, Bytes(bytes)).time,
+                  serve::SumOverRanks(on_h100, *h100, ranks, Bytes(bytes)).time)
+            << name << ' ' << ranks << ' ' << bytes;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "simulator/base/shipped.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/replay/durations/device_calibration.h"
+#include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
 namespace {
@@ -80,6 +82,43 @@ TEST(MeasuredDeviceTest, CalibrationsAreFoundByTheirDevice) {
   EXPECT_EQ(found("kind: kernel\nmodels:\n  device: b200-sxm\n  entries: [\n"), "a-own");
   EXPECT_EQ(found("kind: kernel\nmodels:\n  device: h20\n"), "b200-sxm-nvswitch");
   EXPECT_NE(found("models: {device: b200-sxm\n").find("not valid YAML"), std::string::npos);
+}
+
+// What was measured over other links than the platform's is not what they take: half the rate, at
+// least 1.5 times as long and no more than twice; twice the rate, no longer.
+TEST(MeasuredDeviceTest, CollectivesFollowThePlatformsLinks) {
+  const auto platform =
+      LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/dgx-h100.yaml");
+  ASSERT_TRUE(platform.ok()) << platform.status();
+  const auto time = [&](double rate) {
+    PlatformSpec spec = *platform;
+    LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
+    link.bandwidth = Bandwidth::BytesPerSecond(link.bandwidth.bytes_per_second() * rate);
+    std::vector<std::string> notes, files;
+    auto device = FindMeasurements("auto", spec.node, notes, files);
+    if (device.ok()) device = OverLinksOf(spec, *device, notes);
+    EXPECT_TRUE(device.ok()) << device.status();
+    const auto all = (*device)->CollectiveTime(CollectiveOp::kAllReduce, 8, Bytes(256 << 20));
+    EXPECT_TRUE(all.has_value());
+    return all ? all->time.us() : 0;
+  };
+  EXPECT_GT(time(0.5) / time(1), 1.5);
+  EXPECT_LE(time(0.5) / time(1), 2);
+  EXPECT_LT(time(2), time(1));
+}
+
+// Links of a device's file are those of the platforms that ship with it: there nothing is scaled.
+TEST(MeasuredDeviceTest, ShippedPlatformsHaveTheirDevicesLinks) {
+  for (const ShippedFile& file : ListShipped(kPlatforms)) {
+    const auto platform = LoadPlatform(file.path);
+    ASSERT_TRUE(platform.ok()) << platform.status();
+    std::vector<std::string> notes, files;
+    const auto device = FindMeasurements("auto", platform->node, notes, files);
+    ASSERT_TRUE(device.ok()) << device.status();
+    const auto scaled = OverLinksOf(*platform, *device, notes);
+    ASSERT_TRUE(scaled.ok()) << scaled.status();
+    EXPECT_EQ(*scaled, *device) << file.name;
+  }
 }
 
 // Where 8 bits are twice as fast as 16 they take 0.58 of the time. The board of 500 W was measured
