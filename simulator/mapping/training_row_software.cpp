@@ -61,9 +61,9 @@ bool HasWord(const std::string& text, std::string_view beginning) {
        at = lower.find(beginning, at + 1)) {
     if (std::isalpha(static_cast<unsigned char>(lower[at - 1])) != 0) continue;
     const std::string before = lower.substr(0, at);
-    const bool denied =
-        std::ranges::any_of(std::initializer_list<std::string_view>{" no ", " not ", " without "},
-                            [&](std::string_view word) { return before.ends_with(word); });
+    const bool denied = std::ranges::any_of(
+        std::initializer_list<std::string_view>{" no ", " not ", " non-", " without "},
+        [&](std::string_view word) { return before.ends_with(word); });
     if (!denied) return true;
   }
   return false;
@@ -242,7 +242,7 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
 // A schedule that interleaves has at least two chunks a stage.
 void SetInterleaving(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (m.pipeline == 1 || f.States("vp") || !Contains(f.Text("note"), "interleaved")) return;
+  if (m.pipeline == 1 || f.States("vp") || !HasWord(f.Text("note"), "interleaved")) return;
   m.chunks = 2;
   row.notes.emplace_back("two chunks a stage, as it is interleaved and vp is not stated");
 }

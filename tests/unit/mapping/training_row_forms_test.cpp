@@ -320,6 +320,18 @@ TEST(TrainingRowsTest, PipelinesDivideBatches) {
   EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",2,8,32"), 2);
 }
 
+TEST(TrainingRowsTest, SchedulesInNotes) {
+  const auto chunks = [&](const std::string& note) {
+    const auto rows =
+        RowsOf("known,,,,,,,,16,H100,8,2,4,2,1,,,1,,32,BF16,ZeRO-1,none,NeMo,0,1,,," + note + "\n",
+               Stacks());
+    return rows[0].mapping.chunks;
+  };
+  EXPECT_EQ(chunks("Interleaved 1F1B"), 2);
+  EXPECT_EQ(chunks("non-interleaved 1F1B"), 1);
+  EXPECT_EQ(chunks("1F1B, not interleaved"), 1);
+}
+
 TEST(TrainingRowsTest, ModulesOfFurtherTokensAreTheSoftwares) {
   TransformerConfig model;
   model.further_tokens = 1;
