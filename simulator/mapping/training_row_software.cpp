@@ -83,6 +83,11 @@ bool IsFineTuning(const Fields& f) {
 
 void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
   if (release.packed_document == 0 || !IsFineTuning(f)) return;
+  if (row.config.latent > 0 || row.config.decoder_layers > 0) {
+    row.notes.emplace_back(
+        "sequences taken as whole, as packed ones of such attention are not covered");
+    return;
+  }
   row.config.window = release.packed_document;
   row.config.window_pieces = true;
   row.config.global_every = 0;

@@ -320,6 +320,25 @@ TEST(TrainingRowsTest, PipelinesDivideBatches) {
   EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",2,8,32"), 2);
 }
 
+// Latent attention has no windows, by which documents that share a sequence are told apart.
+TEST(TrainingRowsTest, AdaptersOfLatentAttention) {
+  const auto find = [](const std::string& name, bool own_sizes) {
+    auto model = KnownModel(name, own_sizes);
+    (*model)->latent = 512;
+    (*model)->value_size = 64;
+    (*model)->rotary_size = 32;
+    return model;
+  };
+  const std::string path = testing::TempDir() + "/latent.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,LoRA\n";
+  const auto rows = LoadTrainingRows(path, find, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].refused, "");
+  EXPECT_EQ((*rows)[0].config.window, 0);
+  EXPECT_THAT((*rows)[0].notes, testing::Contains(HasSubstr("sequences taken as whole")));
+}
+
 TEST(TrainingRowsTest, SchedulesInNotes) {
   const auto chunks = [&](const std::string& note) {
     const auto rows =
