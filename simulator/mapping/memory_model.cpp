@@ -214,13 +214,24 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   return MemoryOf(ModelLayers(c), m);
 }
 
-MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
-  const bool alike = model.dense() == nullptr && m.layers.empty() && m.last_layers == 0;
-  MemoryLedger most;
+std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
+                                            const ParallelMapping& m) {
+  std::vector<int32_t> stages;
+  const bool alike = DenseLayers(model) == 0 && m.layers.empty() && m.last_layers == 0 && !m.dual();
+  // Equal stages between the ends have no logits, and less in flight the later they are: less than
+  // the first, which has as many layers unless the ends are counted as such.
+  const int32_t equal = m.counted_ends ? 2 : 1;
   // DualPipe's stages of the second half have what those of the first have.
   for (int32_t s = 0; s < (m.dual() ? m.pipeline / 2 : m.pipeline); ++s) {
-    // Equal stages between the ends have less in flight than the first, and no logits.
-    if (alike && !m.dual() && s > 0 && s + 1 < m.pipeline) continue;
+    if (alike && s >= equal && s + 1 < m.pipeline) continue;
+    stages.push_back(s);
+  }
+  return stages;
+}
+
+MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
+  MemoryLedger most;
+  for (const int32_t s : StagesThatMayBeFullest(model.model(), m)) {
     const MemoryLedger use = OfStage(model, m, s);
     if (s == 0 || use.total() > most.total()) most = use;
   }

@@ -23,8 +23,11 @@ MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping
 MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                           int32_t stage);
 
-// Of the fullest stage: of equal ones the first, which has most in flight, or the last, which has
-// the logits.
+// In order; the others have no more than one of them.
+std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
+                                            const ParallelMapping& mapping);
+
+// Of the fullest stage.
 MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 // The same where many mappings of a model are asked for.
 MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& mapping);

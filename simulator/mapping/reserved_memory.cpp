@@ -357,9 +357,7 @@ absl::StatusOr<AllocatorMemory> FollowAllocations(const TransformerConfig& model
 absl::StatusOr<Bytes> ReservedMemoryOf(const TransformerConfig& model,
                                        const ParallelMapping& mapping) {
   Bytes most;
-  for (int32_t s = 0; s < mapping.pipeline; ++s) {
-    // As MemoryOf has it: of equal stages the first or the last is the fullest.
-    if (mapping.layers.empty() && !mapping.dual() && s > 0 && s + 1 < mapping.pipeline) continue;
+  for (const int32_t s : StagesThatMayBeFullest(model, mapping)) {
     FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
                                FollowAllocations(model, mapping, s));
     most = std::max(most, StageMemoryOf(model, mapping, s).total() + followed.Fragments());

@@ -1,5 +1,6 @@
 #include "simulator/mapping/training_row_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -37,11 +38,11 @@ bool Fields::States(const std::string& column) const {
 
 namespace {
 
-// 128,256 and 1,048,576, as people write them, without the commas.
+// 128,256 and 1,048,576.5 GB, as people write them, without the commas.
 std::string WithoutSeparators(std::string text) {
   const size_t first = text.find(',');
   if (first == std::string::npos || first == 0 || first > 3) return text;
-  for (size_t at = first; at < text.size(); at += 4) {
+  for (size_t at = first; at < text.size() && text[at] != '.' && text[at] != ' '; at += 4) {
     const std::string three = text.substr(at + 1, 3);
     const bool digits = three.find_first_not_of("0123456789") == std::string::npos;
     if (text[at] != ',' || three.size() != 3 || !digits) return text;
@@ -118,6 +119,15 @@ std::string MissingSize(const TransformerConfig& c) {
 
 namespace {
 
+// So few that products of three are inside 63 bits.
+int32_t Degree(const Fields& f, const char* column, int64_t absent, std::string& error) {
+  const int64_t value = f.Int(column, absent, error);
+  if (value > kMaxDegree && error.empty()) {
+    error = fmt::format("{} {} is more than {}", column, value, kMaxDegree);
+  }
+  return static_cast<int32_t>(std::min<int64_t>(value, kMaxDegree));
+}
+
 // Whether the stated tokens a second and device are those of this batch in the stated step.
 bool TokensAreOfBatch(const Fields& f, int64_t batch, int64_t sequence) {
   const double stated = f.Number("tokens_per_s_per_gpu") * f.Number("gpus") * f.Number("step_s");
@@ -129,17 +139,17 @@ bool TokensAreOfBatch(const Fields& f, int64_t batch, int64_t sequence) {
 
 void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   ParallelMapping& m = row.mapping;
-  const auto degree = [&](const char* column) {
-    return static_cast<int32_t>(f.Int(column, 1, error));
+  const auto degree = [&](const char* column, int64_t absent) {
+    return Degree(f, column, absent, error);
   };
-  row.gpus = degree("gpus");
-  row.gpus_per_node = static_cast<int32_t>(f.Int("gpus_per_node", 8, error));
-  m.tensor = degree("tp");
-  m.pipeline = degree("pp");
+  row.gpus = degree("gpus", 1);
+  row.gpus_per_node = degree("gpus_per_node", 8);
+  m.tensor = degree("tp", 1);
+  m.pipeline = degree("pp", 1);
   // What it does not use software says as 0, or not at all.
   const auto used = [&](const char* column, int32_t absent) {
     const bool none = f.Text(column) == "0" || f.Text(column) == "0.0";
-    return none ? absent : static_cast<int32_t>(f.Int(column, absent, error));
+    return none ? absent : degree(column, absent);
   };
   m.context = used("cp", 1);
   m.chunks = used("vp", 1);
@@ -147,14 +157,14 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   const bool whole = Contains(f.Text("note"), "expert tensor parallel 1");
   m.expert_tensor = whole ? 1 : used("etp", 0);
   const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
-  m.data = static_cast<int32_t>(f.Int("dp", std::max<int64_t>(row.gpus / model, 1), error));
+  m.data = degree("dp", std::max<int64_t>(row.gpus / model, 1));
   if (error.empty() && model * m.data != row.gpus) {
     error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
                         m.pipeline, m.context, m.data, model * m.data, row.gpus);
   }
-  int64_t batch = f.Int("global_batch", 0, error);
-  const int64_t accumulation = f.Int("grad_accum", 0, error);
-  int64_t micro = f.Int("micro_batch", 0, error);
+  int64_t batch = degree("global_batch", 0);
+  const int64_t accumulation = degree("grad_accum", 0);
+  int64_t micro = degree("micro_batch", 0);
   if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
   // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
   const bool any_batch = batch == 0 && f.Says("oom");

@@ -1,6 +1,7 @@
 // What a row's software does.
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <initializer_list>
 #include <numeric>
@@ -53,13 +54,28 @@ int32_t ZeroOf(const std::string& sharding) {
   return -1;
 }
 
+// Whether a word of the text begins so and is not said not to be ("no LoRA").
+bool HasWord(const std::string& text, std::string_view beginning) {
+  const std::string lower = " " + LowerCase(text);
+  for (size_t at = lower.find(beginning); at != std::string::npos;
+       at = lower.find(beginning, at + 1)) {
+    if (std::isalpha(static_cast<unsigned char>(lower[at - 1])) != 0) continue;
+    const std::string before = lower.substr(0, at);
+    const bool denied = std::ranges::any_of(
+        std::initializer_list<std::string_view>{" no ", " not ", " non-", " without "},
+        [&](std::string_view word) { return before.ends_with(word); });
+    if (!denied) return true;
+  }
+  return false;
+}
+
 // Of a row that says so in words: what is trained, or how.
 bool SaysOneOf(const Fields& f, std::initializer_list<std::string_view> words) {
   const std::string said = f.Text("table") + " " + f.Text("note") + " " + f.Text("model");
-  return std::ranges::any_of(words, [&](std::string_view word) { return Contains(said, word); });
+  return std::ranges::any_of(words, [&](std::string_view word) { return HasWord(said, word); });
 }
 
-bool TrainsAdapters(const Fields& f) { return SaysOneOf(f, {"lora", "peft"}); }
+bool TrainsAdapters(const Fields& f) { return SaysOneOf(f, {"lora", "qlora", "peft"}); }
 
 bool IsFineTuning(const Fields& f) {
   return TrainsAdapters(f) || SaysOneOf(f, {"sft", "finetun", "fine-tun", "fine tun"});
@@ -67,6 +83,11 @@ bool IsFineTuning(const Fields& f) {
 
 void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
   if (release.packed_document == 0 || !IsFineTuning(f)) return;
+  if (row.config.latent > 0 || row.config.decoder_layers > 0) {
+    row.notes.emplace_back(
+        "sequences taken as whole, as packed ones of such attention are not covered");
+    return;
+  }
   row.config.window = release.packed_document;
   row.config.window_pieces = true;
   row.config.global_every = 0;
@@ -106,11 +127,13 @@ void ReadVariants(const Fields& f, TrainingRow& row) {
       "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
 }
 
-// The version that a framework's name ends with ("NeMo 25.04"); empty: none.
+// The version by year and month that a framework's name ends with ("NeMo 25.04"); empty: none.
+// Others ("DeepSpeed 0.14.2") say nothing of when they were.
 std::string VersionIn(const std::string& framework) {
   const std::string last = framework.substr(framework.find_last_of(" :@") + 1);
   const bool numbers = last.find_first_not_of("v.0123456789") == std::string::npos;
-  return numbers && last.find('.') != std::string::npos && last != framework ? last : "";
+  const bool dated = last.find('.') == (last.starts_with('v') ? 3 : 2);
+  return numbers && dated && last != framework ? last : "";
 }
 
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
@@ -224,7 +247,7 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
 // A schedule that interleaves has at least two chunks a stage.
 void SetInterleaving(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (m.pipeline == 1 || f.States("vp") || !Contains(f.Text("note"), "interleaved")) return;
+  if (m.pipeline == 1 || f.States("vp") || !HasWord(f.Text("note"), "interleaved")) return;
   m.chunks = 2;
   row.notes.emplace_back("two chunks a stage, as it is interleaved and vp is not stated");
 }
@@ -251,7 +274,13 @@ std::optional<Recompute> RecomputeOf(const std::string& text, Recompute selectiv
     return std::ranges::any_of(
         words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
   };
-  if (is({"none", "no", "off", "false", "0", "0.0", "disabled"})) return Recompute::kNone;
+  // "none (FlashAttention)", "no checkpointing", "checkpointing off".
+  constexpr std::string_view kNone[] = {"none", "no",       "off",     "false",
+                                        "0",    "disabled", "without", "0.0"};
+  const std::string begins = text.substr(0, text.find_first_of(" ,;:(-_"));
+  if (std::ranges::find(kNone, begins) != std::end(kNone) || has({" off", "disabled"})) {
+    return Recompute::kNone;
+  }
   if (has({"every other layer", "every second layer", "every 2nd layer", "alternate"})) {
     return Recompute::kAlternate;
   }
@@ -287,13 +316,13 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   SetInterleaving(f, row);
   DivideBatches(row);
   ReadVariants(f, row);
+  SetRecomputation(f, row);
   SetDivision(f, row);
   SetOverlap(f, row);
   SetExpertWidth(row);
   SetKernelsOf(f, row);
   PadVocabulary(row.software, row.mapping.tensor, row.config);
   PackDocuments(f, row.software, row);
-  SetRecomputation(f, row);
   SetExpertsDispatch(f, row);
 }
 

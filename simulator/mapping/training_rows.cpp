@@ -115,9 +115,11 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   const double step = StepSeconds(f, row);
   row.out_of_memory = f.Says("oom") || LowerCase(f.Text("step_s")) == "oom";
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
-    error = f.States("step_s")
-                ? fmt::format("step_s '{}' is not a positive number", f.Text("step_s"))
-                : "no step_s is stated, nor tokens_per_s_per_gpu";
+    error = "no step_s is stated, nor tokens_per_s_per_gpu";
+    for (const char* column : {"tokens_per_s_per_gpu", "step_s"}) {
+      if (!f.States(column)) continue;
+      error = fmt::format("{} '{}' is not a positive number", column, f.Text(column));
+    }
   }
   row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
   if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");

@@ -34,8 +34,20 @@ std::set<std::string> Words(const std::string& text) {
   return words;
 }
 
+// "A100 80 GB" as "A100 80GB".
+std::string WithUnitsJoined(std::string gpu) {
+  const std::string lower = LowerCase(gpu);
+  for (size_t at = lower.size(); at-- > 1;) {
+    if (lower[at] == ' ' && IsDigit(lower[at - 1]) && lower.compare(at + 1, 2, "gb") == 0) {
+      gpu.erase(at, 1);
+    }
+  }
+  return gpu;
+}
+
 // Without how many there are of it: "8x H100", "8 x H100".
-std::string WithoutCount(const std::string& gpu) {
+std::string WithoutCount(const std::string& text) {
+  const std::string gpu = WithUnitsJoined(text);
   size_t at = 0;
   while (at < gpu.size() && IsDigit(gpu[at])) ++at;
   const size_t x = gpu.find_first_not_of(' ', at);

@@ -179,7 +179,9 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
   if (row.out_of_memory || row.memory_gib || row.reserved_gib) {
-    const auto reserved = ReservedMemoryOf(row.config, row.mapping);
+    const bool interleaves = row.mapping.chunks > 1;
+    const auto reserved =
+        ReservedMemoryOf(row.config, interleaves ? WholeGroups(row.mapping, true) : row.mapping);
     judged.reserved_gib = reserved.ok() && !row.software.expandable_segments
                               ? static_cast<double>(reserved->count()) / (int64_t{1} << 30)
                               : judged.memory_gib;

@@ -8,6 +8,7 @@
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/memory_timeline.h"
+#include "simulator/mapping/reserved_memory.h"
 #include "tests/support/round_links.h"
 
 namespace foretrace {
@@ -222,6 +223,26 @@ TEST(ParallelMappingTest, InFlightIsTheSchedules) {
 // Korthikanti et al., table 2: s b h (34 + 5 a s / h) bytes a layer without parallelism; with
 // tensor parallelism t of 8: s b h (10 + 24/t + 5 a s / (h t)); with sequence parallelism all of it
 // divided; selective recomputation drops the second term; full keeps 2 s b h.
+// Where the embedding and the output layer count as layers, the second stage may be fuller than the
+// first: it has a layer more, and one micro-batch less in flight.
+TEST(MemoryModelTest, FullestOfStagesWithCountedEnds) {
+  TransformerConfig c = Gpt22B();
+  for (const int32_t layers : {6, 14, 126}) {
+    c.layers = layers;
+    ParallelMapping m = Mapping(1, 8, 1, 16);
+    m.counted_ends = true;
+    ASSERT_TRUE(CheckMapping(c, m, 8).ok()) << CheckMapping(c, m, 8);
+    Bytes most, reserved;
+    for (int32_t s = 0; s < 8; ++s) {
+      const Bytes own = StageMemoryOf(c, m, s).total();
+      most = std::max(most, own);
+      reserved = std::max(reserved, own + FollowAllocations(c, m, s)->Fragments());
+    }
+    EXPECT_EQ(MemoryOf(c, m).total(), most) << layers;
+    EXPECT_EQ(*ReservedMemoryOf(c, m), reserved) << layers;
+  }
+}
+
 // A device of DualPipe has two stages, the first and the last one together, and of P stages P + 1
 // activations where 1F1B has P; its copies of weights divide the optimizer's states among them.
 TEST(MemoryModelTest, DualPipe) {

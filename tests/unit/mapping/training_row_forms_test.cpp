@@ -142,6 +142,12 @@ TEST(TrainingRowsTest, RecomputationAsPeopleWriteIt) {
       {"full_block", Recompute::kFull},
       {"no", Recompute::kNone},
       {"off", Recompute::kNone},
+      {"no checkpointing", Recompute::kNone},
+      {"No activation checkpointing", Recompute::kNone},
+      {"None (FlashAttention)", Recompute::kNone},
+      {"without recomputation", Recompute::kNone},
+      {"activation checkpointing off", Recompute::kNone},
+      {"checkpointing: disabled", Recompute::kNone},
       {"selective (per op)", Recompute::kSelective},
       {"attention", Recompute::kSelective},
       {"selective (every other layer)", Recompute::kAlternate},
@@ -186,6 +192,82 @@ TEST(TrainingRowsTest, NumbersAsPeopleWriteThem) {
   EXPECT_EQ(rows[0].measured, SimTime::FromSeconds(1.5));
   EXPECT_EQ(rows[1].refused, "");
   EXPECT_TRUE(rows[1].out_of_memory);
+}
+
+// Degrees whose product would not fit in 64 bits.
+TEST(TrainingRowsTest, DegreesOfSlipsOfThePen) {
+  const auto rows = RowsOf(
+      "known,,,,,,,,16,H100,8,1073741824,1073741824,,16,,,1,,16,BF16,ZeRO-1,none,NeMo,,1,,,\n"
+      "known,,,,,,,,16,H100,8,2,1,8,1,,,1073741824,1073741824,,BF16,ZeRO-1,none,NeMo,,1,,,\n",
+      Stacks());
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_THAT(rows[0].refused, HasSubstr("tp 1073741824 is more than"));
+  EXPECT_THAT(rows[1].refused, HasSubstr("grad_accum 1073741824 is more than"));
+}
+
+// Columns that stand for step_s, with separators of thousands; and what is no number is named.
+TEST(TrainingRowsTest, TokensASecondAsPeopleWriteThem) {
+  const std::string path = testing::TempDir() + "/tokens.csv";
+  std::ofstream file(path);
+  file << "model,gpus,gpu,global_batch,precision,framework,tokens_per_s_per_gpu,memory_GB\n";
+  for (const char* rate : {"1024", "\"1,024\"", "\"1,024.0\"", "fast"}) {
+    file << "known,2,H100,2,BF16,NeMo," << rate << ",\"1,234 GB\"\n";
+  }
+  file.close();
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ((*rows)[i].refused, "");
+    EXPECT_EQ((*rows)[i].measured, SimTime::FromSeconds(2));
+    EXPECT_EQ((*rows)[i].memory_gib, 1234);
+  }
+  EXPECT_THAT((*rows)[3].refused, HasSubstr("tokens_per_s_per_gpu 'fast'"));
+}
+
+// Versions by year and month are dates, others are not: 0.14.2 is no release of before 2021.
+TEST(TrainingRowsTest, VersionsInNamesOfFrameworks) {
+  StackRelease first, second, third;
+  first.source = "first";
+  second.since = "2021-10";
+  second.source = "second";
+  third.since = "2025-04";
+  third.source = "third";
+  const std::vector<SoftwareStack> stacks = {{"nemo", {"nemo"}, {first, second, third}, "2021-10"}};
+  const std::pair<const char*, const char*> names[] = {
+      {"NeMo", "second"},       {"NeMo 0.14.2", "second"}, {"NeMo 2.3", "second"},
+      {"NeMo v0.13", "second"}, {"NeMo 24.12", "second"},  {"NeMo v25.04", "third"}};
+  for (const auto& [name, source] : names) {
+    const auto rows = RowsOf("known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none," +
+                                 std::string(name) + ",0,1,,,\n",
+                             stacks);
+    EXPECT_EQ(rows[0].software.source, source) << name;
+  }
+}
+
+// What its mapping does by itself hangs on what a run says that it recomputes.
+TEST(TrainingRowsTest, WhatIsKeptHangsOnRecomputation) {
+  auto stacks = Stacks();
+  StackRelease& release = stacks[0].releases[0];
+  release.keeps_eight = true;
+  release.recompute = Recompute::kLight;
+  const auto rows = RowsOf(RowOf("FP8", "ZeRO-1", "") + RowOf("FP8", "ZeRO-1", "full"), stacks);
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_TRUE(rows[0].mapping.keeps_eight);
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_EQ(rows[1].mapping.recompute, Recompute::kFull);
+  EXPECT_FALSE(rows[1].mapping.keeps_eight);
+}
+
+TEST(TrainingRowsTest, AdaptersInNotes) {
+  const std::pair<const char*, int> notes[] = {
+      {"QLoRA", 16},         {"PEFT with LoRA", 16},      {"LoRA; no dropout", 16},
+      {"an exploration", 0}, {"all weights; no LoRA", 0}, {"fine-tuned without LoRA", 0}};
+  for (const auto& [note, rank] : notes) {
+    const auto rows = RowsOf("known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,,," +
+                                 std::string(note) + "\n",
+                             Stacks());
+    EXPECT_EQ(rows[0].mapping.lora, rank) << note;
+  }
 }
 
 // A field in quotes goes on over lines; what is never closed ends with its own.
@@ -236,6 +318,37 @@ TEST(TrainingRowsTest, PipelinesDivideBatches) {
   EXPECT_EQ(micro_batches(PipelineBatches::kChunks, ",16,1,32"), 2);
   EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",16,1,32"), 1);
   EXPECT_EQ(micro_batches(PipelineBatches::kSamples, ",2,8,32"), 2);
+}
+
+// Latent attention has no windows, by which documents that share a sequence are told apart.
+TEST(TrainingRowsTest, AdaptersOfLatentAttention) {
+  const auto find = [](const std::string& name, bool own_sizes) {
+    auto model = KnownModel(name, own_sizes);
+    (*model)->latent = 512;
+    (*model)->value_size = 64;
+    (*model)->rotary_size = 32;
+    return model;
+  };
+  const std::string path = testing::TempDir() + "/latent.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,LoRA\n";
+  const auto rows = LoadTrainingRows(path, find, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].refused, "");
+  EXPECT_EQ((*rows)[0].config.window, 0);
+  EXPECT_THAT((*rows)[0].notes, testing::Contains(HasSubstr("sequences taken as whole")));
+}
+
+TEST(TrainingRowsTest, SchedulesInNotes) {
+  const auto chunks = [&](const std::string& note) {
+    const auto rows =
+        RowsOf("known,,,,,,,,16,H100,8,2,4,2,1,,,1,,32,BF16,ZeRO-1,none,NeMo,0,1,,," + note + "\n",
+               Stacks());
+    return rows[0].mapping.chunks;
+  };
+  EXPECT_EQ(chunks("Interleaved 1F1B"), 2);
+  EXPECT_EQ(chunks("non-interleaved 1F1B"), 1);
+  EXPECT_EQ(chunks("1F1B, not interleaved"), 1);
 }
 
 TEST(TrainingRowsTest, ModulesOfFurtherTokensAreTheSoftwares) {

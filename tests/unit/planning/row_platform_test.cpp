@@ -31,6 +31,7 @@ TEST(RowPlatformTest, NamesAsTablesWriteThem) {
     EXPECT_EQ(Taken(gpu).second, "") << gpu;
   }
   EXPECT_EQ(Taken("A100-80GB").first, "dgx-a100-80gb");
+  EXPECT_EQ(Taken("A100 80 GB").first, "dgx-a100-80gb");
   EXPECT_EQ(Taken("A100-80GB", "bigscience").first, "jean-zay-a100");
   EXPECT_EQ(Taken("A100").first, "dgx-a100");
   EXPECT_EQ(Taken("H100-96GB HBM2e 500W").first, "h100-96gb-500w");

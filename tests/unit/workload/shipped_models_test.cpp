@@ -39,7 +39,7 @@ const std::map<std::string, Published>& Table() {
       {"deepseek-v3", {671e9, 0.5e9}},
       {"falcon-7b", {6'921'720'704}},
       {"falcon-40b", {41'303'293'952}},
-      {"falcon-180b", {180e9, 1.5e9}},
+      {"falcon-180b", {179'522'565'120}},
       {"gemma-2b", {2'506'172'416}},
       {"gemma-7b", {8'537'680'896}},
       {"gemma2-2b", {2'614'341'888}},
