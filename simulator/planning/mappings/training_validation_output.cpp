@@ -78,9 +78,12 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
     }
   }
   const ErrorSummary& s = result.summary;
-  std::string text = fmt::format(
-      "Verdict: {} rows, {} refused: mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %\n",
-      s.count, result.refused, s.mape_percent, result.median_percent, s.max_percent);
+  std::string text = fmt::format("Verdict: {} rows, {} refused", s.count, result.refused);
+  if (s.count > 0) {
+    text += fmt::format(": mean absolute error {:.2f} %, median {:.2f} %, max {:.2f} %",
+                        s.mape_percent, result.median_percent, s.max_percent);
+  }
+  text += "\n";
   if (result.memory_summary.count > 0) {
     text += fmt::format("memory of {} rows: mean absolute error {:.1f} %, max {:.1f} %\n",
                         result.memory_summary.count, result.memory_summary.mape_percent,
