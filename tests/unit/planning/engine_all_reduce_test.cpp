@@ -59,7 +59,7 @@ TEST(EngineAllReduce, FasterLinksAreNotSlower) {
         LoadPlatform(std::string(FORETRACE_SOURCE_DIR) + "/topologies/" + name + ".yaml");
     EXPECT_TRUE(platform.ok()) << platform.status();
     std::vector<std::string> notes;
-    return MakeDeviceCosts(*platform, "auto", notes).value();
+    return MakeDeviceCosts(*platform, "auto", false, notes).value();
   };
   const auto h100 = costs_of("dgx-h100"), b200 = costs_of("dgx-b200");
   for (const char* name : {"vllm-0.19", "sglang-0.5"}) {
