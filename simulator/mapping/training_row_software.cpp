@@ -202,6 +202,10 @@ void SetDivision(const Fields& f, TrainingRow& row) {
     const int32_t shards = ShardsOf(LowerCase(sharding));
     m.hybrid = 0;
     DivideAmong(shards > 0 ? shards : std::max(row.gpus_per_node / m.tensor, 1), m);
+    if (shards > 0 && m.hybrid != shards && m.replicas() != shards) {
+      row.notes.push_back(fmt::format("{} shards do not divide {} replicas: divided over all",
+                                      shards, m.replicas()));
+    }
   }
 }
 

@@ -70,6 +70,36 @@ std::string NoSizes(const std::string& model, const std::string& missing, bool k
       near.empty() ? "" : fmt::format(" (did you mean {}?)", near), missing, LowerCase(model));
 }
 
+// What the run took, in time and memory.
+void ReadMeasured(const Fields& f, TrainingRow& row, std::string& error) {
+  const double step = StepSeconds(f, row);
+  row.out_of_memory = f.Says("oom") || LowerCase(f.Text("step_s")) == "oom";
+  if (error.empty() && !(step > 0) && !row.out_of_memory) {
+    error = "no step_s is stated, nor tokens_per_s_per_gpu";
+    for (const char* column : {"tokens_per_s_per_gpu", "step_s"}) {
+      if (!f.States(column)) continue;
+      error = fmt::format("{} '{}' is not a positive number", column, f.Text(column));
+    }
+  }
+  row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
+  if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
+  if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
+}
+
+// Whether the mapping can be one of the model's; empty: it can.
+std::string CheckChunks(const TrainingRow& row) {
+  const ParallelMapping& m = row.mapping;
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  if (row.config.layers < chunks && !m.counted_ends) {
+    return fmt::format(
+        "{} layers are fewer than the {} chunks of pp {} and vp {}, of which some would have none",
+        row.config.layers, chunks, m.pipeline, m.chunks);
+  }
+  const bool parts = m.chunks > 1 && m.microbatches() > m.pipeline;
+  return std::string(
+      CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus).message());
+}
+
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
                      TrainingRow& row) {
@@ -112,31 +142,9 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     const absl::Status sizes = CheckTransformer(WithDefaults(row.config));
     if (!sizes.ok()) error = std::string(sizes.message());
   }
-  const double step = StepSeconds(f, row);
-  row.out_of_memory = f.Says("oom") || LowerCase(f.Text("step_s")) == "oom";
-  if (error.empty() && !(step > 0) && !row.out_of_memory) {
-    error = "no step_s is stated, nor tokens_per_s_per_gpu";
-    for (const char* column : {"tokens_per_s_per_gpu", "step_s"}) {
-      if (!f.States(column)) continue;
-      error = fmt::format("{} '{}' is not a positive number", column, f.Text(column));
-    }
-  }
-  row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
-  if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
-  if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
+  ReadMeasured(f, row, error);
   SpreadOverChunks(row);
-  const int64_t chunks = int64_t{row.mapping.pipeline} * row.mapping.chunks;
-  if (error.empty() && row.config.layers < chunks && !row.mapping.counted_ends) {
-    error = fmt::format(
-        "{} layers are fewer than the {} chunks of pp {} and vp {}, of which some would have none",
-        row.config.layers, chunks, row.mapping.pipeline, row.mapping.chunks);
-  }
-  if (error.empty()) {
-    const ParallelMapping& m = row.mapping;
-    const bool parts = m.chunks > 1 && m.microbatches() > m.pipeline;
-    const absl::Status ok = CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus);
-    if (!ok.ok()) error = std::string(ok.message());
-  }
+  if (error.empty()) error = CheckChunks(row);
   row.refused = std::move(error);
   return absl::OkStatus();
 }

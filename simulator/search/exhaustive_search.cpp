@@ -185,7 +185,14 @@ void Conform(const TransformerConfig& model, const MappingSpace& space, Parallel
     mapping.recompute = Recompute::kLight;
   }
   mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
+  const bool dual = mapping.dual();
   SetChoices(*space.software, model, mapping);
+  // Software that runs 1F1B where DualPipe cannot be does so only where 1F1B is asked for.
+  const bool plain = mapping.schedule == ScheduleKind::k1F1B;
+  if (dual && plain &&
+      std::ranges::find(space.schedules, mapping.schedule) == space.schedules.end()) {
+    mapping.schedule = ScheduleKind::kDualPipe;
+  }
 }
 
 void DivideLayers(const TransformerConfig& model, ParallelMapping& m) {

@@ -50,6 +50,12 @@ class Moves {
     } else if (model_.experts > 0) {
       MoveExperts(m);
     }
+    // What had one stage, or what software made of another schedule, may have none that is asked
+    // for.
+    const auto& schedules = space_.schedules;
+    if (m.pipeline > 1 && std::ranges::find(schedules, m.schedule) == schedules.end()) {
+      m.schedule = schedules.front();
+    }
     const auto& dispatches = space_.dispatches;
     if (m.expert == 1) {
       m.dispatch = ExpertDispatch::kAllToAll;

@@ -205,16 +205,22 @@ absl::StatusOr<const std::string*> TrainingModels::Within(const std::string& nam
 
 std::string TrainingModels::Meant(const std::string& stated) const {
   const std::string name = PlainName(WithLetters(stated));
-  std::vector<std::string> longer, all;
+  const auto size_of = [](const std::string& text) {
+    return text.substr(text.find_last_of("-_ ") + 1);
+  };
+  const std::string size = size_of(LowerCase(stated));
+  std::vector<std::string> longer, as_large, all;
   for (const auto& [plain, file] : files_) {
     all.push_back(file.name);
     if (name.size() > 2 && plain.starts_with(name)) longer.push_back(file.name);
+    const bool family = FirstLetters(plain) == FirstLetters(name);
+    if (family && SizeIn(size) && size_of(file.name) == size) as_large.push_back(file.name);
   }
-  if (longer.empty() || longer.size() > 4) {
-    const std::string nearest = NearestName(LowerCase(stated), all);
-    return FirstLetters(PlainName(nearest)) == FirstLetters(name) ? nearest : "";
+  for (const auto& names : {longer, as_large}) {
+    if (!names.empty() && names.size() <= 4) return fmt::format("{}", fmt::join(names, " or "));
   }
-  return fmt::format("{}", fmt::join(longer, " or "));
+  const std::string nearest = NearestName(LowerCase(stated), all);
+  return FirstLetters(PlainName(nearest)) == FirstLetters(name) ? nearest : "";
 }
 
 const std::string* TrainingModels::Shorter(const std::string& name) const {

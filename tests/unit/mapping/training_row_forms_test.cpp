@@ -122,15 +122,19 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
 }
 
 TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
-  const std::pair<const char*, int> words[] = {
-      {"HSDP", 4},  // of a node of 8, with tp 2
-      {"HSDP 4x2", 2},     {"HSDP 4 x 2", 2},           {"HSDP shard degree 2", 2},
-      {"HSDP shard=2", 2}, {"HYBRID_SHARD (ZeRO-3)", 4}};
+  const std::pair<const char*, int> words[] = {{"HSDP", 4},  // of a node of 8, with tp 2
+                                               {"HSDP 4x2", 2},
+                                               {"HSDP 4 x 2", 2},
+                                               {"HSDP shard degree 2", 2},
+                                               {"HSDP shard=2", 2},
+                                               {"HYBRID_SHARD (ZeRO-3)", 4},
+                                               {"HSDP 2x3", 0}};
   std::string text;
   for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
   const auto rows = RowsOf(text, Stacks());
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].mapping.hybrid, words[i].second) << words[i].first;
+    EXPECT_EQ(rows[i].notes.size(), words[i].second == 0 ? 1u : 0u) << words[i].first;
   }
 }
 

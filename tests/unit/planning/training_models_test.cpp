@@ -112,6 +112,8 @@ TEST(TrainingModelsTest, WhatUnknownNamesWereMeantToBe) {
   EXPECT_EQ(models.Meant("gpt-oss"), "gpt-oss-120b or gpt-oss-20b");
   EXPECT_EQ(models.Meant("mixtral-8x23b"), "mixtral-8x22b");
   EXPECT_EQ(models.Meant("strange-7b"), "");
+  EXPECT_EQ(models.Meant("Qwen-72B"), "qwen1.5-72b or qwen2.5-72b");
+  EXPECT_EQ(models.Meant("llama-70b"), "llama2-70b or llama3.1-70b or llama3.3-70b or llama3-70b");
 }
 
 }  // namespace

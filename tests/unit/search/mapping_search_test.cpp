@@ -97,6 +97,25 @@ TEST(MappingSearchTest, SchedulesOfSoftwareComeOnce) {
   EXPECT_GT(dual, 64u);
 }
 
+// And no others than what was asked for.
+TEST(MappingSearchTest, SchedulesOfSoftwareAreThoseAskedFor) {
+  StackRelease release;
+  release.dual_pipe = true;
+  MappingSpace space = Space(64, 64);
+  space.software = &release;
+  space.schedules = {ScheduleKind::kDualPipe};
+  const auto all = EnumerateMappings(Gpt3(), space);
+  EXPECT_GT(all.size(), 0u);
+  for (const ParallelMapping& m : all) EXPECT_EQ(m.dual(), m.pipeline > 1) << ToString(m);
+  ParallelMapping chunks = all.back();
+  chunks.chunks = 2;
+  Conform(Gpt3(), space, chunks);
+  EXPECT_FALSE(CheckMapping(Gpt3(), chunks, 64).ok()) << ToString(chunks);
+  space.schedules = {ScheduleKind::k1F1B};
+  Conform(Gpt3(), space, chunks);
+  EXPECT_EQ(chunks.schedule, ScheduleKind::k1F1B);
+}
+
 // The bound prunes nothing that belongs to the best.
 TEST(MappingSearchTest, PruningKeepsTheBest) {
   const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
