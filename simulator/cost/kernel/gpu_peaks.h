@@ -25,12 +25,13 @@ struct GpuPeaks {
   double dram_gbps = 0;    // GB/s
   double l2_mbytes = 0;    // that one SM's data can occupy: one partition of a split cache
   double fp32_tflops = 0;  // dense, without tensor cores
-  // What GEMMs of that keep up at the board's power limit; 0: its file does not say.
-  double sustained_fp32_tflops = 0;
   double tf32_tflops = 0;  // dense tensor cores; 0: none
   double fp16_tflops = 0;  // dense tensor cores, or the rate of the multiprocessors
   double fp8_tflops = 0;   // dense tensor cores; 0: operands are widened to 16 bits
   Accelerator accelerator;
+  // What GEMMs in fp32 without tensor cores keep up at the board's power limit; 0: its file does
+  // not say.
+  double sustained_fp32_tflops = 0;
 
   // TFLOP/s at the boost clock; the fp32 rate where the device has no units of that kind.
   double boost_tflops(Precision precision) const;

@@ -214,7 +214,7 @@ absl::StatusOr<const Converter::RecordedDevice*> Converter::DeviceOf(int64_t id)
   // ROCm numbers a process's devices as the host does where it sees only one of them.
   if (devices_.size() == 1) return &devices_[0];
   if (!unnamed_) {
-    unnamed_.emplace();
+    unnamed_ = RecordedDevice();
     if (options_.occupancy != nullptr) {
       FORETRACE_ASSIGN_OR_RETURN(unnamed_->limits, options_.occupancy->Of(""));
     }

@@ -122,7 +122,7 @@ TEST(SoftwareSearchTest, Refusals) {
   const auto message = [](const TrainingJobOptions& options) {
     return std::string(LoadTrainingJob(options).status().message());
   };
-  EXPECT_THAT(message(Options("megatron")), HasSubstr("did you mean megatron-lm?"));
+  EXPECT_THAT(message(Options("megatron")), HasSubstr("or megatron-lm?)"));
   TrainingJobOptions compiled = Options("none");
   compiled.compiled = true;
   EXPECT_THAT(message(compiled), HasSubstr("no --stack is given"));

@@ -174,9 +174,11 @@ TEST(OperatorCosts, MistakesAreNamed) {
             "t.csv: has no row in the model's precision, bfloat16");
   EXPECT_NE(message("gemm_dtype,n,k,m,latency_ms\nbfloat16,1,1,x,1\n").find("t.csv:2"),
             std::string::npos);
-  EXPECT_EQ(message("attn_dtype,kv_cache_dtype,num_heads,batch_size,isl,latency_ms\n"
-                    "bfloat16,bfloat16,4,1,1,0.001\n"),
-            "t.csv:1: the header has no column 'num_key_value_heads'");
+  EXPECT_EQ(
+      message("attn_dtype,kv_cache_dtype,num_heads,batch_size,isl,latency_ms\n"
+              "bfloat16,bfloat16,4,1,1,0.001\n"),
+      "t.csv:1: the header has no column 'num_key_value_heads'; needed are attn_dtype, "
+      "kv_cache_dtype, num_heads, batch_size, isl, latency_ms, num_key_value_heads, head_dim");
 }
 
 }  // namespace
