@@ -54,7 +54,7 @@ REFUSED = {
     "list_nothing": ("list", ("platforms",)),
     "help_markdown": ("help predict --markdown", ("--markdown",)),
     "near_option": (f"predict {S} --what-ifs x", ('did you mean "--what-if"',)),
-    "near_platform": ("collective --topology DGX-A100", ("did you mean dgx-a100",)),
+    "near_platform": ("collective --topology DGX_A100", ("did you mean dgx-a100",)),
     "command_help": ("collective --topology dgx-a100 --ranks 0", ("foretrace collective --help",)),
 }
 # What a trace says of its communication, and what comes of it: words of the output, or of the refusal.
