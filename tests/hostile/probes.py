@@ -111,6 +111,7 @@ REFUSED = {
     "rows_seconds": (ROWS, ("r.csv:1", "iteration time (ms)"), edit("rows.csv", "s/(ms)/(s)/", "r.csv")),
     "rows_gpus": (ROWS, ("r.csv:2", "9"), edit("rows.csv", "s/^8,/9,/", "r.csv")),
     "rows_unplaced": ("validate --mappings $SEEDS/rows.csv", ("--platform NAME",), ""),
+    "rows_missing": ("validate --mappings nowhere.csv", ("nowhere.csv", "cannot be opened"), ""),
     # Embedding tasks
     "task_half": (SHARD, ("t.yaml:4", "batch"), task("s/batch: 4096/batch: 4096.5/")),
     "task_underscore": (SHARD, ("t.yaml:4", "batch"), task("s/batch: 4096/batch: 4_096/")),

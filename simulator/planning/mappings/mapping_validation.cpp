@@ -145,6 +145,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
   MappingValidationOptions o = options;
   MappingValidation result;
   if (o.platform.empty()) {
+    FORETRACE_RETURN_IF_ERROR(Load(o, o.rows).status());  // what is no table at all is told so
     return InvalidInput(
         "--mappings {}: its rows need the platform that was measured: --platform NAME (a header of "
         "models and software, docs/search.md, names it in each row)",
