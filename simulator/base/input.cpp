@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "simulator/base/compressed.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
@@ -99,30 +100,10 @@ absl::StatusOr<std::string> ReadBinaryFile(const std::string& path, int64_t max_
   }
 }
 
-namespace {
-
-// What unpacks a file that begins so; empty: it is not compressed.
-std::string_view Unpacker(std::string_view text) {
-  using namespace std::literals;
-  constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
-      {"\x1f\x8b"sv, "gzip -d"},
-      {"\xfd"
-       "7zXZ\0"sv,
-       "xz -d"},
-      {"\x28\xb5\x2f\xfd"sv, "zstd -d"},
-      {"BZh"sv, "bzip2 -d"}};
-  for (const auto& [magic, program] : kKinds) {
-    if (text.starts_with(magic)) return program;
-  }
-  return {};
-}
-
-}  // namespace
-
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
   FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadBinaryFile(path, max_bytes));
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (const std::string_view unpacker = Unpacker(text); !unpacker.empty()) {
+  if (const std::string_view unpacker = UnpackerOf(text); !unpacker.empty()) {
     return InvalidInput("{}: is compressed, which files of this kind must not be: {} it first",
                         OneLine(path), unpacker);
   }

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/module.h"
 #include "simulator/base/nearest_name.h"
@@ -29,11 +29,6 @@ std::vector<std::string> NamesIn(const fs::path& folder, const ShippedKind& kind
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string LowerCase(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 // " (did you mean X?)": those that have the name as a part (h100: dgx-h100), else the nearest.

@@ -35,9 +35,8 @@ std::string IdleChoice(const ParallelMapping& m) {
 }
 
 bool HasOppositePasses(const ParallelMapping& m) {
-  const bool alternates = m.schedule != ScheduleKind::kGPipe && m.schedule != ScheduleKind::kKFKB;
   const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
-  return alternates && m.microbatches() > 1 && !fills;
+  return m.alternates() && m.microbatches() > 1 && !fills;
 }
 
 }  // namespace foretrace

@@ -244,8 +244,7 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: dispatch-fp8 casts from 16 bits, and the model has {}",
                       ToString(m), 8 * ElementSize(model.dtype));
   }
-  const bool alternates = m.schedule != ScheduleKind::kGPipe && m.schedule != ScheduleKind::kKFKB;
-  if (m.overlap_experts && !alternates) {
+  if (m.overlap_experts && !m.alternates()) {
     return Infeasible(
         "mapping {}: ep-overlap needs a schedule that goes forward and backward in turn, 1f1b, "
         "zb-h1 or dualpipe",

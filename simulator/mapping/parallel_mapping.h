@@ -126,6 +126,10 @@ struct ParallelMapping {
   // DualPipe feeds both ends of the pipeline: each device has two stages, that of either direction
   // (ModelChunk), and half of the micro-batches goes each way.
   bool dual() const { return schedule == ScheduleKind::kDualPipe; }
+  // Whether forward and backward passes take turns.
+  bool alternates() const {
+    return schedule != ScheduleKind::kGPipe && schedule != ScheduleKind::kKFKB;
+  }
   int32_t held_chunks() const { return dual() ? 2 : chunks; }
   int32_t chunk_microbatches() const { return dual() ? microbatches() / 2 : microbatches(); }
   // Devices of a stage that hold the same dense weights, and with those of other stages.

@@ -1,21 +1,17 @@
 #include "simulator/importers/io/archive_reader.h"
 
 #include "simulator/base/check.h"
+#include "simulator/base/compressed.h"
 #include "simulator/base/error.h"
 #include "simulator/base/module.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/importers/io/archive_module.h"
+#include "simulator/importers/io/gzip_source.h"
 
 namespace foretrace {
 
 bool LooksCompressed(std::string_view prefix) {
-  using std::string_view_literals::operator""sv;
-  for (const std::string_view magic : {"\xfd"sv
-                                       "7zXZ\0"sv,
-                                       "\x28\xb5\x2f\xfd"sv, "BZh"sv}) {
-    if (prefix.starts_with(magic)) return true;
-  }
-  return false;
+  return !UnpackerOf(prefix).empty() && !LooksLikeGzip(prefix);
 }
 
 bool LooksLikeTar(std::string_view prefix) {
