@@ -66,8 +66,10 @@ def add_linear_layers(table, platform, name, text):
         known = operator(row)
         if known is None or known[0] not in ("aten::linear", "aten::addmm"):
             continue
-        x, weight = known[1][-2:] if known[0] == "aten::addmm" else known[1][:2]
-        n, k = reversed(weight) if known[0] == "aten::addmm" else weight
+        if known[0] == "aten::linear":
+            x, (n, k) = known[1][:2]
+        else:
+            x, (k, n) = known[1][-2:]
         if math.prod(x[:-1]) < 64:
             table.skip("fewer than 64 rows, whose time is mostly the host's")
             continue
