@@ -14,7 +14,7 @@ struct MemoryLedger {
   Bytes recomputed;   // of the layer being recomputed
   Bytes logits;       // models: on the last stage only: the loss's, and its copies while computed
   // Weights of the layers at work, gathered from the replicas, and their gradients before they are
-  // reduced (ZeRO stage 3).
+  // reduced (ZeRO stage 3); below it the embedding's gradient before it is added to others.
   Bytes gathered;
   Bytes other;  // recordings: what they do not tell apart
   Bytes total() const {

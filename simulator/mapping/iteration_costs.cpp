@@ -62,7 +62,9 @@ class IterationCoster {
     const SpacedGroup group{ranks, span};
     const double gradients = elements * ReducedBytes();
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
-    const double weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
+    const bool twice = p_.gathers_twice && m_.expert > 1 && m_.zero == 1 && !m_.overlap_gradients;
+    const double weights =
+        (twice ? 2 : 1) * groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
     if (m_.zero == 2) return weights;
     if (ReducesWhole()) {
       return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;

@@ -55,6 +55,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
   dtype_ = c.dtype;
+  loss_ = c.loss;
   const OperatorGraph& g = model_->graph;
   for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {
     if (!IsAdapted(g.op(id), m)) continue;
@@ -77,7 +78,29 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
       (op.in_block ? experts ? expert_ : dense_ : after ? head_ : embedding_) += elements;
       if (op.in_block && IsTrained(op, m)) (experts ? trained_expert_ : trained_) += elements;
     }
+    if (op.kind != GraphOpKind::kMatmul) continue;
+    if (op.in_block && IsTrained(op, m)) AddShape(op, trained_shapes_);
+    if (!op.in_block && after) AddShape(op, head_shapes_);
   }
+}
+
+// Weights that one GEMM reads side by side (queries', keys' and values') are one.
+void MappedLayer::AddShape(const GraphOp& op, std::vector<WeightShape>& shapes) const {
+  WeightShape shape = {0, 0};
+  AxisId summed = -1;
+  for (const TensorId id : op.inputs) {
+    const GraphTensor& t = model_->graph.tensor(id);
+    absl::InlinedVector<AxisId, 4> axes(t.axes.begin(), t.axes.end());
+    axes.erase(std::remove(axes.begin(), axes.end(), model_->axes.experts), axes.end());
+    if (t.role != TensorRole::kWeight || axes.size() < 2) continue;
+    if (summed >= 0 && axes[0] != summed) continue;  // a bias
+    summed = axes[0];
+    int64_t columns = 1;
+    for (size_t i = 1; i < axes.size(); ++i) columns *= sizes_.of(axes[i]);
+    shape = {sizes_.of(axes[0]), shape.second + columns};
+  }
+  if (shape.second == 0 || std::ranges::find(shapes, shape) != shapes.end()) return;
+  shapes.push_back(shape);
 }
 
 const Stash& MappedLayer::stash() const {

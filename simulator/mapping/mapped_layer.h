@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/parallel_mapping.h"
@@ -39,6 +40,9 @@ struct ModelGraph : TransformerGraph {
 using SharedGraph = std::shared_ptr<const ModelGraph>;
 SharedGraph GraphOf(const TransformerConfig& config);
 
+// The first size of a weight and the product of the others.
+using WeightShape = std::pair<int64_t, int64_t>;
+
 class MappedLayer {
  public:
   // `graph`: of the config, where it was built before; null: built here.
@@ -68,9 +72,16 @@ class MappedLayer {
   // first time not by several threads.
   const Stash& stash() const;
   DType dtype() const { return dtype_; }
+  LossForm loss() const { return loss_; }
+  // Sizes of the weights that GEMMs of one layer train, each size once, without the experts' axis;
+  // and of those after the last layer.
+  const std::vector<WeightShape>& trained_shapes() const { return trained_shapes_; }
+  const std::vector<WeightShape>& head_shapes() const { return head_shapes_; }
   const LayerWindow& window() const { return window_; }
 
  private:
+  void AddShape(const GraphOp& op, std::vector<WeightShape>& shapes) const;
+
   SharedGraph model_;
   ParallelMapping mapping_;
   Binding sizes_;
@@ -79,6 +90,8 @@ class MappedLayer {
   LayerWindow window_;
   bool one_root_ = true, tied_ = false;
   DType dtype_ = DType::kUnknown;
+  LossForm loss_ = LossForm::kInPlace;
+  std::vector<WeightShape> trained_shapes_, head_shapes_;
   mutable std::optional<Stash> stash_;
 };
 

@@ -1,6 +1,7 @@
 #include "simulator/mapping/memory_model.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
@@ -24,8 +25,10 @@ LogitMemory LogitBytes(LossForm loss, double e) {
       return {4, 8};
     case LossForm::kFused:
       return {e, e};
+    case LossForm::kOverwritten:
+      return {e, 0};
     default:
-      return {4, e < 4 ? e + 4 : e};
+      return {4, e};
   }
 }
 
@@ -133,10 +136,6 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   use.weights = use.weights - host.weights;
   use.gradients = use.gradients - host.gradients;
   use.optimizer = use.optimizer - host.optimizer;
-  if (c.gradient_placeholders && m.lora == 0 && m.zero < 2) {
-    const double local = Num(std::max<int64_t>(c.experts / m.expert, 1));
-    use.gradients += Rounded(e * (layer.trained() + layer.trained_expert() / local));
-  }
   if (m.zero >= 3) {
     const double g = Num(GradientBytes(c, m)), ends = m.trains_ends() ? 1 : 0;
     // Two layers' weights, with the buffer that stays where they are copied out of it, one layer's
@@ -186,6 +185,45 @@ Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_
   return Rounded(most);
 }
 
+// TransformerConfig::gradient_placeholders: one for each size of the weights that GEMMs of the
+// stage train, the output layer's among them (Megatron Core, tensor_parallel/layers.py).
+Bytes PlaceholdersOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  const TransformerConfig& c = model.model();
+  if (!c.gradient_placeholders || m.lora > 0 || m.zero >= 2) return {};
+  const MappedLayer& main = model.main().Of(m);
+  const bool head = HasHead(m, stage);
+  const int64_t dense = model.dense() == nullptr ? 0 : StageDenseLayers(c, m, stage);
+  const int64_t others = StageLayers(c, m, stage) + (head ? c.further_tokens : 0) - dense;
+  std::vector<WeightShape> shapes;
+  const auto add = [&](const std::vector<WeightShape>& more) {
+    for (const WeightShape& s : more) {
+      if (std::ranges::find(shapes, s) == shapes.end()) shapes.push_back(s);
+    }
+  };
+  if (others > 0) add(main.trained_shapes());
+  if (dense > 0) add(model.dense()->Of(WithoutExperts(m)).trained_shapes());
+  if (head && m.trains_ends()) add(main.head_shapes());
+  double elements = 0;
+  for (const auto& [rows, columns] : shapes) elements += Num(rows) * Num(columns);
+  return Rounded(elements * Num(ElementSize(c.dtype)));
+}
+
+// While the embedding's gradient is made, its pass has nothing else left.
+MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
+                         MemoryLedger use) {
+  const double chunk = m.dual() ? ChunkStash(model, m, stage, 0)
+                                : Num(use.activations.count()) / Num(ChunksInFlight(m, stage));
+  use.activations = use.activations - Rounded(chunk);
+  use.recomputed = Bytes();
+  if (HasHead(m, stage)) {
+    const LogitMemory of_one = LogitMemoryOf(model.model(), m);
+    const double gone = of_one.kept * Num(1 + model.model().further_tokens) + of_one.passing;
+    use.logits = use.logits - std::min(use.logits, Rounded(gone));
+  }
+  use.gathered += EmbeddingGradientOf(model, m, stage);
+  return use;
+}
+
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
                           const MappedLayer& layer) {
@@ -193,10 +231,18 @@ MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t
   };
   MemoryLedger use = OfBothKinds(model, m, stage, of);
   if (m.dual()) use.activations = DualActivations(model, m, stage);
-  return use;
+  use.gradients += PlaceholdersOf(model, m, stage);
+  if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
+  const MemoryLedger last = AtEmbedding(model, m, stage, use);
+  return last.total() > use.total() ? last : use;
 }
 
 }  // namespace
+
+Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  if (m.zero >= 3 || m.lora > 0 || !HasEmbedding(m, stage) || !m.trains_ends()) return {};
+  return Rounded(Num(ElementSize(model.model().dtype)) * model.main().Of(m).embedding());
+}
 
 MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
   return OfStage(ModelLayers(c), m, stage);

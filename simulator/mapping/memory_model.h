@@ -33,12 +33,18 @@ MemoryLedger MemoryOf(const TransformerConfig& model, const ParallelMapping& map
 MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& mapping);
 
 // Of one micro-batch's logits on one device, in bytes, by the model's LossForm. Cross entropy runs
-// in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, the logits and
-// their 32-bit form are there too; step by step, backward, two gradients in 32 bits.
+// in 32 bits and keeps its result (Korthikanti et al., section 4.3); while it runs, and when its
+// gradient is cast back, they are there in the model's type too; step by step, backward, two
+// gradients in 32 bits.
 struct LogitMemory {
   double kept = 0, passing = 0;
 };
 LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+
+// The gradient of the embedding's table as PyTorch makes it backward, whole and in the model's
+// type, before it is added to what accumulates (torch.nn.functional.embedding); none where the
+// stage has no table that is trained. Under ZeRO 3 it is counted as gathered.
+Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage);
 
 // What a chunk of a stage keeps of one micro-batch for its layers, in bytes: under DualPipe, whose
 // chunks differ, of that one, else the mean of the stage's.

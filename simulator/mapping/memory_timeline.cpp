@@ -14,6 +14,7 @@ struct Held {
   double activations = 0;
   int64_t heads = 0;  // with logits
   bool recomputing = false;
+  bool embedding = false;  // the gradient of its table is there
 };
 
 class StageWalk {
@@ -25,8 +26,10 @@ class StageWalk {
       activations_.push_back(ChunkStash(layers, m, stage, c));
     }
     logits_ = LogitMemoryOf(model, m);
+    embedding_ = EmbeddingGradientOf(layers, m, stage);
     recomputed_ = states_.recomputed;
     states_.activations = states_.recomputed = states_.logits = Bytes();
+    if (m.zero < 3) states_.gathered = Bytes();
   }
 
   StageMemory Run(const PassList& passes, const std::vector<SimTime>& starts,
@@ -53,7 +56,10 @@ class StageWalk {
       if (pass.kind != PassKind::kBackwardInput) {
         --held_.passes;
         held_.activations -= activations;
+        held_.embedding = embedding_ > Bytes() && HasEmbedding(m_, stage_, pass.chunk);
       }
+      if (held_.embedding) Sample(ends[i], pass);
+      held_.embedding = false;
       Sample(ends[i], pass);
     }
     return std::move(out_);
@@ -68,6 +74,7 @@ class StageWalk {
           static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + logits_.passing));
     }
     if (held_.recomputing) use.recomputed = recomputed_;
+    if (held_.embedding) use.gathered += embedding_;
     return use;
   }
   void Sample(SimTime time, const Pass& pass) {
@@ -85,7 +92,7 @@ class StageWalk {
   MemoryLedger states_;
   std::vector<double> activations_;  // of a pass, by chunk
   LogitMemory logits_;
-  Bytes recomputed_;
+  Bytes recomputed_, embedding_;
   Held held_;
   StageMemory out_;
 };

@@ -12,6 +12,7 @@
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/optimizer_costs.h"
 
 namespace foretrace {
@@ -207,7 +208,12 @@ class LayerWalk {
 class StageWalk {
  public:
   StageWalk(const TransformerConfig& c, const ParallelMapping& m, int32_t stage)
-      : c_(c), m_(m), stage_(stage), walk_(c, m, memory_), ledger_(StageMemoryOf(c, m, stage)) {}
+      : c_(c),
+        m_(m),
+        stage_(stage),
+        layers_(c),
+        walk_(c, m, memory_),
+        ledger_(StageMemoryOf(c, m, stage)) {}
 
   absl::StatusOr<AllocatorMemory> Run() {
     AllocateStates();
@@ -318,6 +324,10 @@ class StageWalk {
       Drop(gathered);
     }
     memory_.Free(gradient);
+    const Bytes embedding = EmbeddingGradientOf(layers_, m_, stage_);
+    if (embedding > Bytes() && HasEmbedding(m_, stage_, pass.chunk)) {
+      memory_.Free(memory_.Allocate(embedding));
+    }
   }
 
   double Block1() const { return walk_.layer().dense() + walk_.layer().expert(); }
@@ -339,6 +349,7 @@ class StageWalk {
   const ParallelMapping& m_;
   int32_t stage_;
   CachingAllocator memory_;
+  ModelLayers layers_;
   LayerWalk walk_;
   MemoryLedger ledger_;
   std::map<std::pair<int32_t, int32_t>, std::vector<Held>> held_;

@@ -50,6 +50,10 @@ struct SoftwareBehaviour {
   // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
   // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
   bool whole_reductions = false;
+  // Weights of experts and others have an optimizer each, either of which gathers all new weights
+  // when its own update ends, unless gathers run beside passes (Megatron Core until May of 2026,
+  // optimizer/distrib_optimizer.py, step_with_ready_grads: start_param_sync of every model chunk).
+  bool gathers_twice = false;
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
   // for its own, and a recomputed one gathers them once more.
   bool gathers_ahead = true;

@@ -25,6 +25,7 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"blocking_chunks", &StackRelease::blocking_chunks},
                            {"ring_attention", &StackRelease::ring_attention},
                            {"gathers_ahead", &StackRelease::gathers_ahead},
+                           {"gathers_twice", &StackRelease::gathers_twice},
                            {"per_parameter_sharding", &StackRelease::per_parameter_sharding},
                            {"dynamic_scaling", &StackRelease::dynamic_scaling},
                            {"reduces_scales", &StackRelease::reduces_scales},
@@ -115,7 +116,8 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("dispatch")) {
     r.dispatch = static_cast<ExpertDispatch>(in.Choice("dispatch", EnumNames<ExpertDispatch>()));
   }
-  static constexpr std::array<std::string_view, 3> kLoss = {"in_place", "stepwise", "fused"};
+  static constexpr std::array<std::string_view, 5> kLoss = {"in_place", "compiled_in_place",
+                                                            "overwritten", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
   return r;
 }

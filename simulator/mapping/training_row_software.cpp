@@ -71,7 +71,8 @@ bool HasWord(const std::string& text, std::string_view beginning) {
 
 // Of a row that says so in words: what is trained, or how.
 bool SaysOneOf(const Fields& f, std::initializer_list<std::string_view> words) {
-  const std::string said = f.Text("table") + " " + f.Text("note") + " " + f.Text("model");
+  const std::string said =
+      f.Text("table") + " " + f.Text("note") + " " + f.Text("model") + " " + f.Text("case");
   return std::ranges::any_of(words, [&](std::string_view word) { return HasWord(said, word); });
 }
 
@@ -240,11 +241,27 @@ void SetExpertWidth(TrainingRow& row) {
                   m.expert, m.data, m.context));
 }
 
+// Megatron's loss, of a row that says that it is fused: by Transformer Engine's kernel unless
+// Megatron's own is named (Megatron Core, cross_entropy_fusion_impl). "cef" is SimuMax's word.
+void FuseLoss(const Fields& f, TrainingRow& row) {
+  LossForm& loss = row.software.loss;
+  if (loss != LossForm::kInPlace && loss != LossForm::kCompiledInPlace) return;
+  if (!SaysOneOf(f, {"fused cross entropy", "fused cross-entropy", "cross entropy fus",
+                     "cross-entropy fus", "cross entropy loss fus", "cef"})) {
+    return;
+  }
+  const bool own = SaysOneOf(f, {"native"});
+  loss = own ? LossForm::kCompiledInPlace : LossForm::kOverwritten;
+  row.notes.push_back(fmt::format("fused cross entropy taken as {}",
+                                  own ? "Megatron's own" : "Transformer Engine's"));
+}
+
 void SetKernelsOf(const Fields& f, TrainingRow& row) {
   const std::string note = f.Text("note");
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   row.software.compiled = false;
   if (compiled) Compile(row.software);
+  FuseLoss(f, row);
   SetKernels(row.software, row.config);
 }
 

@@ -38,6 +38,7 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
     if (forms.copies_groups) CopyGroups(op, forward, backward.input);
     return;
   }
+  if (op.kind == GraphOpKind::kLogSoftmax) AddLossSteps(op, forward, backward.input);
   if (op.in_block) {
     if (op.kind == GraphOpKind::kSoftmax && op.attention_core) {
       AddScoreSteps(op, forward, backward.input);
@@ -180,6 +181,46 @@ void UnfusedKernels::AddResidualSteps(const GraphOp& op, KernelList& forward) co
   const int64_t n = Count(op.outputs[0]);
   if (p_.forms.separate_bias) Step(forward, n, 1, dtype, dtype);
   if (p_.forms.separate_dropout && op.outputs.size() > 1) Step(forward, n, 1, dtype, dtype);
+}
+
+// In the buffer of 32 bits: the cast, each row's largest, the difference, the exponential, its sum,
+// the division; backward the product with the loss's gradient and the cast. Compiled, the largest
+// is found while casting, and the sum while exponentials are made. Transformer Engine reads each
+// row twice, writes the gradient over it, and scales that backward. Step by step PyTorch clears the
+// gradient of the logarithms before the target's is set (nll_loss_backward).
+void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
+                                  KernelList& backward) const {
+  const GraphTensor& logits = l_.graph().tensor(op.inputs[0]);
+  const DType dtype = logits.dtype;
+  const bool narrow = ElementSize(dtype) < 4;
+  const int64_t n = Count(op.inputs[0]);
+  const int64_t columns = std::max<int64_t>(l_.sizes().of(logits.axes.back()), 1);
+  const ReductionOp rows{n / columns, columns};
+  const LossForm form = l_.loss();
+  if (form == LossForm::kFused) return;
+  if (form == LossForm::kStepwise) {
+    Append(backward, FillOp{n}, kWide);
+    return;
+  }
+  forward.clear();
+  backward.clear();
+  if (form == LossForm::kOverwritten) {
+    Append(forward, rows, dtype);
+    Step(forward, n, 1, dtype, dtype);
+    Step(backward, n, 1, dtype, dtype);
+    return;
+  }
+  const bool compiled = form == LossForm::kCompiledInPlace;
+  if (narrow) Step(forward, n, 1, dtype, kWide);
+  if (!compiled || !narrow) Append(forward, rows, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  if (!compiled) {
+    Step(forward, n, 1, kWide, kWide);
+    Append(forward, rows, kWide);
+  }
+  Step(forward, n, 1, kWide, kWide);
+  if (!compiled || !narrow) Step(backward, n, 1, kWide, kWide);
+  if (narrow) Step(backward, n, 1, kWide, dtype);
 }
 
 void UnfusedKernels::RepeatKeys(const GraphOp& op, KernelList& forward,

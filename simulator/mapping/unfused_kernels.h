@@ -29,6 +29,8 @@ class UnfusedKernels {
   void CopyHeads(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddGeluSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddResidualSteps(const GraphOp& op, KernelList& forward) const;
+  // What the loss runs by its form, in place of or beside the graph's kernels.
+  void AddLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
 
   int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
 

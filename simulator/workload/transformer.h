@@ -16,12 +16,23 @@ enum class TransformerFamily : uint8_t { kGpt, kLlama, kBert, kT5, kCount };
 std::string_view Name(TransformerFamily family);
 
 // How the loss over the vocabulary is computed. kInPlace: in 32 bits, in the buffer that the cast
-// to them made (Megatron-LM, core/tensor_parallel/cross_entropy.py). kStepwise: cast, logarithm of
-// softmax, choice of the target's, each with its own result, backward too
+// to them made, kernel by kernel (Megatron-LM, core/tensor_parallel/cross_entropy.py).
+// kCompiledInPlace: the same with its four functions compiled (core/fusions/fused_cross_entropy.py,
+// cross_entropy_loss_fusion). kOverwritten: by kernels of its own, which leave the gradient where
+// the logits were, in the model's type (Transformer Engine until July of 2026,
+// pytorch/cross_entropy.py; cross_entropy_fusion_impl te). kStepwise: cast, logarithm of softmax,
+// choice of the target's, each with its own result, backward too
 // (torch.nn.functional.cross_entropy of float()). kFused: one kernel each way, which keeps the
 // logits in the model's type and their gradient takes their place's size alone (cross entropy
 // compiled by torch.compile).
-enum class LossForm : uint8_t { kInPlace, kStepwise, kFused, kCount };
+enum class LossForm : uint8_t {
+  kInPlace,
+  kCompiledInPlace,
+  kOverwritten,
+  kStepwise,
+  kFused,
+  kCount
+};
 
 // Sizes are in elements. Families fix what is left open: GPT has biases, learned positions and a
 // tied output layer; Llama has RMS norm, rotary positions, gated feed-forward layers, no biases and

@@ -367,7 +367,7 @@ class Builder {
     const TensorId loss = out_.graph.AddTensor(
         {"log probabilities", TensorRole::kActivation, DType::kFloat32, logits, kNoOp, {}});
     GraphOp op = Op("loss", GraphOpKind::kLogSoftmax, {scores}, {loss});
-    op.kept = c_.loss == LossForm::kFused ? 1 : 0;
+    op.kept = c_.loss == LossForm::kFused || c_.loss == LossForm::kOverwritten ? 1 : 0;
     Add(std::move(op));
   }
 

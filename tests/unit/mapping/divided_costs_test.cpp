@@ -95,9 +95,9 @@ TEST(DividedCostsTest, WeightsDividedWithinNodes) {
               2.0 * static_cast<double>(of_all.optimizer.count()), 2);
 }
 
-// Placeholders of a layer's 12 h^2 weights, 9 h biases and 4 h of norms, in two bytes, of all
-// layers one; of 4 experts on 2 groups of devices one of the two that each has. Frozen weights have
-// none.
+// Placeholders of a layer's 12 h^2 weights of GEMMs and of the output layer's 2,048 h, in two
+// bytes, of all layers one; of 4 experts on 2 groups of devices one of the two that each has.
+// Frozen weights have none.
 TEST(DividedCostsTest, PlaceholdersOfGradients) {
   const auto more = [](TransformerConfig c, const ParallelMapping& m) {
     const Bytes without = MemoryOf(c, m).gradients;
@@ -105,7 +105,7 @@ TEST(DividedCostsTest, PlaceholdersOfGradients) {
     return MemoryOf(c, m).gradients - without;
   };
   ParallelMapping m = Mapping(1, 2);
-  EXPECT_EQ(more(Model(), m), Bytes(2 * static_cast<int64_t>(12 * kH2 + 13 * 1024)));
+  EXPECT_EQ(more(Model(), m), Bytes(2 * static_cast<int64_t>(12 * kH2 + 2048 * 1024)));
   m.lora = 16;
   EXPECT_EQ(more(Model(), m), Bytes());
   m.lora = 0;
@@ -113,6 +113,33 @@ TEST(DividedCostsTest, PlaceholdersOfGradients) {
   ParallelMapping all = m;
   all.expert = 1;
   EXPECT_EQ(more(Model(4), m), more(Model(4), all));
+}
+
+// A table of 50 million tokens and 16 positions outweighs what a micro-batch keeps: at the end of
+// its pass the table's gradient is there, in two bytes, and activations and logits are not; on the
+// first of two stages those of the micro-batch in flight after it are.
+TEST(DividedCostsTest, GradientOfTheEmbedding) {
+  TransformerConfig c = Model();
+  c.dtype = DType::kBFloat16;
+  c.tied = false;
+  ParallelMapping m = Mapping(1, 1);
+  m.global_batch = 8;
+  EXPECT_EQ(MemoryOf(c, m).gathered, Bytes());
+  c.vocabulary = 50'000'000;
+  c.loss = LossForm::kOverwritten;
+  c.sequence = 16;
+  const Bytes table(2 * (50'000'000LL + 16) * 1024);
+  MemoryLedger use = MemoryOf(c, m);
+  EXPECT_EQ(use.gathered, table);
+  EXPECT_EQ(use.activations, Bytes());
+  EXPECT_EQ(use.logits, Bytes());
+  m.pipeline = 2;
+  use = StageMemoryOf(c, m, 0);
+  EXPECT_EQ(use.gathered, table);
+  EXPECT_GT(use.activations, Bytes());
+  EXPECT_EQ(StageMemoryOf(c, m, 1).gathered, Bytes());
+  m.lora = 8;
+  EXPECT_EQ(StageMemoryOf(c, m, 0).gathered, Bytes());
 }
 
 // Both copies of a shared table of 2,048 h, in two bytes, are reduced by neighbours: once its bytes
@@ -169,14 +196,18 @@ TEST(DividedCostsTest, BatchesThatAreMadeMeanwhile) {
   EXPECT_EQ(estimate(SimTime::FromUs(1e-3)).time, estimate(SimTime()).time);
 }
 
-// Of the logits' elements: 4 bytes kept and 2 + 4 beside them; two gradients of 4 beside; the
-// logits and their gradient in two bytes.
+// Of the logits' elements: 4 bytes kept and 2 beside them; the gradient over the logits; two
+// gradients of 4 beside; the logits and their gradient in two bytes.
 TEST(DividedCostsTest, LogitsByTheLossesForm) {
   TransformerConfig c = Model();
   const ParallelMapping m = Mapping(1, 1);
   const double logits = 1024.0 * 2048;
   const std::pair<LossForm, std::pair<double, double>> forms[] = {
-      {LossForm::kInPlace, {4, 6}}, {LossForm::kStepwise, {4, 8}}, {LossForm::kFused, {2, 2}}};
+      {LossForm::kInPlace, {4, 2}},
+      {LossForm::kCompiledInPlace, {4, 2}},
+      {LossForm::kOverwritten, {2, 0}},
+      {LossForm::kStepwise, {4, 8}},
+      {LossForm::kFused, {2, 2}}};
   for (const auto& [form, bytes] : forms) {
     c.loss = form;
     const LogitMemory memory = LogitMemoryOf(c, m);

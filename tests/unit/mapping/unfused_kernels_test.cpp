@@ -95,6 +95,30 @@ TEST(UnfusedKernelsTest, RepeatedKeysAndCopiedGroups) {
   EXPECT_NEAR(Beyond(all, ParallelMapping(), copies).forward, 0, 1e-9);
 }
 
+// Bytes a logit beyond those of two reading passes (2 and 2) and a gradient read and written (4).
+// In place: cast 6, largest 4, difference 8, exponential 8, sum 4, division 8; product 8 and
+// cast 6. Compiled: 6, 8 and 8; 6. Overwritten: read 2, read and written 4; 4. Step by step: cast 6
+// and logarithms 8; cleared 4, gradient 12, cast 6.
+TEST(UnfusedKernelsTest, LossesByForm) {
+  const auto head = [](LossForm form) {
+    TransformerConfig c = Grouped();
+    c.loss = form;
+    const auto times = TimePasses(c, ParallelMapping(), MemoryAlone());
+    EXPECT_TRUE(times.ok()) << times.status();
+    const double logits = 1024.0 * 2048 / 1e9;
+    return More{times->head_forward.seconds() / logits, times->head_backward.seconds() / logits};
+  };
+  const More fused = head(LossForm::kFused);
+  const std::pair<LossForm, More> forms[] = {{LossForm::kInPlace, {38 - 4, 14 - 4}},
+                                             {LossForm::kCompiledInPlace, {22 - 4, 6 - 4}},
+                                             {LossForm::kOverwritten, {6 - 4, 0}},
+                                             {LossForm::kStepwise, {14 - 4, 22 - 4}}};
+  for (const auto& [form, more] : forms) {
+    EXPECT_NEAR(head(form).forward - fused.forward, more.forward, 0.02);
+    EXPECT_NEAR(head(form).backward - fused.backward, more.backward, 0.02);
+  }
+}
+
 // Two parts, a step beyond the first; keys and values are half as many elements as queries. In
 // units of the queries' 2 bytes: a filled output, two sums of 3 and half of the keys' copy (2 x
 // 0.25) without; merged, two differences of 6 and a GEMM of 4 in 32 bits, the keys' packing 1,
