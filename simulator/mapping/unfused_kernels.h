@@ -32,6 +32,8 @@ class UnfusedKernels {
   // What the loss runs by its form, in place of or beside the graph's kernels.
   void AddLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
 
+  // As many times as long rows of logits take as a stream of their bytes.
+  double SlowerRows() const;
   int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
 
   const MappedLayer& l_;
