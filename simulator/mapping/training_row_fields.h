@@ -45,7 +45,9 @@ void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
 // Of a step, as stated or by the tokens a second; 0: neither.
 double StepSeconds(const Fields& f, const TrainingRow& row);
 // What software does without being told, by what the row calls it, and what the row says of it:
-// division over replicas, overlap, recomputation, precision of GEMMs, adapters.
-void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row);
+// division over replicas, overlap, recomputation, precision of GEMMs, adapters. `error`: what
+// contradicts itself.
+void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row,
+                  std::string& error);
 
 }  // namespace foretrace

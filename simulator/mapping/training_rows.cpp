@@ -116,7 +116,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.config.name = row.model;
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);
-  ReadSoftware(f, stacks, row);
+  ReadSoftware(f, stacks, row, error);
   ReadWords(f, row, error);
   DType dtype = PrecisionOf(f.Text("precision"));
   if (known && f.Text("precision").empty()) {

@@ -66,6 +66,7 @@ REFUSED = {
     "word_of_file": (GENERATE + " m.yaml", ("m.yaml", NOTHING), "echo 'parallel: tp2 pp2 dp1 mb1 gb64 zero1' > m.yaml"),
     "word_fp8": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 fp8'", ("fp8", "8 bits"), ""),
     "word_fp8_compared": (SEARCH + " --compare 'tp2 pp2 dp1 mb1 fp8' 'tp2 pp2 dp1 mb1'", ("fp8",), ""),
+    "word_hsdp_copies": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp2x4'", ("hsdp2x4 is 8 replicas", "dp 4"), ""),
     "words_capital": (GENERATE + " 'TP2 tp4 PP2 DP2 MB1 GB8'", ("'tp' is given twice",), ""),
     "words_commas": (GENERATE + " tp2,pp2,dp2,mb1,gb8", ("words are tpN",), ""),
     "words_equals": (GENERATE + " 'tp=2 pp=2'", ("tp=2",), ""),
