@@ -76,14 +76,19 @@ int64_t Fields::Int(const std::string& column, int64_t absent, std::string& erro
   return absent;
 }
 
-double Fields::Number(const std::string& column) const {
+Fields::Amount Fields::NumberAndUnit(const std::string& column) const {
   const std::string text = WithoutSeparators(Text(column));
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string unit = LowerCase(std::string(end, text.data() + text.size()));
-  std::erase(unit, ' ');
-  const bool known = unit.empty() || unit == "gb" || unit == "gib";
-  return code == std::errc() && known ? value : 0;
+  Amount amount;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), amount.value);
+  if (code != std::errc()) return Amount();
+  amount.unit = LowerCase(std::string(end, text.data() + text.size()));
+  std::erase(amount.unit, ' ');
+  return amount;
+}
+
+double Fields::Number(const std::string& column) const {
+  const Amount amount = NumberAndUnit(column);
+  return amount.unit.empty() ? amount.value : 0;
 }
 
 bool Fields::Says(const std::string& column) const {
