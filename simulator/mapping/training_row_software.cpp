@@ -159,13 +159,59 @@ bool OverlapsNothing(const Fields& f) {
   return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
 }
 
+// How exchanges of tensor parallelism hide behind GEMMs, as a row says it.
+enum class TensorOverlap : uint8_t { kNotSaid, kNone, kInParts, kByUserbuffers };
+
+TensorOverlap TensorOverlapIn(std::string note) {
+  note = " " + LowerCase(note);
+  std::ranges::replace_if(
+      note, [](char c) { return c == '_' || c == '-'; }, ' ');
+  constexpr std::pair<std::string_view, TensorOverlap> kWords[] = {
+      {"userbuffer", TensorOverlap::kByUserbuffers},
+      {"tp comm overlap", TensorOverlap::kByUserbuffers},  // the option of Megatron-LM and NeMo
+      {"tp communication overlap", TensorOverlap::kInParts},
+      {"tp overlap", TensorOverlap::kInParts},
+      {"overlap tp", TensorOverlap::kInParts},
+      {"async tp", TensorOverlap::kInParts},
+      {"asynctp", TensorOverlap::kInParts},
+      {"async tensor parallel", TensorOverlap::kInParts},
+      {"asynchronous tensor parallel", TensorOverlap::kInParts}};
+  for (const auto& [word, overlap] : kWords) {
+    const size_t at = note.find(word);
+    if (at == std::string::npos) continue;
+    const size_t behind = note.find_first_not_of(" =:s", at + word.size());
+    const std::string rest = behind == std::string::npos ? "" : note.substr(behind);
+    constexpr std::string_view kOff[] = {"off", "false", "disabled", "0"};
+    const bool off =
+        std::ranges::any_of(kOff, [&](std::string_view o) { return rest.starts_with(o); });
+    return off || !HasWord(note, word) ? TensorOverlap::kNone : overlap;
+  }
+  return TensorOverlap::kNotSaid;
+}
+
+// In parts: by Transformer Engine's userbuffers, but for PyTorch's own tensor parallelism, whose
+// word "async TP" is (torchtitan), and which software that no file describes is taken to have.
+void SetTensorOverlap(const Fields& f, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const TensorOverlap said = TensorOverlapIn(f.Text("note"));
+  if (said == TensorOverlap::kNotSaid || m.tensor == 1) return;
+  m.chunked_tensor = m.async_tensor = false;
+  if (said == TensorOverlap::kNone) return;
+  if (!m.sequence_parallel) {
+    m.sequence_parallel = true;
+    row.notes.emplace_back("sequence parallelism, whose exchanges those are that hide in parts");
+  }
+  const bool native = row.family.empty() || row.software.per_parameter_sharding;
+  m.async_tensor = native && said == TensorOverlap::kInParts;
+  m.chunked_tensor = !m.async_tensor;
+  m.overlap_tensor |= m.chunked_tensor;
+}
+
 void SetOverlap(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (OverlapsNothing(f)) {
-    m.overlap_gradients = m.chunked_tensor = false;
-    m.overlap_tensor = m.tensor == 1;
-  }
-  m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
+  if (!OverlapsNothing(f)) return SetTensorOverlap(f, row);
+  m.overlap_gradients = m.chunked_tensor = false;
+  m.overlap_tensor = m.tensor == 1;
 }
 
 // Once it is known how experts are divided.
