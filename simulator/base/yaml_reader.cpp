@@ -162,6 +162,17 @@ int32_t YamlReader::Integer(std::string_view key, int32_t low, int32_t high,
   return Has(key) ? Integer(key, low, high) : fallback;
 }
 
+int32_t YamlReader::OneOf(std::string_view key, std::span<const int32_t> allowed,
+                          int32_t fallback) const {
+  if (!Has(key)) return fallback;
+  const auto [low, high] = std::minmax_element(allowed.begin(), allowed.end());
+  const int32_t value = Integer(key, *low, *high);
+  if (ok() && std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+    Fail(key, fmt::format("{} is not one of {}", value, fmt::join(allowed, ", ")));
+  }
+  return value;
+}
+
 bool YamlReader::Bool(std::string_view key, bool fallback) const {
   if (!Has(key)) return fallback;
   bool value = fallback;

@@ -43,6 +43,8 @@ class YamlReader {
   double Number(std::string_view key, double low, double high, double fallback) const;
   int32_t Integer(std::string_view key, int32_t low, int32_t high) const;
   int32_t Integer(std::string_view key, int32_t low, int32_t high, int32_t fallback) const;
+  // One of `allowed`; `fallback` where the key is missing.
+  int32_t OneOf(std::string_view key, std::span<const int32_t> allowed, int32_t fallback) const;
   bool Bool(std::string_view key, bool fallback) const;
   std::vector<int32_t> Integers(std::string_view key, int32_t low, int32_t high) const;
   // Index of the string within `names`.

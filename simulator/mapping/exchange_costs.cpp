@@ -62,8 +62,8 @@ class ExchangeCoster {
       same.count = exchange.count;
       return same;
     }
-    const double seconds = groups_.Exchange(exchange.group, op, static_cast<double>(bytes.count()));
-    known_.push_back({exchange.group, op, SimTime::FromSeconds(seconds), bytes, exchange.count});
+    const SimTime time = groups_.Exchange(exchange.group, op, static_cast<double>(bytes.count()));
+    known_.push_back({exchange.group, op, time, bytes, exchange.count});
     return known_.back();
   }
 

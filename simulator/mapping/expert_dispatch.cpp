@@ -51,17 +51,16 @@ PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {
   // With room for all, the device with the busiest experts is given more than it sends.
   if (m_.expert_capacity <= 0) bytes *= m_.expert_load();
   const auto op = CollectiveOp::kAllToAll;
-  const double seconds =
+  const SimTime time =
       groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(Whole(bytes).count()));
-  return {ShardGroup::kExpert, op, SimTime::FromSeconds(seconds), Whole(bytes)};
+  return {ShardGroup::kExpert, op, time, Whole(bytes)};
 }
 
 // All tokens, whatever their experts.
 PassExchange ExpertDispatcher::AllGather(bool to_experts) const {
   const CollectiveOp op = to_experts ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter;
   const double bytes = m_.expert * Tokens() * TokenWidth(to_experts);
-  const double seconds = groups_.Exchange(ShardGroup::kExpert, op, bytes);
-  return {ShardGroup::kExpert, op, SimTime::FromSeconds(seconds), Whole(bytes)};
+  return {ShardGroup::kExpert, op, groups_.Exchange(ShardGroup::kExpert, op, bytes), Whole(bytes)};
 }
 
 // One kernel, which passes on what arrives from other nodes while more does. As exchanges of groups
@@ -82,8 +81,7 @@ PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
   exchange.tokens = Tokens() * m_.expert_load();
   exchange.token_bytes = TokenWidth(to_experts);
   exchange.multiprocessors = kDispatchMultiprocessors;
-  const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() +
-                       SimTime::FromSeconds(groups_.Handovers());
+  const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() + groups_.Handovers();
   const ExpertCopies copies = ExpectedCopies(exchange.routing);
   const double bytes = exchange.tokens * exchange.token_bytes;
   const Bytes to_nodes = Whole(bytes * copies.nodes), to_ranks = Whole(bytes * copies.ranks);

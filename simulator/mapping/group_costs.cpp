@@ -9,44 +9,44 @@ Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
 
 }  // namespace
 
-std::optional<double> GroupCosts::Measured(CollectiveOp op, const SpacedGroup& group,
-                                           double bytes) const {
+std::optional<SimTime> GroupCosts::Measured(CollectiveOp op, const SpacedGroup& group,
+                                            double bytes) const {
   if (p_.measured == nullptr || group.ranks * group.span > p_.devices_per_node) {
     return std::nullopt;
   }
   const auto time = p_.measured->CollectiveTime(op, group.ranks, Whole(bytes));
-  return time ? std::optional(time->time.seconds()) : std::nullopt;
+  return time ? std::optional(time->time) : std::nullopt;
 }
 
-double GroupCosts::SecondsOf(const absl::StatusOr<SimTime>& time) const {
-  if (time.ok()) return time->seconds();
+SimTime GroupCosts::KnownTime(const absl::StatusOr<SimTime>& time) const {
+  if (time.ok()) return *time;
   status_.Update(time.status());
-  return 0;
+  return SimTime();
 }
 
-double GroupCosts::AtShare(double time, double least, double share) const {
-  return least + (time - least) / share;
+SimTime GroupCosts::AtShare(SimTime time, SimTime least, double share) const {
+  return least + (time - least).ScaledBy(1 / share);
 }
 
-double GroupCosts::Collective(CollectiveOp op, SpacedGroup group, double bytes) const {
-  if (group.ranks < 2) return 0;
+SimTime GroupCosts::Collective(CollectiveOp op, SpacedGroup group, double bytes) const {
+  if (group.ranks < 2) return SimTime();
   if (const auto time = Measured(op, group, bytes)) return *time;
   FORETRACE_CHECK(p_.exchanges != nullptr);
-  const double time = SecondsOf(p_.exchanges->Collective(op, group, Whole(bytes)));
+  const SimTime time = KnownTime(p_.exchanges->Collective(op, group, Whole(bytes)));
   const bool inside = group.ranks * group.span <= p_.devices_per_node;
   const double share = inside ? p_.node_share : p_.nic_share;
   if (share == 1) return time;
-  return AtShare(time, SecondsOf(p_.exchanges->Collective(op, group, Bytes())), share);
+  return AtShare(time, KnownTime(p_.exchanges->Collective(op, group, Bytes())), share);
 }
 
-double GroupCosts::TensorReduction(double bytes) const {
+SimTime GroupCosts::TensorReduction(double bytes) const {
   const auto pass = [&](CollectiveOp op) { return Exchange(ShardGroup::kTensor, op, bytes); };
   if (!m_.sequence_parallel) return pass(CollectiveOp::kAllReduce);
   return pass(CollectiveOp::kAllGather) + pass(CollectiveOp::kReduceScatter);
 }
 
 // Ranks of a tensor-parallel group are neighbours.
-double GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) const {
+SimTime GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) const {
   SpacedGroup ranks{m_.tensor, 1};
   if (group == ShardGroup::kContext) ranks = {m_.context, m_.tensor};
   if (group == ShardGroup::kExpert) ranks = {m_.expert, m_.expert_width()};
@@ -54,32 +54,33 @@ double GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) con
   return Collective(op, ranks, bytes) + Handovers();
 }
 
-double GroupCosts::ContextHop(double bytes) const {
+SimTime GroupCosts::ContextHop(double bytes) const {
   return Collective(CollectiveOp::kSendRecv, {m_.context, m_.tensor}, bytes);
 }
 
-double GroupCosts::Transfer(double bytes, bool gradient) const {
+SimTime GroupCosts::Transfer(double bytes, bool gradient) const {
   FORETRACE_CHECK(p_.exchanges != nullptr);
   const int32_t distance = m_.devices() / m_.pipeline;
   const bool whole = gradient && p_.whole_gradient_messages;
-  double time = SecondsOf(p_.exchanges->Send(distance, Whole(whole ? bytes : bytes / m_.tensor)));
+  SimTime time = KnownTime(p_.exchanges->Send(distance, Whole(whole ? bytes : bytes / m_.tensor)));
   const double share = m_.devices() <= p_.devices_per_node ? p_.node_share : p_.nic_share;
-  if (share != 1) time = AtShare(time, SecondsOf(p_.exchanges->Send(distance, Bytes())), share);
+  if (share != 1) time = AtShare(time, KnownTime(p_.exchanges->Send(distance, Bytes())), share);
   // Two neighbours reach their messages to one another at the same time.
-  if (p_.transfers_in_turn) time *= 2;
+  if (p_.transfers_in_turn) time += time;
   if (m_.sequence_parallel) return time + Handovers();
   // With the gradient what the stage had sent on is gathered too, which its backward pass begins
   // with (DeepSpeed, runtime/pipe/engine.py, _exec_backward_pass).
   const int gathers = (whole ? 0 : 1) + (gradient && p_.transfers_in_turn ? 1 : 0);
-  return time + gathers * Collective(CollectiveOp::kAllGather, {m_.tensor, 1}, bytes) + Handovers();
+  const SimTime gather = Collective(CollectiveOp::kAllGather, {m_.tensor, 1}, bytes);
+  return time + SimTime::FromPs(gathers * gather.ps()) + Handovers();
 }
 
-double GroupCosts::SmallAllReduce() const {
+SimTime GroupCosts::SmallAllReduce() const {
   constexpr double kFew = 64;
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
 }
 
-double GroupCosts::ReduceToShards(double bytes) const {
+SimTime GroupCosts::ReduceToShards(double bytes) const {
   const int32_t shards = m_.shards(), copies = m_.replicas() / shards;
   return Collective(CollectiveOp::kReduceScatter, {shards, m_.tensor}, bytes) +
          Collective(CollectiveOp::kAllReduce, {copies, m_.tensor * shards}, bytes / shards);

@@ -1,6 +1,6 @@
 #pragma once
-// What exchanges among a mapping's groups of devices take, in seconds: measurements where the
-// device has them, else the network's own times.
+// What exchanges among a mapping's groups of devices take: measurements where the device has them,
+// else the network's own times.
 
 #include <cstdint>
 #include <optional>
@@ -17,33 +17,33 @@ class GroupCosts {
   GroupCosts(const ParallelMapping& mapping, const ClusterParameters& cluster, absl::Status& status)
       : m_(mapping), p_(cluster), status_(status) {}
 
-  double Collective(CollectiveOp op, SpacedGroup group, double bytes) const;
+  SimTime Collective(CollectiveOp op, SpacedGroup group, double bytes) const;
   // Over the tensor-parallel group: an all-reduce, or under sequence parallelism an all-gather and
   // a reduce-scatter, which switches do not speed up.
-  double TensorReduction(double bytes) const;
+  SimTime TensorReduction(double bytes) const;
   // One exchange of a sharded graph, with what its kernels and streams wait for.
-  double Exchange(ShardGroup group, CollectiveOp op, double bytes) const;
+  SimTime Exchange(ShardGroup group, CollectiveOp op, double bytes) const;
   // What streams wait for each other around a collective: from the kernels before it to its own
   // stream, and back.
-  double Handovers() const { return 2 * p_.stream_wait.seconds(); }
+  SimTime Handovers() const { return p_.stream_wait + p_.stream_wait; }
   // Of keys and values, from a device that holds a part of a sequence to the next one.
-  double ContextHop(double bytes) const;
+  SimTime ContextHop(double bytes) const;
   // Every tensor-parallel rank sends its share to the next stage; the receivers gather it. The
   // gradient goes back likewise, as ClusterParameters says.
-  double Transfer(double bytes, bool gradient = false) const;
+  SimTime Transfer(double bytes, bool gradient = false) const;
   // A few bytes over all devices of a stage.
-  double SmallAllReduce() const;
+  SimTime SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
   // Of gradients that the weights' shards hold each in part, over the replicas (zero 2 and 3): a
   // reduce-scatter among the shards, then an all-reduce of each one's among the copies.
-  double ReduceToShards(double bytes) const;
+  SimTime ReduceToShards(double bytes) const;
 
  private:
-  std::optional<double> Measured(CollectiveOp op, const SpacedGroup& group, double bytes) const;
+  std::optional<SimTime> Measured(CollectiveOp op, const SpacedGroup& group, double bytes) const;
   // `time` with the share of the links' rate that exchanges attain; `least`: of no bytes.
-  double AtShare(double time, double least, double share) const;
-  double SecondsOf(const absl::StatusOr<SimTime>& time) const;
+  SimTime AtShare(SimTime time, SimTime least, double share) const;
+  SimTime KnownTime(const absl::StatusOr<SimTime>& time) const;
 
   const ParallelMapping& m_;
   const ClusterParameters& p_;

@@ -38,13 +38,13 @@ class IterationCoster {
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
     if (m_.pipeline > 1) {
-      times.transfer = SimTime::FromSeconds(groups_.Transfer(hidden));
+      times.transfer = groups_.Transfer(hidden);
       times.gradient_transfer = p_.whole_gradient_messages || p_.transfers_in_turn
-                                    ? SimTime::FromSeconds(groups_.Transfer(hidden, true))
+                                    ? groups_.Transfer(hidden, true)
                                     : times.transfer;
     }
     if (m_.fp8 && p_.reduces_scales && m_.tensor * m_.replicas() > 1) {
-      times.scale_reduction = SimTime::FromSeconds(groups_.SmallAllReduce());
+      times.scale_reduction = groups_.SmallAllReduce();
     }
   }
 
@@ -57,14 +57,14 @@ class IterationCoster {
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
   // weights are divided too nothing.
-  double Reduction(double elements, int32_t ranks, int32_t span) const {
-    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return 0;
+  SimTime Reduction(double elements, int32_t ranks, int32_t span) const {
+    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return SimTime();
     const SpacedGroup group{ranks, span};
     const double gradients = elements * ReducedBytes();
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
+    SimTime weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
     const bool twice = p_.gathers_twice && m_.expert > 1 && m_.zero == 1 && !m_.overlap_gradients;
-    const double weights =
-        (twice ? 2 : 1) * groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
+    if (twice) weights += weights;
     if (m_.zero == 2) return weights;
     if (ReducesWhole()) {
       return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
@@ -75,10 +75,10 @@ class IterationCoster {
   // The embedding's gradient is complete last, and its new weights are needed first, so that no
   // pass hides either exchange (Megatron Core, distributed/param_and_grad_buffer.py: buckets in the
   // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
-  double LastReduction(double part) const {
-    if (!m_.trains_ends()) return 0;
+  SimTime LastReduction(SimTime part) const {
+    if (!m_.trains_ends()) return SimTime();
     const double table = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden);
-    return std::max(Reduction(table, m_.copies(), m_.tensor) - part, 0.0);
+    return std::max(Reduction(table, m_.copies(), m_.tensor) - part, SimTime());
   }
 
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
@@ -88,8 +88,7 @@ class IterationCoster {
     const double bytes = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden) * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
-    times.tied_reduction =
-        SimTime::FromSeconds(groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes));
+    times.tied_reduction = groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes);
   }
 
   void SetIteration(PassTimes& times) const {
@@ -106,8 +105,8 @@ class IterationCoster {
     const int32_t replicas = m_.copies(), alike = m_.expert_copies();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * ReducedBytes()));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * ReducedBytes()));
-    times.gradient_reduction = SimTime::FromSeconds(Reduction(dense, replicas, m_.tensor));
-    times.expert_reduction = SimTime::FromSeconds(Reduction(expert, alike, groups_.ExpertSpan()));
+    times.gradient_reduction = Reduction(dense, replicas, m_.tensor);
+    times.expert_reduction = Reduction(expert, alike, groups_.ExpertSpan());
     SetTied(times);
     const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
@@ -118,8 +117,7 @@ class IterationCoster {
     const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
                                    layers * times.layer_backward.seconds());
     times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
-    times.optimizer += SimTime::FromSeconds(
-        LastReduction(times.gradient_reduction.seconds() / std::max(layers, 1.0)));
+    times.optimizer += LastReduction(times.gradient_reduction.ScaledBy(1 / std::max(layers, 1.0)));
   }
 
   const TransformerConfig& c_;

@@ -17,11 +17,18 @@ struct GemmForm {
 class KernelCoster {
  public:
   explicit KernelCoster(const ClusterParameters& cluster) : p_(cluster) {}
-  double Seconds(const KernelWork& work, CostSources& sources, const GemmForm& form = {}) const;
+  SimTime Time(const KernelWork& work, CostSources& sources, const GemmForm& form = {}) const {
+    return SimTime::FromSeconds(Seconds(work, sources, form));
+  }
   // Sum over kernels that run one after another.
-  double Seconds(const KernelList& list, CostSources& sources) const;
+  SimTime Time(const KernelList& list, CostSources& sources) const {
+    return SimTime::FromSeconds(Seconds(list, sources));
+  }
 
  private:
+  // Unrounded.
+  double Seconds(const KernelWork& work, CostSources& sources, const GemmForm& form = {}) const;
+  double Seconds(const KernelList& list, CostSources& sources) const;
   Estimate Measured(const KernelWork& work) const {
     return p_.measured != nullptr ? p_.measured->KernelTime(work) : Roofline(work);
   }

@@ -129,7 +129,7 @@ class OpCoster {
     call.skv = window.tokens;
     const DType dtype = g.tensor(g.op(id).inputs[0]).dtype;
     const auto mix = [&](double& whole, Direction pass) {
-      const double own = kernels_.Seconds(Kernels({call, dtype, pass}), sources_);
+      const double own = kernels_.Time(Kernels({call, dtype, pass}), sources_).seconds();
       whole = window.share * own + (1 - window.share) * whole;
     };
     mix(forward, Direction::kForward);
@@ -151,7 +151,7 @@ class OpCoster {
     call.sq = call.skv;
     const double copies = 2 * Call(ElementwiseOp{both, both}, dtype);
     const auto pass = [&](Direction direction) {
-      return kernels_.Seconds(Kernels({call, dtype, direction}), sources_) + copies;
+      return kernels_.Time(Kernels({call, dtype, direction}), sources_).seconds() + copies;
     };
     forward = pass(Direction::kForward);
     backward = pass(Direction::kBackward);
@@ -170,7 +170,8 @@ class OpCoster {
 
   double Seconds(const GraphOp& op, const KernelWork& work, bool backward) const {
     const bool narrow = IsNarrow(op, work);
-    return kernels_.Seconds(work, sources_, {narrow && !m_.nvfp4, narrow && m_.nvfp4, backward});
+    const GemmForm form{narrow && !m_.nvfp4, narrow && m_.nvfp4, backward};
+    return kernels_.Time(work, sources_, form).seconds();
   }
   double Seconds(const GraphOp& op, const KernelList& list, bool backward = false) const {
     double sum = 0;
@@ -178,7 +179,7 @@ class OpCoster {
     return sum;
   }
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
-    return kernels_.Seconds(Kernels({shape, dtype, Direction::kForward}), sources_);
+    return kernels_.Time(Kernels({shape, dtype, Direction::kForward}), sources_).seconds();
   }
 
   // Weight gradients are added to the buffer that they accumulate in by the GEMM itself

@@ -15,7 +15,7 @@
 namespace foretrace {
 namespace {
 
-constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=";
+constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=", kHybrid = "hsdp";
 
 // "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
 bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
@@ -75,7 +75,7 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"k", &ParallelMapping::k},
                                {"zero", &ParallelMapping::zero},
                                {"lora", &ParallelMapping::lora},
-                               {"hsdp", &ParallelMapping::hybrid},
+                               {kHybrid, &ParallelMapping::hybrid},
                                {"last", &ParallelMapping::last_layers},
                                {"imbalance", &ParallelMapping::expert_imbalance},
                                {"capacity", &ParallelMapping::expert_capacity}};
@@ -190,18 +190,36 @@ std::string ToString(const ParallelMapping& m) {
   return text;
 }
 
+namespace {
+
+// "hsdp2x64": copies, and the shards of each; 0: no such word.
+int32_t ReadCopies(std::string_view word, ParallelMapping& m) {
+  const size_t by = word.find('x');
+  if (!word.starts_with(kHybrid) || by == std::string_view::npos) return 0;
+  ParallelMapping copies;
+  const std::string shards = std::string(kHybrid) + std::string(word.substr(by + 1));
+  return ReadDegree(word.substr(0, by), copies) && ReadDegree(shards, m) ? copies.hybrid : 0;
+}
+
+}  // namespace
+
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& m) {
   std::set<std::string> said;
+  int32_t copies = 0;
   std::istringstream words(text);
   for (std::string said_word; words >> said_word;) {
     const std::string word = LowerCase(said_word);
     if (!said.insert(SubjectOf(word)).second) {
       return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
     }
+    if (const int32_t groups = ReadCopies(word, m); groups > 0) {
+      copies = groups;
+      continue;
+    }
     if (!ReadWord(word, m)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
+          "zeroN hsdpN hsdpCxN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
@@ -210,7 +228,12 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           source, said_word);
     }
   }
-  return CheckDegrees(m);
+  FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
+  if (copies > 0 && int64_t{copies} * m.hybrid != m.replicas()) {
+    return InvalidInput("{}: hsdp{}x{} is {} replicas, but dp {} x cp {} is {}", source, copies,
+                        m.hybrid, int64_t{copies} * m.hybrid, m.data, m.context, m.replicas());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,

@@ -23,12 +23,12 @@ double OptimizerCosts::Adam(int64_t weights) const {
     kernels[0].written = kernels[0].written - Bytes(fewer);
   }
   CostSources apart;  // not of a micro-batch
-  return kernels_.Seconds(kernels, apart);
+  return kernels_.Time(kernels, apart).seconds();
 }
 
 double OptimizerCosts::Run(const OperatorCall& call) const {
   CostSources apart;  // not of a micro-batch
-  return kernels_.Seconds(Kernels(call), apart);
+  return kernels_.Time(Kernels(call), apart).seconds();
 }
 
 double OptimizerCosts::Seconds(double own, double kept) const {

@@ -65,9 +65,9 @@ double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, Ten
   const auto add = [&](const KernelList& list, double share, double times) {
     double sum = 0;
     for (const KernelWork& work : list) {
-      sum += kernels_.Seconds(
-          work, sources_,
-          {!m_.nvfp4 && m_.narrow() && work.m > 0, m_.nvfp4 && work.m > 0, backward, share});
+      const GemmForm form{!m_.nvfp4 && m_.narrow() && work.m > 0, m_.nvfp4 && work.m > 0, backward,
+                          share};
+      sum += kernels_.Time(work, sources_, form).seconds();
     }
     return sum * times;
   };
@@ -82,8 +82,8 @@ double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, Ten
   }
   const double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
   // Every part is waited for across streams.
-  const double exchange =
-      groups_.TensorReduction(bytes) / 2 + (split.parts - 1) * groups_.Handovers();
+  const double exchange = groups_.TensorReduction(bytes).seconds() / 2 +
+                          (split.parts - 1) * groups_.Handovers().seconds();
   return whole - gemms + std::max(parts, exchange + parts / split.parts);
 }
 

@@ -103,11 +103,10 @@ class Coster {
     const int64_t columns = c_.vocabulary / m_.tensor, all = SaturatingProduct({rows, columns});
     ElementwiseOp cast{all, all};
     cast.output_dtype = DType::kFloat32;
-    double seconds = kernels_.Seconds(
+    SimTime each = kernels_.Time(
         Kernels({SoftmaxOp{rows, columns}, DType::kFloat32, Direction::kForward}), sources);
-    if (e_ < 4)
-      seconds += kernels_.Seconds(Kernels({cast, c_.dtype, Direction::kForward}), sources);
-    return p_.recorded_losses * seconds;
+    if (e_ < 4) each += kernels_.Time(Kernels({cast, c_.dtype, Direction::kForward}), sources);
+    return p_.recorded_losses * each.seconds();
   }
 
   void AddEndsExchanges(PassTimes& times) const {
@@ -123,8 +122,8 @@ class Coster {
   void AddFurtherTokens(PassTimes& times) const {
     const LinearOp join = FurtherTokenJoin(c_, static_cast<int64_t>(tokens_), m_.tensor);
     const auto add = [&](SimTime& head, SimTime layer, Direction pass) {
-      const double seconds = kernels_.Seconds(Kernels({join, c_.dtype, pass}), times.sources);
-      const SimTime each = head + layer + SimTime::FromSeconds(seconds);
+      const SimTime each =
+          head + layer + kernels_.Time(Kernels({join, c_.dtype, pass}), times.sources);
       head += SimTime::FromPs(each.ps() * c_.further_tokens);
     };
     add(times.head_forward, times.layer_forward, Direction::kForward);
@@ -193,14 +192,13 @@ class Coster {
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
       if (m_.trains_ends()) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
-        root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards()) +
-                                           groups_.Collective(CollectiveOp::kAllGather,
-                                                              {m_.shards(), m_.tensor},
-                                                              Num(root.weights.count())));
+        root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
+                      groups_.Collective(CollectiveOp::kAllGather, {m_.shards(), m_.tensor},
+                                         Num(root.weights.count()));
       }
       if (root.gradients > Bytes()) {
-        root.reduce = SimTime::FromSeconds(groups_.ReduceToShards(Num(root.gradients.count())) +
-                                           host_.Gradients(elements / m_.shards()));
+        root.reduce = groups_.ReduceToShards(Num(root.gradients.count())) +
+                      SimTime::FromSeconds(host_.Gradients(elements / m_.shards()));
       }
       return root;
     };
@@ -212,14 +210,14 @@ class Coster {
   void SetDivided(PassTimes& times) const {
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
     const auto pass = [&](CollectiveOp op, double bytes, int32_t ranks, int32_t span) {
-      return SimTime::FromSeconds(groups_.Collective(op, {ranks, span}, bytes));
+      return groups_.Collective(op, {ranks, span}, bytes);
     };
     const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
-                            const auto& seconds) {
+                            const auto& time) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
       exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      exchange.time = SimTime::FromSeconds(
-          seconds(elements * gradient_) + host_.Gradients(elements / std::min(ranks, m_.shards())));
+      const double own = elements / std::min(ranks, m_.shards());
+      exchange.time = time(elements * gradient_) + SimTime::FromSeconds(host_.Gradients(own));
       exchange.waited = true;
     };
     reduce(times.gradient, layer_.trained(), replicas,

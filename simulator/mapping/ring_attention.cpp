@@ -18,8 +18,8 @@ ElementwiseOp Cast(int64_t n, DType to) {
 ElementwiseOp AddNarrow(int64_t n) { return {n, n + n / 2}; }
 
 // Of a pass: after the step that hides it, or waited for.
-PassExchange Timed(CollectiveOp op, double seconds, Bytes bytes) {
-  return {ShardGroup::kContext, op, SimTime::FromSeconds(seconds), bytes};
+PassExchange Timed(CollectiveOp op, SimTime time, Bytes bytes) {
+  return {ShardGroup::kContext, op, time, bytes};
 }
 PassExchange Behind(PassExchange exchange, double cover, int32_t count = 1) {
   exchange.beside = true;
@@ -101,8 +101,8 @@ RingCost RingAttention::Cost(OpId id) const {
   s.keys = p_.forms.repeats_keys ? 2 * s.queries : 2 * own.b * own.kv_heads * own.sq * own.d;
   const bool merged = p_.forms.wide_merges, compiled = merged && p_.forms.compiled;
   const auto pass = [&](Direction direction) {
-    s.own = kernels_.Seconds(Kernels({own, s.dtype, direction}), sources_);
-    s.other = kernels_.Seconds(Kernels({other, s.dtype, direction}), sources_);
+    s.own = kernels_.Time(Kernels({own, s.dtype, direction}), sources_).seconds();
+    s.other = kernels_.Time(Kernels({other, s.dtype, direction}), sources_).seconds();
     const bool forward = direction == Direction::kForward;
     const double kernels = compiled  ? forward ? CompiledForward(s) : CompiledBackward(s)
                             : merged ? forward ? MergedForward(s) : MergedBackward(s)

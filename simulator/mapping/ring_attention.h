@@ -43,7 +43,7 @@ class RingAttention {
   double CompiledBackward(const Steps& s) const;
 
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
-    return kernels_.Seconds(Kernels({shape, dtype, Direction::kForward}), sources_);
+    return kernels_.Time(Kernels({shape, dtype, Direction::kForward}), sources_).seconds();
   }
   double Others() const { return m_.context - 1; }
 

@@ -98,8 +98,9 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("recompute")) r.recompute = kMeant[in.Choice("recompute", kRecompute)];
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
-  r.gradient_bits = in.Integer("gradient_bits", 16, 32, 0);
-  r.moment_bits = in.Integer("moment_bits", 8, 16, 0);
+  static constexpr int32_t kGradientBits[] = {16, 32}, kMomentBits[] = {8, 16};
+  r.gradient_bits = in.OneOf("gradient_bits", kGradientBits, 0);
+  r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);
   static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",

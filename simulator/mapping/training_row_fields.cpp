@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <sstream>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/mapping/idle_choice.h"
+#include "simulator/mapping/training_row_division.h"
 
 namespace foretrace {
 
@@ -74,14 +76,19 @@ int64_t Fields::Int(const std::string& column, int64_t absent, std::string& erro
   return absent;
 }
 
-double Fields::Number(const std::string& column) const {
+Fields::Amount Fields::NumberAndUnit(const std::string& column) const {
   const std::string text = WithoutSeparators(Text(column));
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string unit = LowerCase(std::string(end, text.data() + text.size()));
-  std::erase(unit, ' ');
-  const bool known = unit.empty() || unit == "gb" || unit == "gib";
-  return code == std::errc() && known ? value : 0;
+  Amount amount;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), amount.value);
+  if (code != std::errc()) return Amount();
+  amount.unit = LowerCase(std::string(end, text.data() + text.size()));
+  std::erase(amount.unit, ' ');
+  return amount;
+}
+
+double Fields::Number(const std::string& column) const {
+  const Amount amount = NumberAndUnit(column);
+  return amount.unit.empty() ? amount.value : 0;
 }
 
 bool Fields::Says(const std::string& column) const {
@@ -213,12 +220,32 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
   return rate > 0 ? tokens / rate : 0;
 }
 
+namespace {
+
+// What words of the column `mapping` say otherwise than a column does; empty: nothing. `stated`:
+// what the words alone say.
+std::string OtherThanColumns(const Fields& f, const std::vector<std::string>& words,
+                             const ParallelMapping& before, const ParallelMapping& stated) {
+  const auto says = [&](std::string_view beginning) {
+    return std::ranges::any_of(words,
+                               [&](const std::string& w) { return w.starts_with(beginning); });
+  };
+  const StatedDivision division = DivisionIn(f.Text("sharding"));
+  const bool divided = says("zero") && division.zero >= 0 && stated.zero != division.zero;
+  const bool grouped = says("hsdp") && division.hybrid && stated.hybrid != before.hybrid &&
+                       (division.shards > 0 || division.copies > 0);
+  return divided || grouped ? fmt::format("sharding '{}'", f.Text("sharding")) : "";
+}
+
+}  // namespace
+
 void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
   if (!f.States("mapping")) return;
   const std::string text = LowerCase(f.Text("mapping"));
   ParallelMapping m = row.mapping;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
+  std::istringstream in(text);
+  const std::vector<std::string> words(std::istream_iterator<std::string>(in), {});
+  for (const std::string& word : words) {
     for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
       row.recompute_stated |= word == Name(static_cast<Recompute>(i));
     }
@@ -237,7 +264,13 @@ void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
   stated.context = m.context;
   stated.tensor = m.tensor;
   stated.pipeline = m.pipeline;
-  if (read.ok() && AddWords(text, "mapping", stated).ok()) row.idle = IdleChoice(stated);
+  if (read.ok() && AddWords(text, "mapping", stated).ok()) {
+    row.idle = IdleChoice(stated);
+    const std::string other = OtherThanColumns(f, words, row.mapping, stated);
+    if (error.empty() && !other.empty()) {
+      error = fmt::format("mapping '{}' contradicts {}", text, other);
+    }
+  }
   if (error.empty() && columns(m) != columns(row.mapping)) {
     error = fmt::format("mapping '{}' contradicts the columns of degrees and batches", text);
   }

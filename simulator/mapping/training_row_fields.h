@@ -24,7 +24,13 @@ class Fields {
   bool States(const std::string& column) const;
   // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
   int64_t Int(const std::string& column, int64_t absent, std::string& error) const;
-  double Number(const std::string& column) const;
+  double Number(const std::string& column) const;  // 0: none, or with a unit
+  // "80 GiB" apart, the unit in lower case without blanks; 0: no number.
+  struct Amount {
+    double value = 0;
+    std::string unit;
+  };
+  Amount NumberAndUnit(const std::string& column) const;
   // 1 or true.
   bool Says(const std::string& column) const;
 
@@ -42,10 +48,14 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error);
 void SpreadOverChunks(TrainingRow& row);
 // The column `mapping`, over what the row's other columns and its software say.
 void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
+// TrainingRow::memory_gib and reserved_gib. `error`: columns that contradict one another.
+void ReadMemory(const Fields& f, TrainingRow& row, std::string& error);
 // Of a step, as stated or by the tokens a second; 0: neither.
 double StepSeconds(const Fields& f, const TrainingRow& row);
 // What software does without being told, by what the row calls it, and what the row says of it:
-// division over replicas, overlap, recomputation, precision of GEMMs, adapters.
-void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row);
+// division over replicas, overlap, recomputation, precision of GEMMs, adapters. `error`: what
+// contradicts itself.
+void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row,
+                  std::string& error);
 
 }  // namespace foretrace

@@ -11,6 +11,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/mapping/stack_choices.h"
+#include "simulator/mapping/training_row_division.h"
 #include "simulator/mapping/training_row_fields.h"
 
 namespace foretrace {
@@ -25,34 +26,6 @@ constexpr int32_t kAssumedRank = 16;
 // (torchtitan, commit 7a04053: 5,760, 7,186 and 6,424 tokens a second); of the 84 us of its
 // GEMMs in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
 constexpr double kScaledByRow = 0.58 + 0.20;
-
-// Of "ZeRO-1", "zero stage 1", "zero_stage=1", "zs: 1" and "1" the digit; -1: none is there.
-int32_t StageOf(const std::string& text) {
-  const auto digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '3'; };
-  if (text.size() == 1 && digit(0)) return text[0] - '0';
-  for (const std::string_view word : {"stage", "zero", "zs"}) {
-    const size_t at = text.find(word);
-    if (at == std::string::npos) continue;
-    const size_t value = text.find_first_not_of(" -_=:", at + word.size());
-    if (digit(value)) return text[value] - '0';
-  }
-  return -1;
-}
-
-// What is divided over replicas, as the row says it; -1: it does not. PyTorch's strategies are
-// named in torch/distributed/fsdp/api.py, ShardingStrategy.
-int32_t ZeroOf(const std::string& sharding) {
-  const std::string text = LowerCase(sharding);
-  if (const int32_t stage = StageOf(text); stage >= 0) return stage;
-  constexpr std::pair<std::string_view, int32_t> kWords[] = {
-      {"no_shard", 0},   {"shard_grad_op", 2}, {"distributed optimizer", 1},
-      {"fsdp", 3},       {"hsdp", 3},          {"hybrid", 3},
-      {"full_shard", 3}, {"none", 0},          {"ddp", 0}};
-  for (const auto& [word, zero] : kWords) {
-    if (text.find(word) != std::string::npos) return zero;
-  }
-  return -1;
-}
 
 // Whether a word of the text begins so and is not said not to be ("no LoRA").
 bool HasWord(const std::string& text, std::string_view beginning) {
@@ -154,36 +127,11 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
   return &release;
 }
 
-// Of "HSDP 2x64" (copies and shards) and "HSDP, shard degree 64" how many replicas divide the
-// weights; 0: it does not say.
-int32_t ShardsOf(const std::string& sharding) {
-  const auto number = [&](size_t at) {
-    int32_t value = 0;
-    std::from_chars(sharding.data() + at, sharding.data() + sharding.size(), value);
-    return value;
-  };
-  const auto digit = [&](size_t i) {
-    return i < sharding.size() && sharding[i] >= '0' && sharding[i] <= '9';
-  };
-  for (size_t i = 1; i < sharding.size(); ++i) {
-    if (sharding[i] != 'x') continue;
-    const size_t before = sharding.find_last_not_of(' ', i - 1);
-    const size_t after = sharding.find_first_not_of(' ', i + 1);
-    if (before != std::string::npos && digit(before) && digit(after)) return number(after);
-  }
-  const size_t shard = sharding.find("shard");
-  if (shard == std::string::npos) return 0;
-  size_t at = sharding.find_first_not_of(" =:_", shard + 5);
-  if (sharding.compare(std::min(at, sharding.size()), 6, "degree") == 0) {
-    at = sharding.find_first_not_of(" =:_", at + 6);
-  }
-  return digit(at) ? number(at) : 0;
-}
-
-void SetDivision(const Fields& f, TrainingRow& row) {
+void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   const std::string sharding = f.Text("sharding");
   ParallelMapping& m = row.mapping;
-  const int32_t stated = ZeroOf(sharding);
+  const StatedDivision division = DivisionIn(sharding);
+  const int32_t stated = division.zero;
   // A distributed optimizer is the least that software of this kind divides.
   m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
   const int32_t width = m.expert_tensor;
@@ -198,14 +146,12 @@ void SetDivision(const Fields& f, TrainingRow& row) {
   m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
                                       Contains(sharding, "full cpu offload") ||
                                       (Contains(sharding, "fsdp") && m.offload));
-  if (Contains(sharding, "hsdp") || Contains(sharding, "hybrid")) {
+  if (division.hybrid) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
-    const int32_t shards = ShardsOf(LowerCase(sharding));
-    m.hybrid = 0;
-    DivideAmong(shards > 0 ? shards : std::max(row.gpus_per_node / m.tensor, 1), m);
-    if (shards > 0 && m.hybrid != shards && m.replicas() != shards) {
-      row.notes.push_back(fmt::format("{} shards do not divide {} replicas: divided over all",
-                                      shards, m.replicas()));
+    std::string contradiction;
+    m.hybrid = HybridShards(division, row.gpus_per_node / m.tensor, m, contradiction);
+    if (error.empty() && !contradiction.empty()) {
+      error = fmt::format("sharding '{}': {}", sharding, contradiction);
     }
   }
 }
@@ -214,13 +160,59 @@ bool OverlapsNothing(const Fields& f) {
   return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
 }
 
+// How exchanges of tensor parallelism hide behind GEMMs, as a row says it.
+enum class TensorOverlap : uint8_t { kNotSaid, kNone, kInParts, kByUserbuffers };
+
+TensorOverlap TensorOverlapIn(std::string note) {
+  note = " " + LowerCase(note);
+  std::ranges::replace_if(
+      note, [](char c) { return c == '_' || c == '-'; }, ' ');
+  constexpr std::pair<std::string_view, TensorOverlap> kWords[] = {
+      {"userbuffer", TensorOverlap::kByUserbuffers},
+      {"tp comm overlap", TensorOverlap::kByUserbuffers},  // the option of Megatron-LM and NeMo
+      {"tp communication overlap", TensorOverlap::kInParts},
+      {"tp overlap", TensorOverlap::kInParts},
+      {"overlap tp", TensorOverlap::kInParts},
+      {"async tp", TensorOverlap::kInParts},
+      {"asynctp", TensorOverlap::kInParts},
+      {"async tensor parallel", TensorOverlap::kInParts},
+      {"asynchronous tensor parallel", TensorOverlap::kInParts}};
+  for (const auto& [word, overlap] : kWords) {
+    const size_t at = note.find(word);
+    if (at == std::string::npos) continue;
+    const size_t behind = note.find_first_not_of(" =:s", at + word.size());
+    const std::string rest = behind == std::string::npos ? "" : note.substr(behind);
+    constexpr std::string_view kOff[] = {"off", "false", "disabled", "0"};
+    const bool off =
+        std::ranges::any_of(kOff, [&](std::string_view o) { return rest.starts_with(o); });
+    return off || !HasWord(note, word) ? TensorOverlap::kNone : overlap;
+  }
+  return TensorOverlap::kNotSaid;
+}
+
+// In parts: by Transformer Engine's userbuffers, but for PyTorch's own tensor parallelism, whose
+// word "async TP" is (torchtitan), and which software that no file describes is taken to have.
+void SetTensorOverlap(const Fields& f, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const TensorOverlap said = TensorOverlapIn(f.Text("note"));
+  if (said == TensorOverlap::kNotSaid || m.tensor == 1) return;
+  m.chunked_tensor = m.async_tensor = false;
+  if (said == TensorOverlap::kNone) return;
+  if (!m.sequence_parallel) {
+    m.sequence_parallel = true;
+    row.notes.emplace_back("sequence parallelism, whose exchanges those are that hide in parts");
+  }
+  const bool native = row.family.empty() || row.software.per_parameter_sharding;
+  m.async_tensor = native && said == TensorOverlap::kInParts;
+  m.chunked_tensor = !m.async_tensor;
+  m.overlap_tensor |= m.chunked_tensor;
+}
+
 void SetOverlap(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (OverlapsNothing(f)) {
-    m.overlap_gradients = m.chunked_tensor = false;
-    m.overlap_tensor = m.tensor == 1;
-  }
-  m.async_tensor = m.sequence_parallel && Contains(f.Text("note"), "async tp");
+  if (!OverlapsNothing(f)) return SetTensorOverlap(f, row);
+  m.overlap_gradients = m.chunked_tensor = false;
+  m.overlap_tensor = m.tensor == 1;
 }
 
 // Once it is known how experts are divided.
@@ -331,14 +323,15 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
 
 }  // namespace
 
-void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row) {
+void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row,
+                  std::string& error) {
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
   SetInterleaving(f, row);
   DivideBatches(row);
   ReadVariants(f, row);
   SetRecomputation(f, row);
-  SetDivision(f, row);
+  SetDivision(f, row, error);
   SetOverlap(f, row);
   SetExpertWidth(row);
   SetKernelsOf(f, row);

@@ -82,8 +82,7 @@ void ReadMeasured(const Fields& f, TrainingRow& row, std::string& error) {
     }
   }
   row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
-  if (f.Number("memory_GB") > 0) row.memory_gib = f.Number("memory_GB");
-  if (f.Number("memory_reserved_GB") > 0) row.reserved_gib = f.Number("memory_reserved_GB");
+  ReadMemory(f, row, error);
 }
 
 // Whether the mapping can be one of the model's; empty: it can.
@@ -116,7 +115,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.config.name = row.model;
   ReadSizes(f, row.config, error);
   ReadMapping(f, row, error);
-  ReadSoftware(f, stacks, row);
+  ReadSoftware(f, stacks, row, error);
   ReadWords(f, row, error);
   DType dtype = PrecisionOf(f.Text("precision"));
   if (known && f.Text("precision").empty()) {
@@ -149,8 +148,8 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
-// In lower case but for GB (memory_GB), words joined by '_', without what spreadsheets put before
-// the first one.
+// In lower case, words joined by '_' ("Memory (GiB)": memory_gib), without what spreadsheets put
+// before the first one.
 std::string ColumnName(std::string name) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
@@ -159,7 +158,7 @@ std::string ColumnName(std::string name) {
   name = LowerCase(name.substr(first, last + 1 - first));
   std::ranges::replace_if(
       name, [](char c) { return c == ' ' || c == '-'; }, '_');
-  if (name.ends_with("_gb")) name.replace(name.size() - 2, 2, "GB");
+  std::erase_if(name, [](char c) { return std::string_view("()[]").find(c) != std::string::npos; });
   return name;
 }
 

@@ -32,6 +32,7 @@ struct TrainingRow {
   SimTime measured;  // zero where out_of_memory
   bool out_of_memory = false;
   std::optional<double> memory_gib, reserved_gib;  // what tensors, and what the allocator took
+  bool assumed_gib = false;                        // stated in GB, which is taken for GiB
   std::string refused;                             // why it cannot be judged; empty: it can
   std::vector<std::string> notes;                  // what the row does not say and was assumed
   std::string idle;  // a word of its mapping that changes nothing (IdleChoice)
@@ -53,10 +54,12 @@ using MeantName = std::function<std::string(const std::string& name)>;
 // A table whose header has the columns model, gpus, gpu, precision, framework, and step_s or
 // tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
 // ffn, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep, etp, micro_batch, grad_accum,
-// global_batch, sharding, recompute, oom, memory_GB, memory_reserved_GB, overlap (none: no
+// global_batch, sharding, recompute, oom, memory, memory_reserved, overlap (none: no
 // communication behind computation), source, table, date, note and mapping those are read that are
 // there. `mapping`: words of ParseMapping for which there is no column, instead of what the
-// framework does by itself.
+// framework does by itself. Memory has a unit, in the column's name (memory_GiB, memory_MiB,
+// memory_bytes, memory_GB) or behind the number. GB and MB are taken for GiB and MiB, with a note:
+// so torch, Megatron-LM, DeepSpeed and nvidia-smi count what they print as GB or MB.
 // Empty fields, n/a, nan and the like are not stated (of vp, cp, ep and etp neither is 0): sizes
 // and precision then are those of the named model, degrees 1, a micro-batch one sample, a batch or
 // a step what follows from the rest. What the framework does by itself is its stack's (stacks).

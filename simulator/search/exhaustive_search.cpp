@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
+#include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/idle_choice.h"
@@ -116,6 +118,17 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
   }
 }
 
+// How parts of a sequence see one another's keys and values.
+void AppendContext(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                   std::vector<ParallelMapping>& all) {
+  AppendBatches(model, space, m, all);
+  if (m.context == 1 || space.software != nullptr) return;
+  m.ring = true;
+  AppendBatches(model, space, m, all);
+  std::swap(m.ring, m.ulysses);
+  AppendBatches(model, space, m, all);
+}
+
 // What is worth evaluating, given the best so far.
 class Frontier {
  public:
@@ -167,6 +180,17 @@ absl::Status NothingFeasible(const Evaluator& evaluator,
 }
 
 }  // namespace
+
+std::string_view Name(GemmFormat format) {
+  static constexpr std::array<std::string_view, 4> kNames = {"model", "fp8", "mxfp8", "nvfp4"};
+  return EnumName(kNames, format);
+}
+
+void SetFormat(GemmFormat format, ParallelMapping& m) {
+  m.fp8 = format == GemmFormat::kFp8;
+  m.mxfp8 = format == GemmFormat::kMxFp8;
+  m.nvfp4 = format == GemmFormat::kNvFp4;
+}
 
 int32_t LeastZero(const MappingSpace& space, const ParallelMapping& mapping) {
   return space.software != nullptr && mapping.replicas() > 1 ? space.software->zero : 0;
@@ -224,12 +248,10 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
           m.pipeline = p;
           m.data = static_cast<int32_t>(data);
           m.global_batch = space.global_batch;
-          AppendBatches(model, space, m, all);
-          if (c == 1 || space.software != nullptr) continue;
-          m.ring = true;
-          AppendBatches(model, space, m, all);
-          std::swap(m.ring, m.ulysses);
-          AppendBatches(model, space, m, all);
+          for (const GemmFormat format : space.formats) {
+            SetFormat(format, m);
+            AppendContext(model, space, m, all);
+          }
         }
       }
     }

@@ -50,6 +50,8 @@ class Moves {
     } else if (model_.experts > 0) {
       MoveExperts(m);
     }
+    const auto& formats = space_.formats;
+    if (formats.size() > 1 && rng_() % 8 == 0) SetFormat(formats[rng_() % formats.size()], m);
     // What had one stage, or what software made of another schedule, may have none that is asked
     // for.
     const auto& schedules = space_.schedules;

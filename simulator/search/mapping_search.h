@@ -5,6 +5,7 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,12 @@ class IterationEvaluator : public Evaluator {
   Bytes capacity_;
 };
 
+// What the GEMMs of layers take their operands in: the model's type, or as the mapping's word of
+// that name has it.
+enum class GemmFormat : uint8_t { kModel, kFp8, kMxFp8, kNvFp4, kCount };
+std::string_view Name(GemmFormat format);
+void SetFormat(GemmFormat format, ParallelMapping& mapping);
+
 struct MappingSpace {
   int64_t devices = 1;
   int32_t global_batch = 1;
@@ -49,6 +56,7 @@ struct MappingSpace {
   // alone), and whether also beside another micro-batch's kernels.
   std::vector<ExpertDispatch> dispatches = {ExpertDispatch::kAllToAll};
   bool overlap_experts = false;
+  std::vector<GemmFormat> formats = {GemmFormat::kModel};
   // What it does by itself every mapping does (SetChoices); at least what it divides is divided.
   // Null: none is assumed.
   const StackRelease* software = nullptr;

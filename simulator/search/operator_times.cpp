@@ -23,7 +23,7 @@ std::optional<double> OperatorTimes::Kernels(const Operator& op, int32_t width, 
     if (!ScaleSamples(w_.call_samples, samples, call)) return std::nullopt;
     call.pass = pass;
     const KernelList list = foretrace::Kernels(call);
-    seconds += coster.Seconds(list, sources_);
+    seconds += coster.Time(list, sources_).seconds();
     kernels += static_cast<int64_t>(list.size());
   }
   return std::max(seconds, p_.issue.seconds() * static_cast<double>(kernels));

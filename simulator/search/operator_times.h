@@ -25,7 +25,7 @@ class OperatorTimes {
                                 Direction pass) const;
   // Seconds of an all-reduce among `ranks` devices that lie `span` apart.
   double AllReduce(int32_t ranks, int32_t span, double bytes) const {
-    return groups_.Collective(CollectiveOp::kAllReduce, {ranks, span}, bytes);
+    return groups_.Collective(CollectiveOp::kAllReduce, {ranks, span}, bytes).seconds();
   }
   // Of the kernels that were asked for, by where their time comes from.
   const CostSources& sources() const { return sources_; }

@@ -29,8 +29,9 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
     CostSources sources;
     double seconds = 0;
     const KernelCoster coster(cluster_);
-    for (const KernelWork& work : Kernels(call))
-      seconds += coster.Seconds(work, sources, {.share = split.share});
+    for (const KernelWork& work : Kernels(call)) {
+      seconds += coster.Time(work, sources, {.share = split.share}).seconds();
+    }
     return dataflow::RealTime::Ns(seconds * split.parts * 1e9);
   }
 

@@ -56,14 +56,33 @@ absl::Status CheckBesideStack(const SearchCommandOptions& o, const TrainingJob& 
   return absl::OkStatus();
 }
 
+// The device has units for what GEMMs shall take.
+absl::Status CheckFormats(const SearchCommandOptions& o, const TrainingJob& job) {
+  for (const std::string& format : o.formats) {
+    if (format == Name(GemmFormat::kModel)) continue;
+    const bool by_block = format != Name(GemmFormat::kFp8);
+    if (by_block ? job.cluster.four_bit_share == 0 : !job.eight_bit_gemms) {
+      return Infeasible(
+          "--precision {}: the device of {} has no units for it, as its file states no {} rate{}",
+          format, o.job.platform, by_block ? "fp4" : "fp8",
+          by_block && job.eight_bit_gemms ? "; fp8 would do" : "");
+    }
+    if (by_block && ElementSize(job.model.workload.dtype) > 2) {
+      return Infeasible("--precision {}: operands are cast from 16 bits, and the model has {}",
+                        format, 8 * ElementSize(job.model.workload.dtype));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Options of searchers that do not run are not given.
 absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job) {
   if (!o.timeline.empty()) FORETRACE_RETURN_IF_ERROR(CheckTimelineName(o.timeline));
   if (!o.compare.empty()) {
     const std::string given =
         o.first_given({"--searcher", "--max-tensor", "--max-micro-batch", "--max-chunks",
-                       "--max-context", "--max-zero", "--overlap", "--schedules", "--dispatch",
-                       "--ep-overlap", "--steps", "--seed", "--top", "--journal"});
+                       "--max-context", "--max-zero", "--overlap", "--schedules", "--precision",
+                       "--dispatch", "--ep-overlap", "--steps", "--seed", "--top", "--journal"});
     if (given.empty()) return absl::OkStatus();
     return InvalidInput("{} would change nothing: --compare searches for no mapping", given);
   }
@@ -82,7 +101,7 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
             any || divides));
   FORETRACE_RETURN_IF_ERROR(
       check({"--max-micro-batch", "--max-chunks", "--max-context", "--max-zero", "--overlap",
-             "--schedules", "--dispatch", "--ep-overlap", "--journal"},
+             "--schedules", "--precision", "--dispatch", "--ep-overlap", "--journal"},
             "it is of the searchers exhaustive and local, which do", any));
   const bool experts = job.model.transformer && job.model.transformer->experts > 0;
   const std::string of_experts = o.first_given({"--dispatch", "--ep-overlap"});
@@ -91,6 +110,7 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   }
   FORETRACE_RETURN_IF_ERROR(
       check({"--steps", "--seed"}, "it is of the searcher local, which does", local));
+  FORETRACE_RETURN_IF_ERROR(CheckFormats(o, job));
   return CheckBesideStack(o, job);
 }
 
@@ -220,6 +240,14 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1", "dualpipe"}))
       ->capture_default_str();
   command
+      .add_option("--precision", o.formats,
+                  "what GEMMs of layers take: model (as the workload says), fp8, mxfp8 (scales by "
+                  "blocks), nvfp4; all of a list are ranked together")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(EnumNames<GemmFormat>()))
+      ->capture_default_str();
+  command
       .add_option("--dispatch", o.dispatches,
                   "how tokens go to experts on other devices: alltoall, deepep, allgather")
       ->delimiter(',')
@@ -297,6 +325,8 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "
       "1536",
       "foretrace search llama3-8b --platform dgx-h100 --gpus 64 --global-batch 512 --stack nemo",
+      "foretrace search llama3-70b --platform dgx-h100 --gpus 64 --global-batch 512 --precision "
+      "model,fp8",
       "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
       "128 --picture",
       "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "

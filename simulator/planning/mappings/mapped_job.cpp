@@ -87,8 +87,8 @@ std::function<double(int32_t, int32_t, double)> AllReduces(const ClusterParamete
     const ParallelMapping undivided;
     absl::Status status;
     const GroupCosts groups(undivided, cluster, status);
-    const double seconds = groups.Collective(CollectiveOp::kAllReduce, {replicas, span}, bytes);
-    return status.ok() ? seconds : 2.0 * (replicas - 1) / replicas * bytes / bandwidth;
+    const SimTime time = groups.Collective(CollectiveOp::kAllReduce, {replicas, span}, bytes);
+    return status.ok() ? time.seconds() : 2.0 * (replicas - 1) / replicas * bytes / bandwidth;
   };
 }
 

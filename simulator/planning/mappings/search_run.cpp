@@ -87,6 +87,7 @@ MappingSpace SpaceOf(const SearchQuestion& o, int32_t global_batch, const Traini
   if (job.software) space.software = &job.software->release;
   space.schedules = Named<ScheduleKind>(o.schedules);
   space.dispatches = Named<ExpertDispatch>(o.dispatches);
+  space.formats = Named<GemmFormat>(o.formats);
   return space;
 }
 

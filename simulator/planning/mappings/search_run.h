@@ -21,6 +21,7 @@ struct SearchQuestion {
   std::vector<std::string> searchers;  // "all", or names; none: those of the job's kind of model
   std::vector<std::string> schedules = {"1f1b"};
   std::vector<std::string> dispatches = {"alltoall"};
+  std::vector<std::string> formats = {"model"};  // of GEMMs
   MappingSpace space;
   size_t top = 10;
   int jobs = 0;                  // threads; 0: one a processor

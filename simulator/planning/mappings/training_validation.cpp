@@ -193,6 +193,41 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   sources.extrapolated += own.extrapolated;
 }
 
+// What rows do not say, and how far releases of software differ.
+void NoteAssumptions(TrainingValidation& result) {
+  std::set<std::string> assumed;
+  std::map<std::string, int> idle;
+  int assumed_gib = 0;
+  std::vector<const TrainingRow*> all;
+  for (const JudgedRow& judged : result.rows) {
+    const TrainingRow& row = judged.row;
+    all.push_back(&row);
+    if (!row.refused.empty()) continue;
+    if (!row.idle.empty()) ++idle[row.idle];
+    assumed_gib += row.assumed_gib ? 1 : 0;
+    if (row.family.empty()) {
+      assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
+      continue;
+    }
+    const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
+    assumed.insert(fmt::format("{}: taken as topologies/stacks/{}.yaml has it{}", row.stack,
+                               row.family, since));
+  }
+  result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  for (const auto& [what, count] : idle) {
+    result.notes.push_back(fmt::format("{} row{} with a word that changes nothing: {}", count,
+                                       count == 1 ? "" : "s", what));
+  }
+  if (assumed_gib > 0) {
+    result.notes.push_back(fmt::format(
+        "memory of {} row{} is stated in GB, which is taken for GiB, as software counts "
+        "it; a column memory_GiB, memory_MiB or memory_bytes leaves no doubt",
+        assumed_gib, assumed_gib == 1 ? "" : "s"));
+  }
+  const std::string spread = Describe(ReleaseSpreads(all));
+  if (!spread.empty()) result.notes.push_back(spread);
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationOptions& options) {
@@ -218,29 +253,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
       Judge(clusters, options.dataflow, judged, result.notes, sources);
     result.rows.push_back(std::move(judged));
   }
-  std::set<std::string> assumed;
-  std::map<std::string, int> idle;
-  std::vector<const TrainingRow*> all;
-  for (const JudgedRow& judged : result.rows) {
-    const TrainingRow& row = judged.row;
-    all.push_back(&row);
-    if (!row.refused.empty()) continue;
-    if (!row.idle.empty()) ++idle[row.idle];
-    if (row.family.empty()) {
-      assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
-      continue;
-    }
-    const std::string since = row.release.empty() ? "" : fmt::format(" since {}", row.release);
-    assumed.insert(fmt::format("{}: taken as topologies/stacks/{}.yaml has it{}", row.stack,
-                               row.family, since));
-  }
-  result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
-  for (const auto& [what, count] : idle) {
-    result.notes.push_back(fmt::format("{} row{} with a word that changes nothing: {}", count,
-                                       count == 1 ? "" : "s", what));
-  }
-  const std::string spread = Describe(ReleaseSpreads(all));
-  if (!spread.empty()) result.notes.push_back(spread);
+  NoteAssumptions(result);
   Summarize(result, sources);
   if (options.fit_stacks) FitStacks(result);
   return result;

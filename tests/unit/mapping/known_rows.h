@@ -1,6 +1,9 @@
 #pragma once
 // A header, software and models for tables of training jobs in tests.
 
+#include <gtest/gtest.h>
+
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +46,25 @@ inline absl::StatusOr<std::optional<TransformerConfig>> KnownModel(const std::st
     c.top_k = 2;
   }
   return c;
+}
+
+// Rows of a table with the columns date and note too.
+inline std::vector<TrainingRow> RowsOf(const std::string& rows,
+                                       const std::vector<SoftwareStack>& stacks) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",date,note");
+  const std::string path = testing::TempDir() + "/forms.csv";
+  std::ofstream(path) << header << rows;
+  auto read = LoadTrainingRows(path, KnownModel, stacks);
+  EXPECT_TRUE(read.ok()) << read.status();
+  return read.ok() ? *std::move(read) : std::vector<TrainingRow>();
+}
+
+// Of a row whose division, recomputation and precision are these words.
+inline std::string RowOf(const std::string& precision, const std::string& sharding,
+                         const std::string& recompute) {
+  return "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16," + precision + "," + sharding + "," + recompute +
+         ",NeMo,0,1,,,\n";
 }
 
 }  // namespace foretrace

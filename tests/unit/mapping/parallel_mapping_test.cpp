@@ -79,6 +79,13 @@ TEST(ParallelMappingTest, PartByPartAndHybrid) {
   EXPECT_THAT(fault("tp4 dp16 zero2 hsdp4"), HasSubstr("needs zero3"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("divide all 16"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("at least 2"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp2x4"),
+              HasSubstr("hsdp2x4 is 8 replicas, but dp 16 x cp 1"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp4x4 hsdp4"), HasSubstr("given twice"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdpx4"), HasSubstr("'hsdpx4' is not part of a mapping"));
+  EXPECT_THAT(fault("hsdp4x4 tp4 dp16 zero3 sq"), HasSubstr("'sq' is not part of a mapping"));
+  EXPECT_EQ(fault("hsdp4x4 tp4 dp16 zero3"), "");
+  EXPECT_EQ(ParseMapping("hsdp2x8 dp16 zero3", 64, "test")->hybrid, 8);
 }
 
 TEST(ParallelMappingTest, StageFileRoundTrip) {

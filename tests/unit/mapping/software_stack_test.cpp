@@ -8,6 +8,7 @@
 namespace foretrace {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string Write(const std::string& text) {
@@ -96,6 +97,28 @@ TEST(SoftwareStackTest, AttentionKernelsByChip) {
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    attention_slowdown: {GH100: fast}\n"))
                    .ok());
+}
+
+// Formats have whole bytes: 9 to 15 bits would be read as 8.
+TEST(SoftwareStackTest, BitsOfFormats) {
+  const auto stack = [](const std::string& line) {
+    return LoadSoftwareStack(
+        Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    " + line + "\n"));
+  };
+  for (const int bits : {8, 16}) {
+    const auto read = stack("moment_bits: " + std::to_string(bits));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->At("", "").moment_bits, bits);
+  }
+  for (const int bits : {9, 12, 15}) {
+    EXPECT_THAT(stack("moment_bits: " + std::to_string(bits)).status().message(),
+                AllOf(HasSubstr("stack.yaml"), HasSubstr("releases[0].moment_bits"),
+                      HasSubstr(std::to_string(bits) + " is not one of 8, 16")));
+  }
+  EXPECT_THAT(stack("moment_bits: 32").status().message(), HasSubstr("allowed range 8 to 16"));
+  EXPECT_THAT(stack("moment_bits: 8.5").status().message(), HasSubstr("must be an integer"));
+  EXPECT_EQ(stack("gradient_bits: 32")->At("", "").gradient_bits, 32);
+  EXPECT_THAT(stack("gradient_bits: 24").status().message(), HasSubstr("24 is not one of 16, 32"));
 }
 
 TEST(SoftwareStackTest, Losses) {

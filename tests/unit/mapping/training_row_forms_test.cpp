@@ -88,23 +88,6 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
 }
 
-std::vector<TrainingRow> RowsOf(const std::string& rows, const std::vector<SoftwareStack>& stacks) {
-  std::string header = kHeader;
-  header.insert(header.size() - 1, ",date,note");
-  const std::string path = testing::TempDir() + "/forms.csv";
-  std::ofstream(path) << header << rows;
-  auto read = LoadTrainingRows(path, KnownModel, stacks);
-  EXPECT_TRUE(read.ok()) << read.status();
-  return read.ok() ? *std::move(read) : std::vector<TrainingRow>();
-}
-
-// Of a row whose division, recomputation and precision are these words.
-std::string RowOf(const std::string& precision, const std::string& sharding,
-                  const std::string& recompute) {
-  return "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16," + precision + "," + sharding + "," + recompute +
-         ",NeMo,0,1,,,\n";
-}
-
 TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
   const std::pair<const char*, int> words[] = {
       {"ZeRO-1", 1},   {"ZeRO stage 1", 1}, {"zero_stage=1", 1}, {"zs=1", 1},
@@ -118,23 +101,6 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].refused, "");
     EXPECT_EQ(rows[i].mapping.zero, words[i].second) << words[i].first;
-  }
-}
-
-TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
-  const std::pair<const char*, int> words[] = {{"HSDP", 4},  // of a node of 8, with tp 2
-                                               {"HSDP 4x2", 2},
-                                               {"HSDP 4 x 2", 2},
-                                               {"HSDP shard degree 2", 2},
-                                               {"HSDP shard=2", 2},
-                                               {"HYBRID_SHARD (ZeRO-3)", 4},
-                                               {"HSDP 2x3", 0}};
-  std::string text;
-  for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
-  const auto rows = RowsOf(text, Stacks());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].mapping.hybrid, words[i].second) << words[i].first;
-    EXPECT_EQ(rows[i].notes.size(), words[i].second == 0 ? 1u : 0u) << words[i].first;
   }
 }
 
@@ -378,6 +344,21 @@ TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
   EXPECT_THAT((*rows)[0].refused, HasSubstr("did you mean stranger?"));
   EXPECT_THAT((*rows)[0].refused, HasSubstr("--workloads"));
   EXPECT_THAT((*rows)[1].refused, HasSubstr("has no experts that are known"));
+}
+
+// The loss of Megatron and its kind, where a row says that it is fused; others have their own.
+TEST(TrainingRowsTest, FusedLosses) {
+  const auto loss = [](const std::string& said, LossForm own) {
+    std::vector<SoftwareStack> stacks = Stacks();
+    stacks[0].releases[0].loss = own;
+    return RowsOf(RowOf("BF16", "ZeRO-1", said), stacks).at(0).config.loss;
+  };
+  EXPECT_EQ(loss("", LossForm::kInPlace), LossForm::kInPlace);
+  EXPECT_EQ(loss("fused cross entropy", LossForm::kInPlace), LossForm::kOverwritten);
+  EXPECT_EQ(loss("llama_tp1_cef", LossForm::kCompiledInPlace), LossForm::kOverwritten);
+  EXPECT_EQ(loss("native fused cross-entropy", LossForm::kInPlace), LossForm::kCompiledInPlace);
+  EXPECT_EQ(loss("no fused cross entropy", LossForm::kInPlace), LossForm::kInPlace);
+  EXPECT_EQ(loss("fused cross entropy", LossForm::kFused), LossForm::kFused);
 }
 
 // Software that recomputes nothing but whole layers is taken to have done that.

@@ -240,7 +240,7 @@ TEST(UnfusedKernelsTest, KernelsAroundAttentionGradients) {
     const AttentionOp op{1, 16, key_heads, 1024, 1024, 64, true, true};
     const KernelWork work = Kernels({op, DType::kBFloat16, Direction::kBackward})[0];
     CostSources sources;
-    const double seconds = KernelCoster(p).Seconds(work, sources);
+    const double seconds = KernelCoster(p).Time(work, sources).seconds();
     EXPECT_NEAR(sources.total(), seconds, 1e-9);
     return seconds * 1e9 - static_cast<double>(work.total_bytes());
   };
@@ -249,7 +249,7 @@ TEST(UnfusedKernelsTest, KernelsAroundAttentionGradients) {
   const AttentionOp op{1, 16, 16, 1024, 1024, 64, true, true};
   CostSources sources;
   const auto seconds = [&](Direction pass) {
-    return KernelCoster(p).Seconds(Kernels({op, DType::kBFloat16, pass})[0], sources);
+    return KernelCoster(p).Time(Kernels({op, DType::kBFloat16, pass})[0], sources).seconds();
   };
   EXPECT_NEAR(seconds(Direction::kForward) * 1e9, 8 * queries + 4 * rows, 1);
   p.measured = std::make_shared<const WholeOperators>();
@@ -283,8 +283,9 @@ TEST(UnfusedKernelsTest, AttentionLosesByHeadDimension) {
   const auto seconds = [&](int64_t depth) {
     const AttentionOp op{1, 16, 16, 1024, 1024, depth, true, true};
     CostSources sources;
-    return KernelCoster(p).Seconds(Kernels({op, DType::kBFloat16, Direction::kForward})[0],
-                                   sources);
+    return KernelCoster(p)
+        .Time(Kernels({op, DType::kBFloat16, Direction::kForward})[0], sources)
+        .seconds();
   };
   EXPECT_NEAR(seconds(64), 2, 1e-9);
   p.attention_slowdown_depth = 128;

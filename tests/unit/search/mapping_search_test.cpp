@@ -116,10 +116,36 @@ TEST(MappingSearchTest, SchedulesOfSoftwareAreThoseAskedFor) {
   EXPECT_EQ(chunks.schedule, ScheduleKind::k1F1B);
 }
 
-// The bound prunes nothing that belongs to the best.
+// Each mapping in each format that is asked for, once.
+TEST(MappingSearchTest, FormatsOfGemms) {
+  MappingSpace space = Space(64, 64);
+  const auto plain = EnumerateMappings(Gpt3(), space);
+  space.formats = {GemmFormat::kFp8};
+  const auto eight = EnumerateMappings(Gpt3(), space);
+  space.formats = {GemmFormat::kModel, GemmFormat::kFp8, GemmFormat::kMxFp8, GemmFormat::kNvFp4};
+  const auto every = EnumerateMappings(Gpt3(), space);
+  EXPECT_EQ(eight.size(), plain.size());
+  EXPECT_EQ(every.size(), 4 * plain.size());
+  const std::set<ParallelMapping> known(every.begin(), every.end());
+  EXPECT_EQ(known.size(), every.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    ParallelMapping m = plain[i];
+    EXPECT_FALSE(m.narrow());
+    m.fp8 = true;
+    EXPECT_EQ(eight[i], m);
+    for (const GemmFormat format : space.formats) {
+      SetFormat(format, m);
+      EXPECT_TRUE(known.contains(m)) << ToString(m);
+    }
+  }
+}
+
+// The bound prunes nothing that belongs to the best, in whatever format.
 TEST(MappingSearchTest, PruningKeepsTheBest) {
   const IterationEvaluator evaluator(Gpt3(), FlatCluster(), Bytes(80'000'000'000));
-  const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
+  MappingSpace space = Space(64, 64);
+  space.formats = {GemmFormat::kModel, GemmFormat::kFp8};
+  const auto all = EnumerateMappings(Gpt3(), space);
   const auto pruned = Search(evaluator, all, 10, 3);
   const auto full = Search(evaluator, all, all.size());
   ASSERT_TRUE(pruned.ok() && full.ok()) << pruned.status() << full.status();
@@ -184,6 +210,7 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
       if (m.overlap_gradients) seen_.insert("overlap");
       if (m.dispatch == ExpertDispatch::kDeepEp) seen_.insert("dispatch");
       if (m.overlap_experts) seen_.insert("ep-overlap");
+      seen_.insert(m.mxfp8 ? "mxfp8" : m.fp8 ? "fp8" : "model");
       seen_.insert("zero" + std::to_string(m.zero));
       Evaluation e;
       e.iteration = SimTime::FromUs(1000);
@@ -201,6 +228,10 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
   for (const char* what : {"context", "schedule", "overlap", "zero1", "zero2", "zero3"}) {
     EXPECT_TRUE(seen.contains(what)) << what;
   }
+  EXPECT_FALSE(seen.contains("fp8") || seen.contains("mxfp8"));
+  space.formats = {GemmFormat::kModel, GemmFormat::kFp8};
+  ASSERT_TRUE(SearchLocally(Asked(seen), Gpt3(), space, start, 2000, 1).ok());
+  EXPECT_TRUE(seen.contains("fp8") && !seen.contains("mxfp8"));
   space.dispatches = {ExpertDispatch::kAllToAll, ExpertDispatch::kDeepEp};
   space.overlap_experts = true;
   TransformerConfig experts = Gpt3();

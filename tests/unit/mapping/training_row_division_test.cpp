@@ -1,0 +1,106 @@
+// What rows say of how weights are divided over replicas, and what contradicts itself there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/mapping/known_rows.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+// On 8 replicas of 2 devices in nodes of 8.
+TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
+  const std::pair<const char*, int> words[] = {{"HSDP", 4},  // of a node of 8, with tp 2
+                                               {"HSDP 4x2", 2},
+                                               {"HSDP 4 x 2", 2},
+                                               {"HSDP (2 x 4)", 4},
+                                               {"HSDP 2\xC3\x97"
+                                                "4",
+                                                4},
+                                               {"HSDP shard degree 2", 2},
+                                               {"HSDP shard=2", 2},
+                                               {"HSDP dp_replicate=2 dp_shard=4", 4},
+                                               {"HSDP replicate degree 4", 2},
+                                               {"HSDP with 4 replicas", 2},
+                                               {"HSDP 1x8", 0},  // all of them
+                                               {"HYBRID_SHARD (ZeRO-3)", 4}};
+  std::string text;
+  for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
+  const auto rows = RowsOf(text, Stacks());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].refused, "") << words[i].first;
+    EXPECT_EQ(rows[i].mapping.hybrid, words[i].second) << words[i].first;
+    EXPECT_EQ(rows[i].mapping.zero, 3) << words[i].first;
+    EXPECT_TRUE(rows[i].notes.empty()) << words[i].first;
+  }
+}
+
+TEST(TrainingRowsTest, HybridShardsThatContradictTheReplicas) {
+  const std::pair<const char*, const char*> words[] = {
+      {"HSDP 2x3", "2 x 3 is 6, but there are 8 replicas"},
+      {"HSDP 2x2", "2 x 2 is 4, but there are 8 replicas"},
+      {"HSDP shard degree 3", "3 shards do not divide 8 replicas"},
+      {"HSDP shard degree 16", "16 shards do not divide 8 replicas"},
+      {"HSDP replicate degree 3", "3 copies do not divide 8 replicas"},
+      {"HSDP 8x1", "one shard divides nothing"},
+      {"HYBRID_SHARD_ZERO2", "zero 2 within a group of replicas is not covered"}};
+  std::string text;
+  for (const auto& [word, refused] : words) text += RowOf("BF16", word, "none");
+  const auto rows = RowsOf(text, Stacks());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_THAT(rows[i].refused, HasSubstr(words[i].second)) << words[i].first;
+    EXPECT_THAT(rows[i].refused, HasSubstr("sharding '")) << words[i].first;
+  }
+}
+
+// 64 divides 256, and two copies of 64 are half of them.
+TEST(TrainingRowsTest, CopiesCountToo) {
+  const std::string rest = ",,1,,256,BF16,HSDP 2x64,none,NeMo,0,1,,,\n";
+  const auto rows = RowsOf("known,,,,,,,,256,H100,8,1,1,256,1," + rest +
+                               "known,,,,,,,,128,H100,8,1,1,128,1,,,1,,128,BF16,HSDP 2x64,none,"
+                               "NeMo,0,1,,,\n",
+                           Stacks());
+  EXPECT_EQ(rows[0].refused,
+            "sharding 'HSDP 2x64': 2 x 64 is 128, but there are 256 replicas (dp 256 x cp 1)");
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_EQ(rows[1].mapping.hybrid, 64);
+}
+
+// What torchtitan calls dp_replicate and dp_shard leaves context parallelism out, whose devices
+// divide the weights too (torchtitan/distributed/parallel_dims.py, dp_shard_cp).
+TEST(TrainingRowsTest, HybridShardsBesideContextParallelism) {
+  const auto rows = RowsOf(
+      "known,,,,,,,,256,H100,8,1,1,128,2,,,1,,128,BF16,HSDP 2x64,none,NeMo,0,1,,,\n"
+      "known,,,,,,,,256,H100,8,1,1,128,2,,,1,,128,BF16,HSDP 4x64,none,NeMo,0,1,,,\n"
+      "known,,,,,,,,256,H100,8,1,1,128,2,,,1,,128,BF16,HSDP 3x64,none,NeMo,0,1,,,\n",
+      Stacks());
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].mapping.hybrid, 128);
+  EXPECT_EQ(rows[1].refused, "");
+  EXPECT_EQ(rows[1].mapping.hybrid, 64);
+  EXPECT_THAT(rows[2].refused, HasSubstr("3 x 64 is 192, but there are 256 replicas"));
+}
+
+TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",mapping");
+  const std::string path = testing::TempDir() + "/division.csv";
+  const std::string row = "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,";
+  std::ofstream(path) << header << row << "HSDP 4x2,none,NeMo,0,1,,zero3 hsdp4\n"
+                      << row << "HSDP 4x2,none,NeMo,0,1,,hsdp2\n"
+                      << row << ",none,NeMo,0,1,,zero3 hsdp4x2\n"
+                      << row << ",none,NeMo,0,1,,zero3 hsdp2x2\n"
+                      << row << "ZeRO-1,none,NeMo,0,1,,zero3\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("contradicts sharding 'HSDP 4x2'"));
+  EXPECT_EQ((*rows)[1].refused, "");
+  EXPECT_EQ((*rows)[2].refused, "");
+  EXPECT_EQ((*rows)[2].mapping.hybrid, 2);
+  EXPECT_THAT((*rows)[3].refused, HasSubstr("hsdp2x2"));
+  EXPECT_THAT((*rows)[4].refused, HasSubstr("contradicts sharding 'ZeRO-1'"));
+}
+
+}  // namespace
+}  // namespace foretrace
