@@ -351,7 +351,8 @@ TEST(TrainingRowsTest, FusedLosses) {
   const auto loss = [](const std::string& said, LossForm own) {
     std::vector<SoftwareStack> stacks = Stacks();
     stacks[0].releases[0].loss = own;
-    return RowsOf(RowOf("BF16", "ZeRO-1", said), stacks).at(0).config.loss;
+    const std::string row = "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,";
+    return RowsOf(row + said + "\n", stacks).at(0).config.loss;
   };
   EXPECT_EQ(loss("", LossForm::kInPlace), LossForm::kInPlace);
   EXPECT_EQ(loss("fused cross entropy", LossForm::kInPlace), LossForm::kOverwritten);
