@@ -214,6 +214,7 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
     const double scale = whole ? 1 : unit == "ms" ? 1e-3 : 0;
     return code == std::errc() ? scale * seconds : 0;
   }
+  if (f.States("step_ms")) return 1e-3 * f.Number("step_ms");
   const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
   const double tokens =
       static_cast<double>(row.mapping.global_batch) * static_cast<double>(row.config.sequence);

@@ -148,6 +148,21 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
+// What other tables call columns (SimuMax's, Megatron's and HuggingFace's arguments).
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"micro_batch_size", "micro_batch"},
+    {"mbs", "micro_batch"},
+    {"micro_batches", "grad_accum"},
+    {"num_microbatches", "grad_accum"},
+    {"gradient_accumulation_steps", "grad_accum"},
+    {"global_batch_size", "global_batch"},
+    {"gbs", "global_batch"},
+    {"seq_len", "seq"},
+    {"seq_length", "seq"},
+    {"sequence_length", "seq"},
+    {"max_allocated_gib", "memory_gib"},
+    {"max_reserved_gib", "memory_reserved_gib"}};
+
 // In lower case, words joined by '_' ("Memory (GiB)": memory_gib), without what spreadsheets put
 // before the first one.
 std::string ColumnName(std::string name) {
@@ -159,6 +174,9 @@ std::string ColumnName(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return c == ' ' || c == '-'; }, '_');
   std::erase_if(name, [](char c) { return std::string_view("()[]").find(c) != std::string::npos; });
+  for (const auto& [other, own] : kSynonyms) {
+    if (name == other) return std::string(own);
+  }
   return name;
 }
 
@@ -174,8 +192,10 @@ absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path
       return InvalidInput("{}:1: column '{}' is missing", path, column);
     }
   }
-  if (!header.contains("step_s") && !header.contains("tokens_per_s_per_gpu")) {
-    return InvalidInput("{}:1: column 'step_s' is missing, or 'tokens_per_s_per_gpu'", path);
+  if (!header.contains("step_s") && !header.contains("step_ms") &&
+      !header.contains("tokens_per_s_per_gpu")) {
+    return InvalidInput(
+        "{}:1: column 'step_s' is missing, and so are 'step_ms' and 'tokens_per_s_per_gpu'", path);
   }
   return header;
 }
