@@ -96,19 +96,45 @@ bool Fields::Says(const std::string& column) const {
   return text == "1" || text == "1.0" || text == "true" || text == "yes";
 }
 
-void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error) {
+namespace {
+
+// Of a model with experts the column may mean its dense layers, as configurations have it
+// (intermediate_size beside moe_intermediate_size).
+void ReadFeedForward(const Fields& f, TrainingRow& row, std::string& error) {
+  TransformerConfig& c = row.config;
+  const int64_t known = c.ffn, stated = f.Int("ffn", known, error);
+  if (stated == known || (c.experts > 0 && stated == c.dense_ffn)) return;
+  c.ffn = stated;
+  if (c.experts == 0 || known == 0) return;
+  row.notes.push_back(
+      fmt::format("ffn {} taken for each expert's, where the model has {}", stated, known));
+}
+
+}  // namespace
+
+void ReadSizes(const Fields& f, TrainingRow& row, std::string& error) {
+  TransformerConfig& c = row.config;
   const auto set = [&](const char* column, int64_t& size) { size = f.Int(column, size, error); };
   const int64_t hidden = c.hidden, heads = c.heads;
   set("layers", c.layers);
   set("hidden", c.hidden);
   set("heads", c.heads);
   set("kv_heads", c.kv_heads);
-  set("ffn", c.ffn);
+  ReadFeedForward(f, row, error);
+  if (f.Text("dense_layers") == "0") {
+    c.dense_first = 0;
+  } else {
+    set("dense_layers", c.dense_first);
+  }
+  set("experts", c.experts);
+  set("top_k", c.top_k);
   set("vocab", c.vocabulary);
   set("seq", c.sequence);
   if (c.latent == 0 && (c.hidden != hidden || c.heads != heads)) c.head_size = 0;
   if (c.latent > 0) c.kv_heads = c.heads;
-  set("head_dim", c.head_size);
+  // Of latent attention, whose keys have a rotated part, the column says the other one, or the
+  // values'.
+  if (c.latent == 0) set("head_dim", c.head_size);
   if (f.States("seq")) c.positions = 0;
 }
 

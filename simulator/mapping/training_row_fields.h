@@ -40,7 +40,7 @@ class Fields {
 };
 
 // Sizes that the row states replace the named model's.
-void ReadSizes(const Fields& f, TransformerConfig& c, std::string& error);
+void ReadSizes(const Fields& f, TrainingRow& row, std::string& error);
 // The first size that neither row nor model states; empty: none.
 std::string MissingSize(const TransformerConfig& c);
 // Degrees, micro-batches and layers of chunks; `error`: what contradicts itself.

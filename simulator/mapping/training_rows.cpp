@@ -113,7 +113,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   }
   row.taken_as = known ? known->name : row.model;
   row.config.name = row.model;
-  ReadSizes(f, row.config, error);
+  ReadSizes(f, row, error);
   ReadMapping(f, row, error);
   ReadSoftware(f, stacks, row, error);
   ReadWords(f, row, error);
@@ -160,6 +160,8 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"seq_len", "seq"},
     {"seq_length", "seq"},
     {"sequence_length", "seq"},
+    {"topk", "top_k"},
+    {"first_k_dense_replace", "dense_layers"},
     {"max_allocated_gib", "memory_gib"},
     {"max_reserved_gib", "memory_reserved_gib"}};
 

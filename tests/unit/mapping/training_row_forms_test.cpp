@@ -346,39 +346,6 @@ TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
   EXPECT_THAT((*rows)[1].refused, HasSubstr("has no experts that are known"));
 }
 
-// Columns by the names that other tables give them.
-TEST(TrainingRowsTest, ColumnsOfOtherTables) {
-  const std::string path = testing::TempDir() + "/other.csv";
-  std::ofstream(path) << "model,gpus,gpu,tp,pp,micro_batch_size,micro_batches,global_batch_size,"
-                         "seq_len,precision,framework,step_ms,max_allocated_GiB\n"
-                         "known,16,H100,2,1,2,3,48,1024,bf16,NeMo,843.0,66.5\n";
-  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
-  ASSERT_TRUE(rows.ok()) << rows.status();
-  const TrainingRow& row = rows->at(0);
-  EXPECT_EQ(row.refused, "");
-  EXPECT_EQ(row.mapping.micro_batch, 2);
-  EXPECT_EQ(row.mapping.global_batch, 48);
-  EXPECT_EQ(row.config.sequence, 1024);
-  EXPECT_EQ(row.measured, SimTime::FromSeconds(0.843));
-  EXPECT_EQ(row.memory_gib, 66.5);
-}
-
-// The loss of Megatron and its kind, where a row says that it is fused; others have their own.
-TEST(TrainingRowsTest, FusedLosses) {
-  const auto loss = [](const std::string& said, LossForm own) {
-    std::vector<SoftwareStack> stacks = Stacks();
-    stacks[0].releases[0].loss = own;
-    const std::string row = "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,,,";
-    return RowsOf(row + said + "\n", stacks).at(0).config.loss;
-  };
-  EXPECT_EQ(loss("", LossForm::kInPlace), LossForm::kInPlace);
-  EXPECT_EQ(loss("fused cross entropy", LossForm::kInPlace), LossForm::kOverwritten);
-  EXPECT_EQ(loss("llama_tp1_cef", LossForm::kCompiledInPlace), LossForm::kOverwritten);
-  EXPECT_EQ(loss("native fused cross-entropy", LossForm::kInPlace), LossForm::kCompiledInPlace);
-  EXPECT_EQ(loss("no fused cross entropy", LossForm::kInPlace), LossForm::kInPlace);
-  EXPECT_EQ(loss("fused cross entropy", LossForm::kFused), LossForm::kFused);
-}
-
 // Software that recomputes nothing but whole layers is taken to have done that.
 TEST(TrainingRowsTest, NoSelectiveRecomputationBeforeItWasThere) {
   TrainingRow row = RowsOf(RowOf("BF16", "ZeRO-1", ""), Stacks()).at(0);
