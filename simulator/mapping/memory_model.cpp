@@ -185,29 +185,6 @@ Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_
   return Rounded(most);
 }
 
-// TransformerConfig::gradient_placeholders: one for each size of the weights that GEMMs of the
-// stage train, the output layer's among them (Megatron Core, tensor_parallel/layers.py).
-Bytes PlaceholdersOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
-  const TransformerConfig& c = model.model();
-  if (!c.gradient_placeholders || m.lora > 0 || m.zero >= 2) return {};
-  const MappedLayer& main = model.main().Of(m);
-  const bool head = HasHead(m, stage);
-  const int64_t dense = model.dense() == nullptr ? 0 : StageDenseLayers(c, m, stage);
-  const int64_t others = StageLayers(c, m, stage) + (head ? c.further_tokens : 0) - dense;
-  std::vector<WeightShape> shapes;
-  const auto add = [&](const std::vector<WeightShape>& more) {
-    for (const WeightShape& s : more) {
-      if (std::ranges::find(shapes, s) == shapes.end()) shapes.push_back(s);
-    }
-  };
-  if (others > 0) add(main.trained_shapes());
-  if (dense > 0) add(model.dense()->Of(WithoutExperts(m)).trained_shapes());
-  if (head && m.trains_ends()) add(main.head_shapes());
-  double elements = 0;
-  for (const auto& [rows, columns] : shapes) elements += Num(rows) * Num(columns);
-  return Rounded(elements * Num(ElementSize(c.dtype)));
-}
-
 // While the embedding's gradient is made, its pass has nothing else left.
 MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                          MemoryLedger use) {
@@ -231,13 +208,37 @@ MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t
   };
   MemoryLedger use = OfBothKinds(model, m, stage, of);
   if (m.dual()) use.activations = DualActivations(model, m, stage);
-  use.gradients += PlaceholdersOf(model, m, stage);
+  for (const Bytes placeholder : PlaceholdersOf(model, m, stage)) use.gradients += placeholder;
   if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
   const MemoryLedger last = AtEmbedding(model, m, stage, use);
   return last.total() > use.total() ? last : use;
 }
 
 }  // namespace
+
+std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMapping& m,
+                                  int32_t stage) {
+  const TransformerConfig& c = model.model();
+  if (!c.gradient_placeholders || m.lora > 0 || m.zero >= 2) return {};
+  const MappedLayer& main = model.main().Of(m);
+  const bool head = HasHead(m, stage);
+  const int64_t dense = model.dense() == nullptr ? 0 : StageDenseLayers(c, m, stage);
+  const int64_t others = StageLayers(c, m, stage) + (head ? c.further_tokens : 0) - dense;
+  std::vector<WeightShape> shapes;
+  const auto add = [&](const std::vector<WeightShape>& more) {
+    for (const WeightShape& s : more) {
+      if (std::ranges::find(shapes, s) == shapes.end()) shapes.push_back(s);
+    }
+  };
+  if (head && m.trains_ends()) add(main.head_shapes());
+  if (others > 0) add(main.trained_shapes());
+  if (dense > 0) add(model.dense()->Of(WithoutExperts(m)).trained_shapes());
+  std::vector<Bytes> sizes;
+  for (const auto& [rows, columns] : shapes) {
+    sizes.emplace_back(SaturatingProduct({rows, columns, ElementSize(c.dtype)}));
+  }
+  return sizes;
+}
 
 Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   if (m.zero >= 3 || m.lora > 0 || !HasEmbedding(m, stage) || !m.trains_ends()) return {};

@@ -41,6 +41,12 @@ struct LogitMemory {
 };
 LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
+// TransformerConfig::gradient_placeholders, part of the ledger's gradients: one for each size of
+// the weights that GEMMs of the stage train, the output layer's first (Megatron Core,
+// tensor_parallel/layers.py).
+std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMapping& mapping,
+                                  int32_t stage);
+
 // The gradient of the embedding's table as PyTorch makes it backward, whole and in the model's
 // type, before it is added to what accumulates (torch.nn.functional.embedding); none where the
 // stage has no table that is trained. Under ZeRO 3 it is counted as gathered.

@@ -59,14 +59,21 @@ class LayerWalk {
 
   const MappedLayer& layer() const { return layer_; }
   Bytes width() const { return Size(entering_); }
-  // Elements of each weight.
+  // Elements of each weight; those that one GEMM reads side by side are one.
   std::vector<double> Weights() const {
     std::vector<double> weights;
     for (const GraphOp& op : g_.ops()) {
+      double table = 0;
       for (const TensorId t : op.inputs) {
         if (!op.in_block || g_.tensor(t).role != TensorRole::kWeight) continue;
-        weights.push_back(Num(Elements(g_, layer_.sizes(), t)));
+        const double elements = Num(Elements(g_, layer_.sizes(), t));
+        if (op.kind == GraphOpKind::kMatmul && g_.tensor(t).axes.size() > 1) {
+          table += elements;
+        } else {
+          weights.push_back(elements);
+        }
       }
+      if (table > 0) weights.push_back(table);
     }
     return weights;
   }
@@ -262,7 +269,11 @@ class StageWalk {
       ByLayer(Num(ledger_.weights.count()));
     }
     if (m_.zero < 2) {
-      memory_.Allocate(ledger_.gradients);
+      Bytes gradients = ledger_.gradients;
+      for (const Bytes placeholder : PlaceholdersOf(layers_, m_, stage_)) {
+        gradients = gradients - placeholder;
+      }
+      memory_.Allocate(gradients);
     } else {
       ByLayer(Num(ledger_.gradients.count()));
     }
@@ -288,6 +299,12 @@ class StageWalk {
     }
     // Where weight gradients come later, what they read stays until then.
     if (pass.kind == PassKind::kBackwardInput) return;
+    if (!holds_places_) {
+      for (const Bytes placeholder : PlaceholdersOf(layers_, m_, stage_)) {
+        memory_.Allocate(placeholder);
+      }
+      holds_places_ = true;
+    }
     if (head) {
       memory_.Free(memory_.Allocate(Whole(LogitMemoryOf(c_, m_).passing)));
       memory_.Free(heads_[key]);
@@ -354,6 +371,7 @@ class StageWalk {
   MemoryLedger ledger_;
   std::map<std::pair<int32_t, int32_t>, std::vector<Held>> held_;
   std::map<std::pair<int32_t, int32_t>, Block> heads_;
+  bool holds_places_ = false;  // of weight gradients, from the first backward pass on
 };
 
 }  // namespace
