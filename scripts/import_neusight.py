@@ -77,37 +77,49 @@ def add_linear_layers(table, platform, name, text):
                   float(row["fw_latency"]) * 1e3, phase="forward", library="torch 2.1.0", source="neusight-models")
 
 
-def import_models(source, tables):
-    for name, text in common.read_tree(source, r"label/.*-inf-[0-9-]*\.csv$"):
-        device = name.split("/")[-2].replace("_", " ")
-        platform = PLATFORMS.get(device)
-        if platform:
-            add_linear_layers(tables.setdefault((platform, "models"), empty_table("label", device)), platform, name, text)
+MODELS, OPERATORS = r"label/.*-inf-[0-9-]*\.csv$", r"(test|train)/[^/]*\.csv$"
+
+
+def add_model(tables, name, text):
+    device = name.split("/")[-2].replace("_", " ")
+    platform = PLATFORMS.get(device)
+    if platform:
+        add_linear_layers(tables.setdefault((platform, "models"), empty_table("label", device)), platform, name, text)
+
+
+def add_operators(tables, split, name, text):
+    """Rows of one operator's file, in its order."""
+    orders = collections.Counter()
+    for row in common.read_csv(name, text, ["OPName", "Latency", "Device", "B"]):
+        device = row["Device"]
+        if device not in PLATFORMS:
+            common.fail(f"{name}: unknown GPU '{device}'; add it to PLATFORMS")
+        platform = PLATFORMS[device]
+        table = tables.setdefault((platform, split), empty_table(f"data/dataset/{split}", device))
+        counted = (device, row["OPName"])
+        shaped = row_shape(row["OPName"], row, orders[counted])
+        orders[counted] += 1
+        if shaped is None:
+            table.skip(f"operator {row['OPName']} is not in the schema")
+            continue
+        table.add("kernel", shaped[0], platform, "float32", shaped[1], float(row["Latency"]) * 1e3,
+                  phase="forward", library=f"torch {row['Torch Version'].lstrip('p')}",
+                  source=f"neusight-{split}")
 
 
 def run(source, output):
-    tables, orders = {}, collections.Counter()
-    import_models(source, tables)
-    for name, text in common.read_tree(source, r"(test|train)/.*\.csv$"):
-        split = re.search(r"(test|train)/[^/]*\.csv$", name)
-        if not split:
-            continue
-        split = split.group(1)
-        for row in common.read_csv(name, text, ["OPName", "Latency", "Device", "B"]):
-            device = row["Device"]
-            if device not in PLATFORMS:
-                common.fail(f"{name}: unknown GPU '{device}'; add it to PLATFORMS")
-            platform = PLATFORMS[device]
-            table = tables.setdefault((platform, split), empty_table(f"data/dataset/{split}", device))
-            counted = (name, device, row["OPName"])
-            shaped = row_shape(row["OPName"], row, orders[counted])
-            orders[counted] += 1
-            if shaped is None:
-                table.skip(f"operator {row['OPName']} is not in the schema")
-                continue
-            table.add("kernel", shaped[0], platform, "float32", shaped[1], float(row["Latency"]) * 1e3,
-                      phase="forward", library=f"torch {row['Torch Version'].lstrip('p')}",
-                      source=f"neusight-{split}")
+    tables, found = {}, set()
+    for name, text in common.read_tree(source, f"{MODELS}|{OPERATORS}"):
+        if re.search(MODELS, name):
+            found.add(MODELS)
+            add_model(tables, name, text)
+        split = re.search(OPERATORS, name)
+        if split:
+            found.add(OPERATORS)
+            add_operators(tables, split.group(1), name, text)
+    for pattern in (MODELS, OPERATORS):
+        if pattern not in found:
+            common.fail(f"{source}: no file matches '{pattern}'; is this the right source?")
     for (platform, split), table in tables.items():
         table.write(output / f"neusight-{split}-{platform}-kernels.csv")
 

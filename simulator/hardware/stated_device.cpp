@@ -44,10 +44,8 @@ const Accelerator* FindStated(std::span<const Accelerator> all, const StatedDevi
 }
 
 absl::StatusOr<std::string> NameOf(const StatedDevice& stated) {
-  const std::string names[] = {stated.name};
-  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog named, AcceleratorCatalog::LoadNamed(names));
-  if (named.Find(stated.name) != nullptr) return stated.name;
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  if (catalog.Find(stated.name) != nullptr) return stated.name;
   const Accelerator* const found = FindStated(catalog.all(), stated);
   return found == nullptr ? stated.name : found->name;
 }

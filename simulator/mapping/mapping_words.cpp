@@ -228,6 +228,11 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           source, said_word);
     }
   }
+  if (m.global_batch == 0 && !said.contains("gb")) {
+    return InvalidInput(
+        "{}: how many samples is one iteration? gbN says it, or --global-batch beside words",
+        source);
+  }
   FORETRACE_RETURN_IF_ERROR(CheckDegrees(m));
   if (copies > 0 && int64_t{copies} * m.hybrid != m.replicas()) {
     return InvalidInput("{}: hsdp{}x{} is {} replicas, but dp {} x cp {} is {}", source, copies,

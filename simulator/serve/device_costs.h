@@ -49,7 +49,7 @@ class DeviceCosts {
   virtual Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const = 0;
   // Dispatch or combine of DeepEP over routing.ranks neighbours; routing.nodes follows from where
   // they are. nullopt: the devices have not the links for it.
-  virtual std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange&) const {
+  virtual std::optional<Estimate> ExpertTransfer(const ExpertExchange&) const {
     return std::nullopt;
   }
   // Of all links of a device to `ranks` - 1 neighbours, one direction, where a switch connects

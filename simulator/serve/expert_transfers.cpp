@@ -36,10 +36,10 @@ bool InEightBits(WeightFormat format) {
 
 // Experts that multiply in 8 bits are sent tokens in 8 bits; results come back in the model's
 // precision. Ranks of one replica send a part of its tokens each.
-foretrace::ExpertExchange ExchangeOf(const TransformerConfig& model, const ServingPlan& plan,
-                                     const ExpertTransfers& transfers, int64_t tokens,
-                                     Algorithm algorithm, ExpertDirection direction) {
-  foretrace::ExpertExchange x;
+ExpertExchange ExchangeOf(const TransformerConfig& model, const ServingPlan& plan,
+                          const ExpertTransfers& transfers, int64_t tokens, Algorithm algorithm,
+                          ExpertDirection direction) {
+  ExpertExchange x;
   x.algorithm = algorithm;
   x.direction = direction;
   x.routing.experts = model.experts;
@@ -55,7 +55,7 @@ foretrace::ExpertExchange ExchangeOf(const TransformerConfig& model, const Servi
   return x;
 }
 
-Estimate DeepEpTime(const DeviceCosts& costs, const foretrace::ExpertExchange& exchange) {
+Estimate DeepEpTime(const DeviceCosts& costs, const ExpertExchange& exchange) {
   const std::optional<Estimate> time = costs.ExpertTransfer(exchange);
   FORETRACE_CHECK(time.has_value());
   return *time;

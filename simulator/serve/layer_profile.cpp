@@ -84,7 +84,7 @@ class ProfileStepModel : public StepModel {
  public:
   ProfileStepModel(std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
                    const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
-                   std::shared_ptr<const ExpertExchange> exchange)
+                   std::shared_ptr<const EngineExchange> exchange)
       : profile_(std::move(profile)),
         model_(model),
         engine_(engine),
@@ -189,7 +189,7 @@ class ProfileStepModel : public StepModel {
   ProfiledModel model_;
   EngineConfig engine_;
   std::shared_ptr<const RankExchange> ranks_;
-  std::shared_ptr<const ExpertExchange> exchange_;
+  std::shared_ptr<const EngineExchange> exchange_;
 };
 
 // HARDWARE_MODEL as the folder's name begins, without a slash at the end; the degree that it ends
@@ -293,7 +293,7 @@ absl::Status AddSkew(const std::string& name, std::string text, LayerProfile& pr
 std::shared_ptr<const StepModel> MakeProfileStepModel(
     std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
     const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
-    std::shared_ptr<const ExpertExchange> exchange) {
+    std::shared_ptr<const EngineExchange> exchange) {
   return std::make_shared<ProfileStepModel>(std::move(profile), model, engine, std::move(ranks),
                                             std::move(exchange));
 }

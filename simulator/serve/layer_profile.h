@@ -61,9 +61,9 @@ class RankExchange {
 // Tokens to the experts of all engines that share them and back; microseconds. The engines gather
 // all tokens, and sum what the experts made to the token's own engine (vLLM's
 // allgather_reducescatter). `bytes` of all engines' tokens.
-class ExpertExchange {
+class EngineExchange {
  public:
-  virtual ~ExpertExchange() = default;
+  virtual ~EngineExchange() = default;
   virtual Estimate Gather(int64_t bytes) const = 0;
   virtual Estimate Scatter(int64_t bytes) const = 0;
 };
@@ -75,7 +75,7 @@ class ExpertExchange {
 std::shared_ptr<const StepModel> MakeProfileStepModel(
     std::shared_ptr<const LayerProfile> profile, const ProfiledModel& model,
     const EngineConfig& engine, std::shared_ptr<const RankExchange> ranks,
-    std::shared_ptr<const ExpertExchange> exchange = nullptr);
+    std::shared_ptr<const EngineExchange> exchange = nullptr);
 
 // Experts that `tokens` activate of which each is routed to `per_token` of `experts`, drawn evenly:
 // E (1 - (1 - k/E)^T).

@@ -215,7 +215,7 @@ class OperatorCosts : public DeviceCosts {
   Estimate Send(int32_t distance, Bytes bytes) const override {
     return base_->Send(distance, bytes);
   }
-  std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& x) const override {
+  std::optional<Estimate> ExpertTransfer(const ExpertExchange& x) const override {
     return base_->ExpertTransfer(x);
   }
   Bandwidth SwitchBandwidth(int32_t ranks) const override { return base_->SwitchBandwidth(ranks); }

@@ -86,9 +86,9 @@ class CostsRankExchange : public RankExchange {
   int32_t ranks_;
 };
 
-class CostsExpertExchange : public ExpertExchange {
+class CostsEngineExchange : public EngineExchange {
  public:
-  CostsExpertExchange(std::shared_ptr<const DeviceCosts> costs, int32_t ranks)
+  CostsEngineExchange(std::shared_ptr<const DeviceCosts> costs, int32_t ranks)
       : costs_(std::move(costs)), ranks_(ranks) {}
   Estimate Gather(int64_t bytes) const override {
     return costs_->Collective(CollectiveOp::kAllGather, ranks_, Bytes(bytes));
@@ -132,9 +132,9 @@ std::shared_ptr<const RankExchange> MakeRankExchange(const EngineConfig& engine,
   return std::make_shared<CostsRankExchange>(engine, std::move(costs), ranks);
 }
 
-std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,
+std::shared_ptr<const EngineExchange> MakeEngineExchange(std::shared_ptr<const DeviceCosts> costs,
                                                          int32_t ranks) {
-  return std::make_shared<CostsExpertExchange>(std::move(costs), ranks);
+  return std::make_shared<CostsEngineExchange>(std::move(costs), ranks);
 }
 
 KvLink LinkOf(const DeviceCosts& costs, const ServingPlan& plan, Bytes kv_per_token) {

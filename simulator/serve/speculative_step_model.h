@@ -37,7 +37,7 @@ std::shared_ptr<const RankExchange> MakeRankExchange(const EngineConfig& engine,
                                                      std::shared_ptr<const DeviceCosts> costs,
                                                      int32_t ranks);
 // Of `ranks` engines that share experts.
-std::shared_ptr<const ExpertExchange> MakeExpertExchange(std::shared_ptr<const DeviceCosts> costs,
+std::shared_ptr<const EngineExchange> MakeEngineExchange(std::shared_ptr<const DeviceCosts> costs,
                                                          int32_t ranks);
 
 // From each device of an engine to the one in its place of the next: bandwidth and latency of a

@@ -73,7 +73,7 @@ REFUSED = {
     "words_capital": (GENERATE + " 'TP2 tp4 PP2 DP2 MB1 GB8'", ("'tp' is given twice",), ""),
     "words_commas": (GENERATE + " tp2,pp2,dp2,mb1,gb8", ("words are tpN",), ""),
     "words_equals": (GENERATE + " 'tp=2 pp=2'", ("tp=2",), ""),
-    "words_no_batch": (GENERATE + " 'tp2 pp2 dp2'", ("gb",), ""),
+    "words_no_batch": (GENERATE + " 'tp2 pp2 dp2'", ("how many samples", "gbN", "--global-batch"), ""),
     "words_layers": (GENERATE + " 'tp2 pp2 dp2 mb1 gb8 layers=4,5'", ("layers=4,5", "8 layers"), ""),
     "words_batch_twice": (GENERATE + " 'tp2 pp2 dp2 mb1 gb8' --global-batch 16", ("--global-batch 16",), ""),
     "words_gpus": (GENERATE + " 'tp4 pp1 dp1 mb1 gb4' --gpus 8", ("4 devices of 8",), ""),

@@ -7,6 +7,7 @@
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
+#include "simulator/cost/kernel/helper_costs.h"
 #include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_likes.h"
@@ -16,58 +17,34 @@
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/peer_reductions.h"
-#include "simulator/cost/kernel/tiled_convolution.h"
 
 namespace foretrace {
 namespace {
 
-// A helper moves the result of its operator once in and once out.
-KernelWork HelperWork(const KernelWork& main) {
-  KernelWork work;
-  work.kind = KernelKind::kCopy;
-  work.read = work.written = main.written;
-  return work;
-}
-
-// cuBLAS's reduction of a split product by blocks of 32 x 16 threads, or of a dot product's parts
-// by one block: each reads its parts, waits for the block's other rows, and reads what the sum is
-// added to. 0: another kernel.
-int64_t SplitReduceTrips(std::string_view name) {
-  constexpr int64_t kTrips = 3;
-  const bool waits = name.find("splitKreduce_kernel<32, 16") != name.npos ||
-                     name.find("reduce_1Block_kernel") != name.npos;
-  return waits ? kTrips : 0;
-}
-
-// What kernels beside an operator's main ones take.
-struct HelperCosts {
-  const KernelModels& models;
-  const TraceStore& store;
-  const RankTrace& rank;
-  const KernelWork& first;  // of the main kernels
-  SimTime floor, most;      // of a helper
-  bool launched, tiled;     // the main kernel is known by its launch, by its tiles
-  bool alone;               // without a main kernel
-
-  // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.
-  SimTime Time(NodeIndex node) const {
-    const bool kernel = rank.kind(node) == NodeKind::kKernel;
-    if (launched && kernel) {
-      KernelWork work = HelperWork(first);
-      work.trips = SplitReduceTrips(store.name(rank, node));
-      return std::max(floor, models.Predict(work, Precision::kFloat32).time);
+// An operator's time among its kernels: a main kernel has its own prediction where each has one,
+// else an equal part; helpers take theirs.
+template <typename Entries, typename Predict>
+void ShareOut(const CallKernels& op, const ObservedKernels& observed, const HelperCosts& helper,
+              const Estimate& total, const Predict& predict, Entries& entries) {
+  const std::vector<NodeIndex>& mains = observed.mains;
+  const KernelKind kind = helper.first.kind;
+  const bool paired = op.kernels.size() == mains.size() && mains.size() == observed.list.size() &&
+                      kind != KernelKind::kEmbedding;
+  for (const NodeIndex node : op.kernels) {
+    auto& entry = entries[node.value];
+    entry.kind = kind;
+    entry.call = op.call;
+    entry.estimate = total;
+    const auto at = std::find(mains.begin(), mains.end(), node);
+    if (at == mains.end()) {
+      entry.estimate.time = helper.Time(node);
+    } else if (paired && mains.size() > 1) {
+      entry.estimate = predict(observed.list[static_cast<size_t>(at - mains.begin())]);
+    } else {
+      entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
     }
-    if (tiled && kernel && rank.waves_milli(node) > 0) {
-      return SimTime::FromUs(LayoutTransformUs(models.device(), rank.waves_milli(node) / 1000.0));
-    }
-    const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
-    if (recorded == nullptr || alone || first.kind == KernelKind::kEmbedding) return most;
-    KernelWork fill;
-    fill.kind = KernelKind::kFill;
-    fill.written = recorded->bytes;
-    return std::min(most, models.Predict(fill, Precision::kFloat32).time);
   }
-};
+}
 
 template <typename Predict>
 Estimate SumOf(const KernelList& list, Predict predict) {
@@ -102,11 +79,6 @@ bool SayMore(const RankTrace& rank, std::span<const NodeIndex> kernels) {
   return kernels.size() >= kMany && std::ranges::all_of(kernels, [&](NodeIndex n) {
            return rank.kind(n) != NodeKind::kKernel || rank.waves_milli(n) > 0;
          });
-}
-
-bool HelpersAreWithin(KernelKind kind) {
-  return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm ||
-         kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }
 
 }  // namespace
@@ -287,33 +259,8 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const bool tiled = first.tile.known() || launched;
   const HelperCosts helper{*models_, store,    rank,  first,        Floor(),
                            most,     launched, tiled, mains.empty()};
-  // What a tile takes is that of the main kernel alone.
-  const bool within = HelpersAreWithin(first.kind) && !tiled;
-  const bool lookup = first.kind == KernelKind::kEmbedding;  // its base is that of all its kernels
-  if (!within && !lookup) {
-    // A kernel takes its floor however little it does.
-    const auto more = static_cast<int64_t>(mains.size()) - static_cast<int64_t>(list.size());
-    total.time += SimTime::FromPs(Floor().ps() * std::max<int64_t>(more, 0));
-  } else if (within) {
-    for (NodeIndex node : op.kernels) {
-      if (std::ranges::find(mains, node) == mains.end()) total.time -= helper.Time(node);
-    }
-  }
-  const bool paired = helpers == 0 && mains.size() == list.size() && !lookup;
-  for (NodeIndex node : op.kernels) {
-    Entry& entry = entries[node.value];
-    entry.kind = first.kind;
-    entry.call = op.call;
-    entry.estimate = total;
-    const auto at = std::find(mains.begin(), mains.end(), node);
-    if (at == mains.end()) {
-      entry.estimate.time = helper.Time(node);
-    } else if (paired && list.size() > 1) {
-      entry.estimate = predict(list[static_cast<size_t>(at - mains.begin())]);
-    } else {
-      entry.estimate.time = total.time.ScaledBy(1.0 / static_cast<double>(mains.size()));
-    }
-  }
+  total.time = WithKernelsAround(total.time, op, observed, helper);
+  ShareOut(op, observed, helper, total, predict, entries);
   // Generated kernels say what they do.
   const std::string_view name = store.name(rank, op.kernels.front());
   if (op.kernels.size() == 1 && name.starts_with("triton_")) {

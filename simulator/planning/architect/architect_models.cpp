@@ -8,6 +8,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/capture/traced_model.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/workload/workload_yaml.h"
 
@@ -23,7 +24,7 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
                                                   const TrainingSetup& setup,
                                                   const CommandContext& context,
                                                   std::string& inputs) {
-  const absl::StatusOr<std::string> file = FindShipped(kWorkloads, name);
+  const absl::StatusOr<std::string> file = FindWorkload(name);
   if (!IsRecording(name)) {
     if (!file.ok()) return file.status();
     FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));

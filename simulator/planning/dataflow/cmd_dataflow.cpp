@@ -16,6 +16,7 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/plan/lowering.h"
 #include "simulator/planning/dataflow/dataflow_kernels.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {
@@ -163,7 +164,7 @@ absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> KernelTimesOf(
 }
 
 absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindShipped(kWorkloads, o.workload));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindWorkload(o.workload));
   FORETRACE_ASSIGN_OR_RETURN(dataflow::Workload workload, dataflow::LoadWorkload(workload_file));
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
   FORETRACE_ASSIGN_OR_RETURN(const std::string system_file,

@@ -193,10 +193,26 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
   return text;
 }
 
-std::string SearchJson(const SearchReport& report) {
-  rapidjson::StringBuffer buffer;
-  JsonWriter json(buffer);
+namespace {
+
+// Null: no kernel was priced.
+void WriteSources(JsonWriter& json, const CostSources& sources) {
+  if (sources.total() <= 0) {
+    json.Null();
+    return;
+  }
   json.StartObject();
+  for (const EstimateSource source : {EstimateSource::kCalibrated, EstimateSource::kAnalytic}) {
+    json.Key(std::string(Name(source)) + "_share");
+    json.Double(sources.share(source));
+  }
+  json.Key("extrapolated_share");
+  json.Double(sources.extrapolated_share());
+  json.EndObject();
+}
+
+// What was searched for, and how far.
+void WriteSearch(JsonWriter& json, const SearchReport& report) {
   json.Key("workload");
   Text(json, report.workload);
   json.Key("software");
@@ -223,6 +239,15 @@ std::string SearchJson(const SearchReport& report) {
   json.Double(report.seconds > 0 ? static_cast<double>(report.evaluated) / report.seconds : 0);
   json.Key("interrupted");
   json.Bool(report.interrupted);
+}
+
+}  // namespace
+
+std::string SearchJson(const SearchReport& report) {
+  rapidjson::StringBuffer buffer;
+  JsonWriter json(buffer);
+  json.StartObject();
+  WriteSearch(json, report);
   for (const auto& [key, rows] :
        {std::pair{"mappings", &report.rows}, {"pareto", &report.pareto}}) {
     json.Key(key);
@@ -231,19 +256,7 @@ std::string SearchJson(const SearchReport& report) {
     json.EndArray();
   }
   json.Key("kernel_sources");
-  if (report.kernel_sources.total() > 0) {
-    const CostSources& sources = report.kernel_sources;
-    json.StartObject();
-    for (const EstimateSource source : {EstimateSource::kCalibrated, EstimateSource::kAnalytic}) {
-      json.Key(std::string(Name(source)) + "_share");
-      json.Double(sources.share(source));
-    }
-    json.Key("extrapolated_share");
-    json.Double(sources.extrapolated_share());
-    json.EndObject();
-  } else {
-    json.Null();
-  }
+  WriteSources(json, report.kernel_sources);
   for (const auto& [key, list] :
        {std::pair{"failures", &report.failures}, {"notes", &report.notes}}) {
     json.Key(key);

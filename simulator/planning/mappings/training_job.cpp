@@ -17,6 +17,7 @@
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/platform_exchanges.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -96,9 +97,10 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
 
 void TrainingJobOptions::Register(CLI::App& command) {
   command
-      .add_option(
-          "workload", workload,
-          "the model: a file (docs/search.md), or a name that `foretrace list workloads` shows")
+      .add_option("workload", workload,
+                  "the model: a file (docs/search.md), or a name that `foretrace list workloads` "
+                  "shows or its "
+                  "publisher gives it")
       ->required()
       ->type_name("FILE|NAME");
   RegisterPlatform(command, true);
@@ -239,7 +241,8 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
 
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   TrainingJob job;
-  FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindShipped(kWorkloads, options.workload));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload,
+                             FindWorkload(options.workload, &job.notes));
   FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
   Accelerator device;
   int64_t on_platform = 0;

@@ -103,26 +103,37 @@ TrainingModels::TrainingModels(std::string folder) : folder_(std::move(folder)) 
   }
 }
 
-absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std::string& stated,
-                                                                      bool own_sizes) const {
-  const std::string name = WithLetters(stated);
-  std::string path;
+std::string TrainingModels::OfThatName(const std::string& name) const {
   for (const std::string& as : {name, LowerCase(name)}) {
     const std::string own = fmt::format("{}/{}.yaml", folder_, as);
     std::error_code error;
-    if (path.empty() && !folder_.empty() && fs::is_regular_file(own, error)) path = own;
+    if (!folder_.empty() && fs::is_regular_file(own, error)) return own;
   }
   const auto it = files_.find(PlainName(name));
-  if (path.empty() && it != files_.end()) path = it->second.path;
-  std::string as = stated;
+  return it != files_.end() ? it->second.path : "";
+}
+
+absl::StatusOr<std::string> TrainingModels::Alike(const std::string& name) const {
+  const std::string respelled = Respelled(name);
+  FORETRACE_ASSIGN_OR_RETURN(const std::string* namesake, Within(respelled));
+  if (namesake == nullptr) namesake = Namesake(respelled);
+  if (namesake == nullptr) namesake = Shorter(respelled);
+  return namesake == nullptr ? std::string() : *namesake;
+}
+
+absl::StatusOr<std::string> TrainingModels::FileOf(const std::string& stated) const {
+  const std::string name = WithLetters(stated), own = OfThatName(name);
+  return own.empty() ? Alike(name) : own;
+}
+
+absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Find(const std::string& stated,
+                                                                      bool own_sizes) const {
+  const std::string name = WithLetters(stated);
+  std::string path = OfThatName(name), as = stated;
   if (path.empty()) {
     if (own_sizes) return Kin(name);
-    const std::string respelled = Respelled(name);
-    FORETRACE_ASSIGN_OR_RETURN(const std::string* namesake, Within(respelled));
-    if (namesake == nullptr) namesake = Namesake(respelled);
-    if (namesake == nullptr) namesake = Shorter(respelled);
-    if (namesake == nullptr) return Kin(name);
-    path = *namesake;
+    FORETRACE_ASSIGN_OR_RETURN(path, Alike(name));
+    if (path.empty()) return Kin(name);
     as = fs::path(path).stem().string();
   }
   FORETRACE_ASSIGN_OR_RETURN(ModelFile model, LoadModel(path));
@@ -249,6 +260,27 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
     return c;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>* notes) {
+  absl::StatusOr<std::string> shipped = FindShipped(kWorkloads, name);
+  std::error_code error;
+  const bool file = name.ends_with(".yaml") || name.ends_with(".yml") || fs::exists(name, error);
+  const bool path = name.find('/') != std::string::npos;
+  if (file || (shipped.ok() && !path)) return shipped;
+  const TrainingModels models("");
+  const absl::StatusOr<std::string> named = models.FileOf(name);
+  if (!named.ok() || named->empty()) {
+    const std::string meant = models.Meant(name);
+    if (path || meant.find(" or ") == std::string::npos) return shipped;
+    return InvalidInput("workload \"{}\": none is of that name alone; did you mean {}?", name,
+                        meant);
+  }
+  if (notes != nullptr) {
+    notes->push_back(
+        fmt::format("workload {}: taken to be {}", name, fs::path(*named).stem().string()));
+  }
+  return *named;
 }
 
 }  // namespace foretrace

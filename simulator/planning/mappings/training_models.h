@@ -28,6 +28,9 @@ class TrainingModels {
   // row's. Not thread-safe.
   absl::StatusOr<std::optional<TransformerConfig>> Find(const std::string& name,
                                                         bool own_sizes = false) const;
+  // The file of the model that Find takes for `name`, before it looks for what shares its family;
+  // empty: none.
+  absl::StatusOr<std::string> FileOf(const std::string& name) const;
   // What a name that Find finds no sizes for may have been meant to be: "gpt-oss-120b or
   // gpt-oss-20b"; empty: none is near.
   std::string Meant(const std::string& name) const;
@@ -36,6 +39,10 @@ class TrainingModels {
   struct Sizes {
     double all = 0, of_a_token = 0;  // parameters
   };
+  // The folder's or the shipped file of that name; empty: none.
+  std::string OfThatName(const std::string& name) const;
+  // The file that is meant by a name that none has; empty: none is.
+  absl::StatusOr<std::string> Alike(const std::string& name) const;
   // The only model of that name, or of one in it.
   absl::StatusOr<const std::string*> Within(const std::string& name) const;
   absl::Status ReadNames() const;
@@ -52,5 +59,11 @@ class TrainingModels {
   mutable std::map<std::string, std::set<std::string>> names_, others_;
   mutable std::map<std::string, Sizes> sizes_;  // of files
 };
+
+// The workload file that an argument of a command means: a path or a shipped file's name
+// (FindShipped), else the model that its publisher or tables of runs call so (TrainingModels),
+// which a note then says. Errors: as FindShipped.
+absl::StatusOr<std::string> FindWorkload(const std::string& name,
+                                         std::vector<std::string>* notes = nullptr);
 
 }  // namespace foretrace

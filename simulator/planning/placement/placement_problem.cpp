@@ -1,4 +1,5 @@
 #include "simulator/planning/placement/placement_problem.h"
+#include "simulator/planning/mappings/training_models.h"
 
 #include <filesystem>
 #include <set>
@@ -66,7 +67,8 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   const bool is_path = name.find('/') != std::string::npos || std::filesystem::exists(name);
   if (name == "-" || (is_path && !is_yaml)) return std::optional<OperatorView>();
   const absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
-  const absl::StatusOr<std::string> model = FindShipped(kWorkloads, name);
+  const absl::StatusOr<std::string> model =
+      network.ok() ? FindShipped(kWorkloads, name) : FindWorkload(name);
   if (!network.ok() && !model.ok()) {
     return InvalidInput("{}; nor is it a model of traces/workloads, or a recording",
                         std::string(network.status().message()));

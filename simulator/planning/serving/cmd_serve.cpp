@@ -309,7 +309,9 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
   o->first_given = [command](std::initializer_list<const char*> names) {
     return command->FirstGiven(names);
   };
-  command->add_option("model", s.model, "workload file, or the name of one in traces/workloads/")
+  command
+      ->add_option("model", s.model,
+                   "workload file, or the name of one in traces/workloads/ or of its publisher")
       ->required();
   command->add_option("--platform", s.platform, "platform file, or the name of one in topologies/")
       ->required();

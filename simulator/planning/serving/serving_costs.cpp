@@ -84,11 +84,11 @@ class PlatformCosts : public serve::DeviceCosts {
   }
 
   // Ranks fill nodes one after the other.
-  std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& exchange) const override {
+  std::optional<Estimate> ExpertTransfer(const ExpertExchange& exchange) const override {
     FORETRACE_CHECK(experts_.has_value());
     const ExpertLinks links = LinksOf(topology_.spec());
     const InterconnectKind kind = topology_.spec().node.interconnect;
-    foretrace::ExpertExchange x = exchange;
+    ExpertExchange x = exchange;
     x.routing.nodes = (x.routing.ranks + links.devices - 1) / links.devices;
     const bool nodes = x.routing.nodes > 1;
     if (kind != InterconnectKind::kSwitch && kind != InterconnectKind::kMesh) return std::nullopt;

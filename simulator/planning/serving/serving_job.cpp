@@ -1,4 +1,5 @@
 #include "simulator/planning/serving/serving_job.h"
+#include "simulator/planning/mappings/training_models.h"
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ absl::Status CheckServable(const TransformerConfig& model) {
 }  // namespace
 
 absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kWorkloads, name));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindWorkload(name));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
   if (!model.transformer || model.transformer->decoder_layers > 0 ||
       model.transformer->family == TransformerFamily::kBert) {

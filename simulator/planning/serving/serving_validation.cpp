@@ -1,4 +1,5 @@
 #include "simulator/planning/serving/serving_validation.h"
+#include "simulator/planning/mappings/training_models.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -24,23 +25,17 @@ namespace {
 namespace fs = std::filesystem;
 using serve::MeasuredRun;
 
-// The workload file of the longest name that the model's holds: releases and tunings of a model
-// share its sizes ("Meta-Llama-3.1-8B-Instruct").
+// Releases and tunings of a model share its sizes ("Meta-Llama-3.1-8B-Instruct").
 absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
-  const std::string plain = PlainModelName(model);
-  const ShippedFile* best = nullptr;
-  const std::vector<ShippedFile> files = ListShipped(kWorkloads);
-  for (const ShippedFile& file : files) {
-    if (plain.find(PlainModelName(file.name)) == std::string::npos) continue;
-    if (best == nullptr || file.name.size() > best->name.size()) best = &file;
-  }
-  if (best == nullptr) {
+  const absl::StatusOr<std::string> path = FindWorkload(model);
+  std::error_code error;
+  if (!path.ok() || !fs::exists(*path, error)) {
     return InvalidInput("model '{}': no file of traces/workloads is named like it", model);
   }
-  FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(best->path));
-  if (!file.transformer) return InvalidInput("{}: is not a transformer", best->path);
+  FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(*path));
+  if (!file.transformer) return InvalidInput("{}: is not a transformer", *path);
   TransformerConfig config = *file.transformer;
-  config.name = best->name;
+  config.name = fs::path(*path).stem().string();
   return config;
 }
 
@@ -99,7 +94,7 @@ bool SharesExperts(const MeasuredRun& run, const TransformerConfig& model) {
 
 struct Transfers {
   std::shared_ptr<const serve::RankExchange> ranks;
-  std::shared_ptr<const serve::ExpertExchange> exchange;
+  std::shared_ptr<const serve::EngineExchange> exchange;
 };
 
 // What the run's meta.json leaves out: blocks of the cache, the context, transfers between devices.
@@ -138,7 +133,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
   run.engine.all_reduce = run.engine.On(device.name, device.visible_memory()).all_reduce;
   FORETRACE_ASSIGN_OR_RETURN(const auto costs, MakeDeviceCosts(platform, "auto", false, run.notes));
   transfers.ranks = serve::MakeRankExchange(run.engine, costs, run.tensor_parallel);
-  if (shares) transfers.exchange = serve::MakeExpertExchange(costs, run.data_parallel);
+  if (shares) transfers.exchange = serve::MakeEngineExchange(costs, run.data_parallel);
   run.notes.push_back(
       fmt::format("{} over {} devices: {}", shares ? "sums and tokens to experts" : "sums",
                   run.tensor_parallel * (shares ? run.data_parallel : 1), costs->Source()));

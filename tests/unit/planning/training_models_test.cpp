@@ -116,5 +116,28 @@ TEST(TrainingModelsTest, WhatUnknownNamesWereMeantToBe) {
   EXPECT_EQ(models.Meant("llama-70b"), "llama2-70b or llama3.1-70b or llama3.3-70b or llama3-70b");
 }
 
+// One place resolves the arguments of all commands.
+TEST(TrainingModelsTest, WorkloadsOfCommands) {
+  const auto found = [](const std::string& name, std::vector<std::string>* notes = nullptr) {
+    const auto file = FindWorkload(name, notes);
+    return file.ok() ? *file : std::string(file.status().message());
+  };
+  std::vector<std::string> notes;
+  EXPECT_TRUE(found("llama3-8b", &notes).ends_with("traces/workloads/llama3-8b.yaml"));
+  EXPECT_TRUE(found("Llama3-8B", &notes).ends_with("/llama3-8b.yaml"));
+  EXPECT_TRUE(notes.empty());
+  EXPECT_TRUE(found("meta-llama/Llama-3.1-405B", &notes).ends_with("/llama3.1-405b.yaml"));
+  EXPECT_TRUE(found("bloom", &notes).ends_with("/bloom-176b.yaml"));
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "workload meta-llama/Llama-3.1-405B: taken to be llama3.1-405b",
+                       "workload bloom: taken to be bloom-176b"}));
+  // Files are meant where a file is written.
+  EXPECT_EQ(found("nowhere/llama3-8b.yaml"), "nowhere/llama3-8b.yaml");
+  EXPECT_NE(found("bloom.yaml").find("there is no such file"), std::string::npos);
+  EXPECT_EQ(found("meta-llama/Strange-9B"), "meta-llama/Strange-9B");
+  // Two generations have 70 B.
+  EXPECT_NE(found("llama-70b").find("did you mean llama2-70b or "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -40,7 +40,7 @@ class AskedCosts : public DeviceCosts {
     if (op != CollectiveOp::kAllReduce) collectives.push_back({op, ranks, bytes.count()});
     return One();
   }
-  std::optional<Estimate> ExpertTransfer(const foretrace::ExpertExchange& x) const override {
+  std::optional<Estimate> ExpertTransfer(const ExpertExchange& x) const override {
     if (!deep_) return std::nullopt;
     exchanges.push_back(x);
     return One();
@@ -55,7 +55,7 @@ class AskedCosts : public DeviceCosts {
     bool operator==(const Asked&) const = default;
   };
   mutable std::vector<Asked> collectives;
-  mutable std::vector<foretrace::ExpertExchange> exchanges;
+  mutable std::vector<ExpertExchange> exchanges;
 
  private:
   static Estimate One() { return {SimTime::FromUs(1), EstimateSource::kAnalytic, false}; }

@@ -150,7 +150,7 @@ TEST_F(Profile, WholeLayersAreDividedAmongRanks) {
 
 // Of 64 + 4 bytes of 2 a token there and 64 of 2 back, 1 us a KiB: of three tokens of one engine
 // and one of another four; replayed as a graph of four tokens both have as many, which are eight.
-class KibExchange : public ExpertExchange {
+class KibExchange : public EngineExchange {
  public:
   Estimate Gather(int64_t bytes) const override {
     return {SimTime::FromUs(static_cast<double>(bytes) / 1024), EstimateSource::kCalibrated, false};
