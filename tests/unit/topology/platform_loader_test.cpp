@@ -124,6 +124,21 @@ TEST(PlatformLoader, RefusesFatTreesThatDoNotReachEveryNic) {
               HasSubstr("key 'fabric.levels': the radices reach only 8 of 9 NICs"));
 }
 
+// The last level's switch has nothing above it, so that its oversubscription thins nothing.
+TEST(PlatformLoader, RefusesOversubscriptionOfTheLastLevel) {
+  const auto with = [](const char* levels) {
+    return ParsePlatform(std::string(kGood) + "  nics: {count: 1}\nnodes: 8\nfabric: {kind: " +
+                             "fat_tree, link: nv, levels: [" + levels + "]}\n",
+                         "p.yaml");
+  };
+  EXPECT_TRUE(with("{radix: 2, oversubscription: 2}, {radix: 4}").ok());
+  const auto spec = with("{radix: 2}, {radix: 4, oversubscription: 2}");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_THAT(std::string(spec.status().message()),
+              HasSubstr("key 'fabric.levels': oversubscription of the last level would change "
+                        "nothing"));
+}
+
 constexpr char kGrows[] = R"(name: p
 links:
   nv: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, source: s}
