@@ -250,7 +250,11 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
   if (row.kind == BenchmarkKind::kOverhead || row.kind == BenchmarkKind::kMemory) {
     return absl::OkStatus();
   }
-  return InvalidInput("unknown {} operator '{}'", Name(row.kind), row.op);
+  std::string known;
+  for (const OpSchema& schema : kSchemas) {
+    if (schema.kind == row.kind) known += (known.empty() ? "" : ", ") + std::string(schema.op);
+  }
+  return InvalidInput("unknown {} operator '{}'; there are {}", Name(row.kind), row.op, known);
 }
 
 }  // namespace foretrace
