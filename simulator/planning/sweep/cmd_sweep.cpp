@@ -253,7 +253,7 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       "foretrace sweep collective all_reduce --topology dgx-h100 --bytes 1GB "
       "--over ranks=2:16:x2 --over links.ndr.bandwidth_GBps=25,50,100",
       "foretrace sweep search gpt3-175b --platform dgx-a100 --global-batch 1536 "
-      "--over devices=64:512:x2 --scaling strong --csv scaling/",
+      "--over gpus=64:512:x2 --scaling strong --csv scaling/",
   }));
   command->callback([o, command, &context] {
     context.run = [o, command, &context] { return RunSweep(*o, command->remaining(), context); };
