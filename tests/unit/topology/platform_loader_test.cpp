@@ -139,6 +139,24 @@ TEST(PlatformLoader, RefusesOversubscriptionOfTheLastLevel) {
                         "nothing"));
 }
 
+// 12 NVLinks of 25 GB/s are no single one of 25.
+TEST(PlatformLoader, AsksHowManyLinksADeviceUses) {
+  const auto with = [](const char* bandwidth, const char* count) {
+    return ParsePlatform(std::string("name: p\nlinks:\n  nv: {class: nvlink, bandwidth_GBps: ") +
+                             bandwidth +
+                             ", latency_us: 1, source: s}\nnode:\n  devices: 4\n  accelerator: "
+                             "a100-sxm4-80gb\n  interconnect: {kind: switch, link: nv" +
+                             count + "}\n",
+                         "p.yaml");
+  };
+  EXPECT_THAT(std::string(with("25", "").status().message()),
+              HasSubstr("key 'node.interconnect.links_per_device': missing: a100-sxm4-80gb has 12 "
+                        "links of 25 GB/s"));
+  EXPECT_TRUE(with("25", ", links_per_device: 12").ok());
+  EXPECT_TRUE(with("25", ", links_per_device: 1").ok());
+  EXPECT_TRUE(with("300", "").ok());  // all of them as one
+}
+
 constexpr char kGrows[] = R"(name: p
 links:
   nv: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, source: s}
