@@ -171,7 +171,12 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   if (arguments.empty() || arguments.front().starts_with('-')) {
     return InvalidInput("sweep: which command? as in: sweep predict run1/ --over cpu-scale=1,2");
   }
-  const std::string help = context.help(arguments.front());
+  std::string help = context.help(arguments.front());
+  if (arguments.size() > 1) {
+    // `calibrate kernel` has options of its own.
+    const std::string below = context.help(arguments[0] + " " + arguments[1]);
+    if (!below.empty()) help = below;
+  }
   if (help.empty()) return InvalidInput("sweep: there is no command {}", arguments.front());
   if (arguments.front() == "sweep") {
     return InvalidInput("sweep: a sweep of sweeps; give several --over");

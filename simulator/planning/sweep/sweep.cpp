@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "simulator/base/atomic_file.h"
@@ -262,6 +263,7 @@ absl::Status SweptCommand::LoadPlatformFile() {
   }
   FORETRACE_ASSIGN_OR_RETURN(const std::string path, FindShipped(kPlatforms, name));
   FORETRACE_ASSIGN_OR_RETURN(platform_text_, ReadTextFile(path, kMaxYamlBytes));
+  platform_folder_ = std::filesystem::absolute(path).parent_path().string();
   return absl::OkStatus();
 }
 
@@ -309,6 +311,11 @@ absl::StatusOr<std::vector<std::string>> SweptCommand::Arguments(size_t point,
     }
   }
   if (platform.IsMap()) {
+    YAML::Node accelerator = Find(platform, "node.accelerator");
+    if (accelerator.IsDefined() && accelerator.IsScalar() &&
+        accelerator.Scalar().ends_with(".yaml")) {
+      accelerator = (std::filesystem::path(platform_folder_) / accelerator.Scalar()).string();
+    }
     const std::string path = fmt::format("{}/platform-{}.yaml", folder, point);
     FORETRACE_RETURN_IF_ERROR(WriteFile(path, YAML::Dump(platform) + "\n"));
     arguments[platform_argument_] = platform_prefix_ + path;

@@ -55,6 +55,7 @@ class SweptCommand {
   std::vector<Target> targets_;
   size_t platform_argument_ = 0;  // 0: none was needed
   std::string platform_prefix_;   // of that argument: "--platform="
+  std::string platform_folder_;   // of its file, where an accelerator's may lie beside it
   std::string platform_text_;
 };
 
