@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
+#include <utility>
 
 #include "simulator/planning/dataflow/time_text.h"
 
@@ -27,17 +29,20 @@ struct Group {
   std::vector<Merit> fit;
 };
 
-Group GroupOf(const Explored& e, uint32_t workload, uint32_t variant) {
-  Group group;
+// By workload and variant.
+using Groups = std::map<std::pair<uint32_t, uint32_t>, Group>;
+
+Groups GroupsOf(const Explored& e) {
+  Groups groups;
   for (size_t i = 0; i < e.points.size(); ++i) {
-    if (e.points[i].workload != workload || e.points[i].variant != variant) continue;
+    Group& group = groups[{e.points[i].workload, e.points[i].variant}];
     ++group.points;
     if (!e.results[i].feasible) continue;
     const dataflow::System system = SystemOf(e.space, e.points[i]);
     group.fit.push_back({i, SpeedOf(e.space, e.points[i], e.results[i]), PriceUsd(system).total(),
                          PowerWatt(system).total()});
   }
-  return group;
+  return groups;
 }
 
 // The point with most of `merit`; none where it is not known of every point.
@@ -76,20 +81,22 @@ void AddGroup(const Explored& e, const Group& group, const std::string& workload
 }
 
 // The fastest system of each workload.
-std::string Verdict(const Explored& e) {
+std::string Verdict(const Explored& e, const Groups& groups) {
+  std::map<uint32_t, Group> of_workload;
+  for (const auto& [key, group] : groups) {
+    std::vector<Merit>& fit = of_workload[key.first].fit;
+    fit.insert(fit.end(), group.fit.begin(), group.fit.end());
+  }
   std::string text;
-  for (uint32_t w = 0; w < e.space.workloads.size(); ++w) {
-    Group all;
-    for (uint32_t v = 0; v < e.space.variants.size(); ++v) {
-      for (const Merit& m : GroupOf(e, w, v).fit) all.fit.push_back(m);
-    }
-    const Merit* best = Best(all, Speed);
+  for (const auto& [workload, group] : of_workload) {
+    const Merit* best = Best(group, Speed);
     if (best == nullptr) continue;
+    const dataflow::PointResult& r = e.results[best->at];
     text += fmt::format(
         "{}{} is fastest on {} ({}): {} an iteration, {:.2f} % of peak",
-        text.empty() ? "Verdict: " : "; ", e.space.workloads[w].workload.name,
+        text.empty() ? "Verdict: " : "; ", e.space.workloads[workload].workload.name,
         NameOf(e.space, e.points[best->at]), e.space.variants[e.points[best->at].variant].name,
-        TimeText(e.results[best->at].iteration_ns, 4), 100 * e.results[best->at].utilisation);
+        TimeText(r.iteration_ns, 4), 100 * r.utilisation);
   }
   return text + "\n";
 }
@@ -106,14 +113,12 @@ std::string ExploredText(const Explored& e, const std::string& folder, TextStyle
                    {"peak %"},
                    {"M$"},
                    {"kW"}});
-  for (uint32_t w = 0; w < e.space.workloads.size(); ++w) {
-    for (uint32_t v = 0; v < e.space.variants.size(); ++v) {
-      const Group group = GroupOf(e, w, v);
-      if (group.points == 0) continue;
-      AddGroup(e, group, e.space.workloads[w].workload.name, e.space.variants[v].name, table);
-    }
+  const Groups groups = GroupsOf(e);
+  for (const auto& [key, group] : groups) {
+    AddGroup(e, group, e.space.workloads[key.first].workload.name,
+             e.space.variants[key.second].name, table);
   }
-  std::string text = Verdict(e);
+  std::string text = Verdict(e, groups);
   if (const auto missing = NotStatedIn(e.space, e.points); !missing.empty()) {
     text += fmt::format(
         "Note: prices or powers are not known where these have none in their files: {}\n",
