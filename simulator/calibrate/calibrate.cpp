@@ -105,7 +105,8 @@ absl::Status CheckDevice(const BenchmarkTable& table, const std::string& platfor
         "example '{}-lab' there",
         table.path, stated->second, platform, device->name);
   }
-  if (Compare(*device, *named) == DeviceMatch::kOther) {
+  // "H100" may be of any of its boards.
+  if (device->chip != named->chip) {
     return InvalidInput(
         "{}: its device is {}, but platform '{}' of its rows is named after {}; correct one of "
         "them",

@@ -58,9 +58,8 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoads(const Topology& topology,
                                                     const TransferPlan& plan) {
   if (plan.schedule == nullptr) return std::vector<LinkKindLoad>();
   if (plan.schedule->flows() > kMostMessages) {
-    return InvalidInput(
-        "--links: {} messages are too many to follow one by one; ask for fewer ranks",
-        plan.schedule->flows());
+    return Infeasible("--links: {} messages are too many to follow one by one; ask for fewer ranks",
+                      plan.schedule->flows());
   }
   const std::vector<double> bytes = BytesOfLinks(topology, plan);
   std::map<std::pair<std::string, double>, LinkKindLoad> kinds;

@@ -61,6 +61,7 @@ TEST(RowUnits, TheTablesDeviceIsThatOfItsPlatform) {
               HasSubstr("named after h100-sxm5-80gb; correct one"));
   EXPECT_THAT(Fitted(Gemms(1, "# device: h100-sxm5-80gb\n", "our-h100")),
               HasSubstr("write for example 'h100-sxm5-80gb-lab'"));
+  EXPECT_EQ(Fitted(Gemms(1, "# device: H100\n", "h100-pcie-lab")), "");
   // What has no file here says nothing against it.
   EXPECT_EQ(Fitted(Gemms(1, "# device: prototype\n")), "");
 }
