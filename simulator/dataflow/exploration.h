@@ -43,8 +43,8 @@ std::vector<std::string> NotStatedIn(const Space& space, std::span<const Point> 
 std::string Encode(const PointResult& result);
 bool Decode(std::string_view line, PointResult& result);
 
-// Tables in the columns of the published ones, a line a point; where a system has several workloads,
-// with a last column of their names.
+// Tables in the columns of the published ones, a line a point; where a system has several
+// workloads, with a last column of their names.
 std::string PointsCsv(const Space& space, std::span<const Point> points,
                       std::span<const PointResult> results);
 std::string PointsJson(const Space& space, std::span<const Point> points,

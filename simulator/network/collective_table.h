@@ -55,7 +55,8 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
                                                       const CollectiveQuery& query,
                                                       const CollectiveRow& row);
 std::string FormatLinkLoads(const CollectiveRow& row, const std::vector<LinkKindLoad>& links);
-// One JSON document by design.md section 9: `rows`; `link_loads` of the last row, where there are any.
+// One JSON document by design.md section 9: `rows`; `link_loads` of the last row, where there are
+// any.
 std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,
                                 const std::vector<LinkKindLoad>& links = {});
 
