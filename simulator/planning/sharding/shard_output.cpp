@@ -60,8 +60,11 @@ std::string Mix(const ShardingPlan& plan) {
 
 std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
   using Align = TextTable::Align;
-  // Names that --compare and --traces-of take, so that they stay whole.
-  TextTable table({{"sharder", Align::kLeft},
+  // Names that --compare and --traces-of take stay whole; those of files given by --plan may not.
+  constexpr size_t kLongName = 24;
+  const bool long_names = std::ranges::any_of(
+      ranking.plans, [](const RankedPlan& p) { return p.plan.sharder.size() > kLongName; });
+  TextTable table({{"sharder", Align::kLeft, long_names},
                    {"iteration us"},
                    {"to best %"},
                    {"lookup max us"},
