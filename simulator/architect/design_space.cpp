@@ -83,11 +83,13 @@ void ReadMachine(const YamlReader& machine, DesignSpace& space) {
 
 CostRates ReadRates(const YamlReader& node, const std::string& unit) {
   const std::string logic = "logic_" + unit + "_per_mm2", hbm = "hbm_" + unit + "_per_GBps",
-                    link = "link_" + unit + "_per_GBps", size = "hbm_" + unit + "_per_GiB";
-  const std::string_view keys[] = {logic, hbm, link, size, "source"};
+                    link = "link_" + unit + "_per_GBps", size = "hbm_" + unit + "_per_GiB",
+                    cap = "cap_" + unit;
+  const std::string_view keys[] = {logic, hbm, link, size, cap, "source"};
   node.ExpectKeys(keys);
   CostRates rates{node.Number(logic, 1e-9, 1e9), node.Number(hbm, 0, 1e9),
                   node.Number(link, 0, 1e9), node.Number(size, 0, 1e9, 0)};
+  if (node.Has(cap)) rates.cap = node.Number(cap, 1e-9, 1e12);
   node.String("source");
   return rates;
 }
@@ -171,8 +173,9 @@ absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& s) {
   return designs;
 }
 
-std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
-                                   const MachineBase& machine, Bytes hbm) {
+absl::StatusOr<std::vector<SizedDesign>> OnMachine(std::vector<SizedDesign> designs,
+                                                   const DesignSpace& space,
+                                                   const MachineBase& machine, Bytes hbm) {
   const auto cost = [&](const SizedDesign& design, const std::optional<CostRates>& rates) {
     if (!rates.has_value()) return 0.0;
     return design.area.mm2() * rates->logic_per_mm2 + machine.hbm.gbps() * rates->hbm_per_GBps +
@@ -183,7 +186,23 @@ std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const Desig
     design.watts = cost(design, space.watts);
     design.dollars = cost(design, space.dollars);
   }
-  return designs;
+  const auto most = [](const std::optional<CostRates>& rates) {
+    return rates ? rates->cap : std::numeric_limits<double>::infinity();
+  };
+  SizedDesign least;
+  if (!designs.empty()) {
+    least =
+        *std::ranges::min_element(designs, {}, [](const SizedDesign& d) { return d.area.um2(); });
+  }
+  std::erase_if(designs, [&](const SizedDesign& d) {
+    return d.watts > most(space.watts) || d.dollars > most(space.dollars);
+  });
+  if (!designs.empty()) return designs;
+  return Infeasible(
+      "space {}: no design is within cap_W and cap_USD with {:g} GB/s of memory and links of {:g} "
+      "GB/s; the smallest, {}, takes {:.1f} W and {:.0f} USD",
+      space.name, machine.hbm.gbps(), machine.link.gbps(), Describe(least.design), least.watts,
+      least.dollars);
 }
 
 }  // namespace foretrace

@@ -10,9 +10,11 @@
 //   price: {logic_USD_per_mm2: 16, hbm_USD_per_GBps: 1, link_USD_per_GBps: 2, source: '...'}
 //
 // machine.memories_GBps and machine.links_GBps list what is searched besides hbm_GBps and
-// link_GBps; power and price may have hbm_W_per_GiB and hbm_USD_per_GiB too.
+// link_GBps; power and price may have hbm_W_per_GiB and hbm_USD_per_GiB too, and cap_W and cap_USD:
+// no accelerator takes or costs more, its memory and links included.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,7 @@ struct MachineBase {
 struct CostRates {
   double logic_per_mm2 = 0, hbm_per_GBps = 0, link_per_GBps = 0;
   double hbm_per_GiB = 0;  // 0 where the file does not say
+  double cap = std::numeric_limits<double>::infinity();
 };
 
 struct DesignSpace {
@@ -67,8 +70,10 @@ struct SizedDesign {
 // lists every dimension from its largest value, tensor cores outermost. Errors: a size without a
 // known area; infeasible: none is within the cap.
 absl::StatusOr<std::vector<SizedDesign>> FeasibleDesigns(const DesignSpace& space);
-// With the watts and dollars that they have on a machine of the space with that much memory.
-std::vector<SizedDesign> OnMachine(std::vector<SizedDesign> designs, const DesignSpace& space,
-                                   const MachineBase& machine, Bytes hbm);
+// With the watts and dollars that they have on a machine of the space with that much memory,
+// without those above the caps. Errors: infeasible: all are.
+absl::StatusOr<std::vector<SizedDesign>> OnMachine(std::vector<SizedDesign> designs,
+                                                   const DesignSpace& space,
+                                                   const MachineBase& machine, Bytes hbm);
 
 }  // namespace foretrace

@@ -27,10 +27,15 @@ absl::StatusOr<FoundDesign> MachineSearch::Find(const std::vector<SearchedModel>
       for (const double reference : setup.reference) {
         setup.name += fmt::format(" of {:a}", reference);
       }
-      const std::vector<SizedDesign> sized = OnMachine(designs_, space_, machine, hbm);
+      const auto sized = OnMachine(designs_, space_, machine, hbm);
+      if (absl::IsFailedPrecondition(sized.status())) {
+        reason = sized.status();
+        continue;
+      }
+      if (!sized.ok()) return sized.status();
       absl::StatusOr<ArchitectResult> result =
-          hysteresis == 0 ? SearchExactly(models, sized, setup)
-                          : SearchByHysteresis(models, sized, setup, hysteresis);
+          hysteresis == 0 ? SearchExactly(models, *sized, setup)
+                          : SearchByHysteresis(models, *sized, setup, hysteresis);
       if (absl::IsFailedPrecondition(result.status())) {
         reason = result.status();
         break;

@@ -63,9 +63,13 @@ absl::Status Unknown(const ShippedKind& kind, const std::string& name) {
         "set FORETRACE_DATA to the folder that holds it",
         kind.what, name, kind.folder);
   }
-  return InvalidInput(
-      "{} \"{}\": there is no such file, and none of that name{} in {}; there are {}", kind.what,
-      name, MeantNames(name, names), fmt::join(looked, " or "), fmt::join(names, ", "));
+  constexpr size_t kMostNamed = 60;  // more fill a screen
+  const std::string there = names.size() <= kMostNamed
+                                ? fmt::format("there are {}", fmt::join(names, ", "))
+                                : fmt::format("`foretrace list {}` shows those there are",
+                                              fs::path(kind.folder).filename().string());
+  return InvalidInput("{} \"{}\": there is no such file, and none of that name{} in {}; {}",
+                      kind.what, name, MeantNames(name, names), fmt::join(looked, " or "), there);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/hardware/catalog.h"
 
 namespace foretrace {
 namespace {
@@ -90,8 +91,35 @@ absl::Status AddProvenance(const BenchmarkTable& table, PlatformData& data) {
   return absl::OkStatus();
 }
 
+// Models of kernels and lookups are of the device that the platform is named after.
+absl::Status CheckDevice(const BenchmarkTable& table, const std::string& platform,
+                         const AcceleratorCatalog& devices) {
+  const auto stated = table.provenance.find("device");
+  if (stated == table.provenance.end()) return absl::OkStatus();
+  const Accelerator* device = devices.FindLabel(stated->second);
+  const Accelerator* named = devices.FindLabel(platform);
+  if (device == nullptr) return absl::OkStatus();
+  if (named == nullptr) {
+    return InvalidInput(
+        "{}: its device is {}, but platform '{}' of its rows is named after no device; write for "
+        "example '{}-lab' there",
+        table.path, stated->second, platform, device->name);
+  }
+  // "H100" may be of any of its boards.
+  if (device->chip != named->chip) {
+    return InvalidInput(
+        "{}: its device is {}, but platform '{}' of its rows is named after {}; correct one of "
+        "them",
+        table.path, stated->second, platform, named->name);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
                        std::vector<BenchmarkTable> tables, bool test, Platforms& platforms) {
+  const bool of_device =
+      fitter.row_kind() == BenchmarkKind::kKernel || fitter.row_kind() == BenchmarkKind::kEmbedding;
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog devices, AcceleratorCatalog::Load());
   std::set<std::string> seen;
   for (BenchmarkTable& table : tables) {
     const std::string& path = table.path;
@@ -110,6 +138,7 @@ absl::Status AddTables(const Fitter& fitter, const CalibrateOptions& options,
                           options.platform.empty() ? "" : " for platform " + options.platform);
     }
     for (const std::string& platform : in_table) {
+      if (of_device) FORETRACE_RETURN_IF_ERROR(CheckDevice(table, platform, devices));
       PlatformData& data = platforms[platform];
       if (!test || data.rows.empty()) data.files.push_back(path);
     }

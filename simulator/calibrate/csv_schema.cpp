@@ -63,6 +63,13 @@ bool IsCollective(std::string_view op) {
   return false;
 }
 
+std::string Collectives() {
+  std::string names;
+  for (int i = 1; i < static_cast<int>(CollectiveOp::kCount); ++i)
+    names += (i > 1 ? ", " : "") + std::string(Name(static_cast<CollectiveOp>(i)));
+  return names;
+}
+
 struct Key {
   std::string_view name;
   bool text = false;
@@ -235,7 +242,9 @@ absl::Status CheckConvolution(const BenchmarkRow& row) {
 
 absl::Status CheckRowShape(const BenchmarkRow& row) {
   if (row.kind == BenchmarkKind::kCollective) {
-    if (!IsCollective(row.op)) return InvalidInput("unknown collective '{}'", row.op);
+    if (!IsCollective(row.op)) {
+      return InvalidInput("unknown collective '{}'; there are {}", row.op, Collectives());
+    }
     if (absl::Status status = CheckKeys(row, kCollectiveKeys); !status.ok()) return status;
     return CheckCollective(row);
   }
@@ -250,7 +259,11 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
   if (row.kind == BenchmarkKind::kOverhead || row.kind == BenchmarkKind::kMemory) {
     return absl::OkStatus();
   }
-  return InvalidInput("unknown {} operator '{}'", Name(row.kind), row.op);
+  std::string known;
+  for (const OpSchema& schema : kSchemas) {
+    if (schema.kind == row.kind) known += (known.empty() ? "" : ", ") + std::string(schema.op);
+  }
+  return InvalidInput("unknown {} operator '{}'; there are {}", Name(row.kind), row.op, known);
 }
 
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "simulator/base/error.h"
@@ -158,6 +159,33 @@ bool Decode(std::string_view line, PointResult& out) {
   return true;
 }
 
+double SpeedOf(const Space& space, const Point& point, const PointResult& result) {
+  const System system = SystemOf(space, point);
+  return result.feasible
+             ? result.utilisation * system.chip.gflops() * 1e9 * static_cast<double>(system.chips())
+             : 0;
+}
+
+std::vector<std::string> NotStatedIn(const Space& space, std::span<const Point> points) {
+  std::set<std::string> out;
+  for (const Point& point : points) {
+    const System s = SystemOf(space, point);
+    const auto note = [&](const Bill& bill, std::string_view of_chip, std::string_view rate) {
+      if (std::isnan(bill.chips)) out.insert(fmt::format("chip {} ({})", s.chip.name, of_chip));
+      if (std::isnan(bill.memory)) out.insert(fmt::format("memory {} ({})", s.memory.name, rate));
+      if (std::isnan(bill.switches)) out.insert(fmt::format("switch ({})", rate));
+      for (size_t i = 0; std::isnan(bill.links) && i < s.dimensions.size(); ++i) {
+        const LinkTechnology& link = s.dimensions[i].link;
+        if (std::isnan(rate.starts_with("USD") ? link.usd_per_gbps : link.watt_per_gbps))
+          out.insert(fmt::format("link {} ({})", link.name, rate));
+      }
+    };
+    note(PriceUsd(s), "price_USD", "USD_per_GBps");
+    note(PowerWatt(s), "power_W", "watt_per_GBps");
+  }
+  return {out.begin(), out.end()};
+}
+
 std::vector<size_t> ParetoFront(const Space& space, std::span<const Point> points,
                                 std::span<const PointResult> results) {
   struct Merit {
@@ -178,6 +206,11 @@ std::vector<size_t> ParetoFront(const Space& space, std::span<const Point> point
   }
   std::vector<size_t> out;
   for (auto& [key, merits] : groups) {
+    for (double Merit::*bill : {&Merit::price, &Merit::power}) {
+      const bool stated =
+          std::ranges::none_of(merits, [&](const Merit& m) { return std::isnan(m.*bill); });
+      for (Merit& m : merits) m.*bill = stated ? m.*bill : 0;
+    }
     std::sort(merits.begin(), merits.end(), [](const Merit& a, const Merit& b) {
       return std::tie(a.ns, a.price, a.power, a.at) < std::tie(b.ns, b.price, b.power, b.at);
     });

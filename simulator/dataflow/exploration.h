@@ -33,16 +33,24 @@ struct PointResult {
 // Errors are those of bad input; what does not fit is a result.
 absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point);
 
+// FLOP/s of the whole system; 0 where the point does not fit.
+double SpeedOf(const Space& space, const Point& point, const PointResult& result);
+
+// What files do not state of the bills of these points, as "chip a100 (price_USD)"; each once.
+std::vector<std::string> NotStatedIn(const Space& space, std::span<const Point> points);
+
 // One line without an end, that gives the same bits when read.
 std::string Encode(const PointResult& result);
 bool Decode(std::string_view line, PointResult& result);
 
-// Tables in the columns of the published ones, a line a point.
+// Tables in the columns of the published ones, a line a point; where a system has several
+// workloads, with a last column of their names.
 std::string PointsCsv(const Space& space, std::span<const Point> points,
                       std::span<const PointResult> results);
 std::string PointsJson(const Space& space, std::span<const Point> points,
                        std::span<const PointResult> results);
-// Points that none beats in utilisation times peak (speed), price and power together.
+// Points that none beats in utilisation times peak (speed), price and power together. Of a workload
+// in a variant, price or power counts where every point states one.
 std::vector<size_t> ParetoFront(const Space& space, std::span<const Point> points,
                                 std::span<const PointResult> results);
 // Heat maps, breakdowns and Pareto fronts; one page without network.

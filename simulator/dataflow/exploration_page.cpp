@@ -15,7 +15,7 @@ struct Cell {
   size_t at;
   std::string row, column;  // chip and topology; memory and link
   const PointResult* result;
-  double speed = 0, price = 0, power = 0;  // FLOP/s, $, W
+  double speed = 0, price = 0, power = 0;  // FLOP/s, $, W; NaN: not known
 };
 using Group = std::vector<Cell>;
 
@@ -41,7 +41,9 @@ std::string HeatMap(const Group& group, std::string_view title, double (*value)(
   const std::vector<std::string> rows = Distinct(group, &Cell::row),
                                  columns = Distinct(group, &Cell::column);
   double most = 0;
-  for (const Cell& c : group) most = std::max(most, c.result->feasible ? value(c) : 0);
+  for (const Cell& c : group) {
+    if (c.result->feasible && value(c) > most) most = value(c);
+  }
   std::string body;
   for (size_t x = 0; x < columns.size(); ++x) {
     body += fmt::format("<text x=\"{:.0f}\" y=\"18\" text-anchor=\"middle\">{}</text>",
@@ -55,13 +57,16 @@ std::string HeatMap(const Group& group, std::string_view title, double (*value)(
     const auto x =
         static_cast<double>(std::find(columns.begin(), columns.end(), c.column) - columns.begin());
     const auto y = static_cast<double>(std::find(rows.begin(), rows.end(), c.row) - rows.begin());
-    const double share = c.result->feasible && most > 0 ? value(c) / most : 0;
-    const std::string text = c.result->feasible ? fmt::format("{:.3g}", value(c)) : "no fit";
+    const bool known = c.result->feasible && !std::isnan(value(c));
+    const double share = known && most > 0 ? value(c) / most : 0;
+    const std::string text = !c.result->feasible ? "no fit"
+                             : known             ? fmt::format("{:.3g}", value(c))
+                                                 : "not known";
     body += fmt::format(
         "<rect x=\"{0:.0f}\" y=\"{1:.0f}\" width=\"{2:.0f}\" height=\"{3:.0f}\" fill=\"{4}\"/>"
         "<text x=\"{5:.0f}\" y=\"{6:.0f}\" text-anchor=\"middle\" fill=\"{7}\">{8}</text>",
         kLeft + kCellWidth * x, kTop + kCellHeight * y, kCellWidth - 1, kCellHeight - 1,
-        c.result->feasible ? Shade(share) : "#eeeeee", kLeft + kCellWidth * (x + 0.5),
+        known ? Shade(share) : "#eeeeee", kLeft + kCellWidth * (x + 0.5),
         kTop + kCellHeight * y + 15, share > 0.55 ? "#ffffff" : "#222222", text);
   }
   return fmt::format("<h3>{}</h3><svg width=\"{:.0f}\" height=\"{:.0f}\">{}</svg>\n", title,
@@ -107,7 +112,7 @@ std::string Pareto(const Group& group, const std::vector<size_t>& front) {
   constexpr double kWidth = 620, kHeight = 300, kMargin = 50;
   double low_x = HUGE_VAL, high_x = 0, low_y = HUGE_VAL, high_y = 0;
   for (const Cell& c : group) {
-    if (!c.result->feasible || c.price <= 0) continue;
+    if (!c.result->feasible || !(c.price > 0)) continue;
     low_x = std::min(low_x, c.price), high_x = std::max(high_x, c.price);
     low_y = std::min(low_y, c.speed), high_y = std::max(high_y, c.speed);
   }
@@ -120,17 +125,19 @@ std::string Pareto(const Group& group, const std::vector<size_t>& front) {
       kMargin, kWidth, kHeight);
   std::string names;
   for (const Cell& c : group) {
-    if (!c.result->feasible || c.price <= 0) continue;
+    if (!c.result->feasible || !(c.price > 0)) continue;
     const bool best = std::binary_search(front.begin(), front.end(), c.at);
     body += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\" stroke=\"#2e6fbb\"><title>{}, {}: "
-        "{:.4g} TFLOPS, {:.4g} $, {:.4g} W</title></circle>",
+        "{:.4g} TFLOPS, {:.4g} $, {}</title></circle>",
         kMargin + kWidth * place(c.price, low_x, high_x),
         kMargin + kHeight * (1 - place(c.speed, low_y, high_y)), best ? "#2e6fbb" : "none",
-        XmlText(c.row), XmlText(c.column), c.speed * 1e-12, c.price, c.power);
+        XmlText(c.row), XmlText(c.column), c.speed * 1e-12, c.price,
+        std::isnan(c.power) ? "power not known" : fmt::format("{:.4g} W", c.power));
     if (best)
-      names += fmt::format("<li>{}, {}: {:.4g} PFLOPS, {:.4g} M$, {:.4g} kW</li>", XmlText(c.row),
-                           XmlText(c.column), c.speed * 1e-15, c.price * 1e-6, c.power * 1e-3);
+      names += fmt::format("<li>{}, {}: {:.4g} PFLOPS, {:.4g} M${}</li>", XmlText(c.row),
+                           XmlText(c.column), c.speed * 1e-15, c.price * 1e-6,
+                           std::isnan(c.power) ? "" : fmt::format(", {:.4g} kW", c.power * 1e-3));
   }
   body += fmt::format(
       "<text x=\"{}\" y=\"{}\">{:.3g} to {:.3g} $</text><text x=\"{}\" y=\"40\">{:.3g} to {:.3g} "
@@ -152,8 +159,7 @@ std::string ExplorationPage(const Space& space, std::span<const Point> points,
     const System system = SystemOf(space, p);
     Cell c{i, fmt::format("{} {}", system.chip.name, system.topology),
            fmt::format("{} {}", system.memory.name, space.links[p.link].name), &results[i]};
-    c.speed =
-        results[i].utilisation * system.chip.gflops() * 1e9 * static_cast<double>(system.chips());
+    c.speed = SpeedOf(space, p, results[i]);
     c.price = PriceUsd(system).total();
     c.power = PowerWatt(system).total();
     groups[{p.workload, p.variant}].push_back(std::move(c));
@@ -171,9 +177,9 @@ std::string ExplorationPage(const Space& space, std::span<const Point> points,
       body += fmt::format("<p>The first {} of {} points.</p>", drawn.size(), group.size());
     body += HeatMap(drawn, "Utilisation", [](const Cell& c) { return c.result->utilisation; });
     body += HeatMap(drawn, "Cost efficiency, GFLOPS a dollar",
-                    [](const Cell& c) { return c.price > 0 ? c.speed * 1e-9 / c.price : 0; });
+                    [](const Cell& c) { return c.price == 0 ? 0 : c.speed * 1e-9 / c.price; });
     body += HeatMap(drawn, "Power efficiency, GFLOPS a watt",
-                    [](const Cell& c) { return c.power > 0 ? c.speed * 1e-9 / c.power : 0; });
+                    [](const Cell& c) { return c.power == 0 ? 0 : c.speed * 1e-9 / c.power; });
     body += Breakdown(drawn) + Pareto(drawn, front);
   }
   return fmt::format(

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
 
 #include "simulator/base/csv.h"
 #include "simulator/base/json_writer.h"
@@ -17,7 +20,10 @@ class Row {
     keys_.emplace_back(key);
     values_.push_back(std::move(value));
   }
-  void Add(std::string_view key, double value) { Add(key, fmt::format("{}", value)); }
+  // Nothing where it is not known.
+  void Add(std::string_view key, double value) {
+    Add(key, std::isnan(value) ? std::string() : fmt::format("{}", value));
+  }
   std::string Header() const { return CsvLine(keys_); }
   std::string Line() const { return CsvLine(values_); }
 
@@ -127,14 +133,23 @@ Context ContextOf(const Space& space, const Point& point, const PointResult& res
   return {space, point, result, std::move(system), price, power};
 }
 
+// Whether some system has several workloads.
+bool SystemsRecur(std::span<const Point> points) {
+  std::set<std::array<uint32_t, 5>> systems;
+  for (const Point& p : points) systems.insert({p.variant, p.chip, p.topology, p.memory, p.link});
+  return systems.size() < points.size();
+}
+
 }  // namespace
 
 std::string PointsCsv(const Space& space, std::span<const Point> points,
                       std::span<const PointResult> results) {
   std::string text;
+  const bool named = SystemsRecur(points);
   for (size_t i = 0; i < points.size(); ++i) {
     const Context c = ContextOf(space, points[i], results[i]);
-    const Row row = space.columns == Space::Columns::kPlain ? SystemsRow(c) : TrainingRow(c);
+    Row row = space.columns == Space::Columns::kPlain ? SystemsRow(c) : TrainingRow(c);
+    if (named) row.Add("workload", c.workload().name);
     if (i == 0) text += row.Header();
     text += row.Line();
   }

@@ -28,6 +28,9 @@ Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);
 OffChipMemory ReadMemory(const YamlReader& in, const NumberReader& number);
 LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number);
+// Prices and powers of the key `switch`; kNotStated without it.
+void ReadSwitch(const YamlReader& in, const NumberReader& number, double& usd_per_gbps,
+                double& watt_per_gbps);
 // `links`: what a dimension's `link` may name; a dimension that names none gets `link` itself,
 // where there is one, else no bandwidth.
 std::vector<SystemDimension> ReadDimensions(const YamlReader& in,

@@ -122,7 +122,6 @@ absl::StatusOr<Space> LoadSpace(const std::string& file, const AcceleratorCatalo
             "variants", "chips",       "topologies", "memories",
             "links",    "switch"};
         constexpr std::array<std::string_view, 2> kColumns = {"systems", "training"};
-        constexpr std::array<std::string_view, 2> kSwitchKeys = {"USD_per_GBps", "watt_per_GBps"};
         in.ExpectKeys(kKeys);
         Space space;
         space.name = in.String("name");
@@ -141,12 +140,7 @@ absl::StatusOr<Space> LoadSpace(const std::string& file, const AcceleratorCatalo
         ReadTopologies(in, space);
         ReadWorkloads(in, space);
         if (in.ok()) ReadVariants(in, space);
-        if (in.Has("switch")) {
-          const YamlReader sw = in.Child("switch");
-          sw.ExpectKeys(kSwitchKeys);
-          space.switch_usd_per_gbps = number(sw, "USD_per_GBps", 0, 1e9, 0);
-          space.switch_watt_per_gbps = number(sw, "watt_per_GBps", 0, 1e9, 0);
-        }
+        ReadSwitch(in, number, space.switch_usd_per_gbps, space.switch_watt_per_gbps);
         if (in.ok()) CheckNames(in, space);
         if (!in.ok()) return in.status();
         return space;

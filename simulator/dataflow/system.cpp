@@ -69,18 +69,22 @@ Bill Sum(const System& system, bool power) {
   const auto n = static_cast<double>(system.chips());
   Bill bill;
   const bool board = power ? system.chip.board_power : system.chip.board_price;
+  // What there is none of needs no price.
+  const auto add = [](double& to, double count, double each) {
+    if (count > 0) to += count * each;
+  };
   bill.chips = n * (power ? system.chip.power_w : system.chip.price_usd);
   if (!board)
-    bill.memory = n * GBps(system.memory.bandwidth) *
-                  (power ? system.memory.watt_per_gbps : system.memory.usd_per_gbps);
+    add(bill.memory, n * GBps(system.memory.bandwidth),
+        power ? system.memory.watt_per_gbps : system.memory.usd_per_gbps);
   for (size_t i = 0; i < system.dimensions.size(); ++i) {
     const SystemDimension& d = system.dimensions[i];
     const double gbps = GBps(d.network.bandwidth);
     if (!board || i > 0)
-      bill.links +=
-          LinkCount(system, i) * gbps * (power ? d.link.watt_per_gbps : d.link.usd_per_gbps);
-    bill.switches += PortCount(system, i) * gbps *
-                     (power ? system.switch_watt_per_gbps : system.switch_usd_per_gbps);
+      add(bill.links, LinkCount(system, i) * gbps,
+          power ? d.link.watt_per_gbps : d.link.usd_per_gbps);
+    add(bill.switches, PortCount(system, i) * gbps,
+        power ? system.switch_watt_per_gbps : system.switch_usd_per_gbps);
   }
   return bill;
 }

@@ -3,6 +3,7 @@
 // them as a composition of dimensions, with price and power.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "simulator/dataflow/collective_time.h"
 
 namespace foretrace::dataflow {
+
+// A price or power that no file states; sums that need it are not known either.
+inline constexpr double kNotStated = std::numeric_limits<double>::quiet_NaN();
 
 enum class Execution : uint8_t { kKernelByKernel, kDataflow };
 std::string_view Name(Execution execution);
@@ -71,7 +75,7 @@ struct System {
   std::vector<NetworkDimension> networks() const;
 };
 
-// In the whole system.
+// In the whole system; kNotStated where a part has no price or power in its file.
 struct Bill {
   double chips = 0, memory = 0, links = 0, switches = 0;
   double total() const { return chips + memory + links + switches; }

@@ -64,8 +64,8 @@ void TakeAccelerator(const YamlReader& in, const std::string& name,
   for (const MemoryKind kind : {MemoryKind::kCache, MemoryKind::kScratchpad}) {
     if (const MemoryLevel* level = found->level(kind)) chip.sram = level->capacity;
   }
-  chip.price_usd = found->physical.price_usd;
-  chip.power_w = found->physical.power_w;
+  if (found->physical.price_usd > 0) chip.price_usd = found->physical.price_usd;
+  if (found->physical.power_w > 0) chip.power_w = found->physical.power_w;
   chip.board_price = chip.board_power = !found->physical.chip_alone;
 }
 
@@ -91,6 +91,7 @@ Chip ReadChip(const YamlReader& in, const NumberReader& number,
   constexpr std::array<std::string_view, 2> kExecutions = {"kernel-by-kernel", "dataflow"};
   in.ExpectKeys(kKeys);
   Chip chip;
+  chip.price_usd = chip.power_w = kNotStated;
   if (in.Has("accelerator")) TakeAccelerator(in, in.String("accelerator"), accelerators, chip);
   chip.name = in.String("name", chip.name.empty() ? "chip" : chip.name);
   const auto size = [&](std::string_view key, int64_t& to) {
@@ -121,8 +122,8 @@ OffChipMemory ReadMemory(const YamlReader& in, const NumberReader& number) {
   m.name = in.String("name", "memory");
   m.bandwidth = Bandwidth::GBps(number(in, "bandwidth_GBps", 1e-3, 1e9));
   m.capacity = BytesOf(in, "capacity", number);
-  m.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, 0);
-  m.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, 0);
+  m.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, kNotStated);
+  m.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, kNotStated);
   return m;
 }
 
@@ -134,9 +135,20 @@ LinkTechnology ReadLink(const YamlReader& in, const NumberReader& number) {
   l.name = in.String("name", "link");
   l.bandwidth = Bandwidth::GBps(number(in, "bandwidth_GBps", 1e-3, 1e9));
   l.latency = SimTime::FromUs(number(in, "latency_us", 0, 1e6, 0));
-  l.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, 0);
-  l.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, 0);
+  l.usd_per_gbps = number(in, "USD_per_GBps", 0, 1e9, kNotStated);
+  l.watt_per_gbps = number(in, "watt_per_GBps", 0, 1e9, kNotStated);
   return l;
+}
+
+void ReadSwitch(const YamlReader& in, const NumberReader& number, double& usd_per_gbps,
+                double& watt_per_gbps) {
+  constexpr std::array<std::string_view, 2> kKeys = {"USD_per_GBps", "watt_per_GBps"};
+  usd_per_gbps = watt_per_gbps = kNotStated;
+  if (!in.Has("switch")) return;
+  const YamlReader rates = in.Child("switch");
+  rates.ExpectKeys(kKeys);
+  usd_per_gbps = number(rates, "USD_per_GBps", 0, 1e9, kNotStated);
+  watt_per_gbps = number(rates, "watt_per_GBps", 0, 1e9, kNotStated);
 }
 
 std::vector<SystemDimension> ReadDimensions(const YamlReader& in,
@@ -194,7 +206,6 @@ absl::StatusOr<System> LoadSystem(const std::string& file, const AcceleratorCata
       ReadYamlFile(file), file, [&](const YamlReader& in) -> absl::StatusOr<System> {
         constexpr std::array<std::string_view, 8> kKeys = {
             "name", "description", "source", "chip", "memory", "links", "network", "switch"};
-        constexpr std::array<std::string_view, 2> kSwitchKeys = {"USD_per_GBps", "watt_per_GBps"};
         in.ExpectKeys(kKeys);
         const NumberReader number;
         System s;
@@ -208,12 +219,7 @@ absl::StatusOr<System> LoadSystem(const std::string& file, const AcceleratorCata
         for (SystemDimension& d : s.dimensions) {
           if (!d.has_link() && !links.empty()) d.Use(links.front());
         }
-        if (in.Has("switch")) {
-          const YamlReader sw = in.Child("switch");
-          sw.ExpectKeys(kSwitchKeys);
-          s.switch_usd_per_gbps = number(sw, "USD_per_GBps", 0, 1e9, 0);
-          s.switch_watt_per_gbps = number(sw, "watt_per_GBps", 0, 1e9, 0);
-        }
+        ReadSwitch(in, number, s.switch_usd_per_gbps, s.switch_watt_per_gbps);
         if (!in.ok()) return in.status();
         if (links.empty()) return InvalidInput("{}: links: at least one is needed", file);
         if (absl::Status valid = CheckSystem(s); !valid.ok())

@@ -21,12 +21,32 @@ int64_t SizeOr(const YamlReader& in, std::string_view key, int64_t fallback) {
 }
 
 Workload ReadTransformer(const YamlReader& in, bool train) {
-  constexpr std::array<std::string_view, 14> kKeys = {
-      "dtype",    "family", "hidden", "layers",  "heads", "head_size",       "vocabulary",
-      "sequence", "keys",   "ffn",    "experts", "top_k", "fused_attention", "output_layer"};
+  if (in.Has("family") && in.String("family") != "gpt") {
+    in.Fail("family",
+            fmt::format("'{}' has no layer in the dataflow model, which has that of gpt alone; "
+                        "write the kernels under graph: (docs/dataflow.md)",
+                        in.String("family")));
+  }
+  // The last four are of embeddings, which no layer has.
+  constexpr std::array<std::string_view, 18> kKeys = {"dtype",
+                                                      "family",
+                                                      "hidden",
+                                                      "layers",
+                                                      "heads",
+                                                      "head_size",
+                                                      "vocabulary",
+                                                      "sequence",
+                                                      "keys",
+                                                      "ffn",
+                                                      "experts",
+                                                      "top_k",
+                                                      "fused_attention",
+                                                      "output_layer",
+                                                      "positions",
+                                                      "learned_positions",
+                                                      "embedding_norm",
+                                                      "tied"};
   in.ExpectKeys(kKeys);
-  if (in.Has("family") && in.String("family") != "gpt")
-    in.Fail("family", "the layer's graph is of family gpt alone");
   constexpr std::array<std::string_view, 4> kTypes = {"fp16", "float16", "bf16", "bfloat16"};
   if (in.Has("dtype")) in.Choice("dtype", kTypes);  // two bytes each
   TransformerSizes s;

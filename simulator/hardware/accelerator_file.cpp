@@ -99,7 +99,7 @@ class Loader {
       u.count = unit.Integer("count", 1, 1 << 24, 0);
       u.width = unit.Integer("width", 1, 1 << 20, 0);
       u.depth = unit.Integer("depth", 1, 1 << 20, 0);
-      u.clock_hz = unit.Number("clock_MHz", 1, 1e5, 0) * 1e6;
+      u.clock_hz = unit.Number("clock_MHz", 10, 1e5, 0) * 1e6;
       u.source = unit.String("source");
       LoadRates(unit.Child("rates_TFLOPS"), u.rates);
       if (unit.Has("sustained_TFLOPS")) LoadRates(unit.Child("sustained_TFLOPS"), u.sustained);

@@ -113,8 +113,8 @@ const Accelerator* AcceleratorCatalog::FindLabel(std::string_view label) const {
   size_t longest = 0;
   for (const Accelerator& accelerator : all_) {
     ForEachName(accelerator, [&](const std::string& known) {
-      const bool whole = wanted.size() == known.size() || wanted[known.size()] == '-';
-      if (!wanted.starts_with(known) || !whole || known.size() <= longest) return;
+      if (!wanted.starts_with(known) || known.size() <= longest) return;
+      if (wanted.size() > known.size() && wanted[known.size()] != '-') return;
       found = &accelerator;
       longest = known.size();
     });

@@ -189,7 +189,38 @@ std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveR
   return out;
 }
 
-std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows) {
+std::string FormatLinkLoads(const CollectiveRow& row, const std::vector<LinkKindLoad>& links) {
+  std::string out = fmt::format(
+      "\nLinks at {}, the busiest kind first (* any number; busy: its fullest link, of the time)\n",
+      SizeText(row.bytes));
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "{:<30} {:>9} {:>8} {:>12} {:>12} {:>7}\n", "link", "GB/s", "links", "most MB",
+                 "mean MB", "busy %");
+  for (const LinkKindLoad& link : links) {
+    fmt::format_to(to, "{:<30} {:>9.2f} {:>8} {:>12.3f} {:>12.3f} {:>7.1f}\n", link.kind,
+                   link.rate.gbps(), link.links, link.most * 1e-6, link.mean() * 1e-6,
+                   100 * link.busy(row.time_us * 1e-6));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
+                                                      const CollectiveQuery& query,
+                                                      const CollectiveRow& row) {
+  NetworkOptions options = query.options;
+  options.algorithm = row.algorithm;
+  options.protocol = row.protocol;
+  TransferPlanner planner(topology, options);
+  TransferSpec spec;
+  spec.op = query.op;
+  spec.members = query.members;
+  spec.bytes = Bytes(row.bytes);
+  FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
+  return LinkLoads(topology, plan);
+}
+
+std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,
+                                const std::vector<LinkKindLoad>& links) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
@@ -209,6 +240,21 @@ std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows) {
     json.EndObject();
   }
   json.EndArray();
+  if (!links.empty()) {
+    json.Key("link_loads");
+    json.StartArray();
+    for (const LinkKindLoad& link : links) {
+      json.StartObject();
+      json.Field("kind", link.kind);
+      json.Field("bandwidth_GBps", link.rate.gbps());
+      json.Field("links", link.links);
+      json.Field("most_bytes", link.most);
+      json.Field("mean_bytes", link.mean());
+      json.Field("busy_share", link.busy(rows.back().time_us * 1e-6));
+      json.EndObject();
+    }
+    json.EndArray();
+  }
   json.EndObject();
   return buffer.GetString();
 }

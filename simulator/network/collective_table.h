@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/network/link_loads.h"
 #include "simulator/network/transfer_planner.h"
 
 namespace foretrace {
@@ -48,8 +49,16 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
                                                            const CollectiveQuery& query);
 // For people: what it takes at both ends of the sizes, then a line a size.
 std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveRow>& rows);
-// One JSON document by design.md section 9: `rows`.
-std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows);
+// What a row puts on the links, with the algorithm that it took; a tier that runs flows. Errors: as
+// LinkLoads.
+absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
+                                                      const CollectiveQuery& query,
+                                                      const CollectiveRow& row);
+std::string FormatLinkLoads(const CollectiveRow& row, const std::vector<LinkKindLoad>& links);
+// One JSON document by design.md section 9: `rows`; `link_loads` of the last row, where there are
+// any.
+std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,
+                                const std::vector<LinkKindLoad>& links = {});
 
 // "8", "32M", "1GiB", "4096", "16K": factors of 1,024.
 absl::StatusOr<int64_t> ParseSize(std::string_view text);

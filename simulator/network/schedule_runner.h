@@ -24,6 +24,9 @@ struct TransferPlan {
   double latency_scale_inter = 1;
   Algorithm algorithm = Algorithm::kAuto;
   Protocol protocol = Protocol::kRaw;
+  // Payload in a byte of the schedule, whose messages are longer by what the protocol adds and by
+  // what it leaves of a link's time.
+  double payload = 1;
 };
 
 class ScheduleRunner : public FlowSink {

@@ -288,8 +288,9 @@ absl::StatusOr<Choice> TransferPlanner::Choose(const TransferSpec& spec) {
 absl::StatusOr<TransferPlan> TransferPlanner::PlanFor(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
   TransferPlan plan;
-  FORETRACE_ASSIGN_OR_RETURN(
-      plan.schedule, MakeSchedule(choice.algorithm, Request(job, choice, WireRate(c, choice))));
+  plan.payload = WireRate(c, choice);
+  FORETRACE_ASSIGN_OR_RETURN(plan.schedule,
+                             MakeSchedule(choice.algorithm, Request(job, choice, plan.payload)));
   plan.devices = c.devices;
   const LatencyScale scale{choice.cost.intra_latency, choice.cost.inter_latency};
   plan.launch = choice.cost.launch + FillTime(*plan.schedule, c.devices, topology_, scale);

@@ -36,6 +36,7 @@ struct CollectiveOptions {
   int32_t chunks = 0;
   std::string network;  // empty: fluid; with --measured the closed forms
   bool json = false;
+  bool links = false;
   std::string measured;
   bool fit = false;
   bool fit_launch = false;
@@ -243,6 +244,9 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   }
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(platform)));
   FORETRACE_ASSIGN_OR_RETURN(CollectiveQuery query, QueryOf(options, network, topology));
+  if (options.links && (query.tier == NetworkTier::kFitted || query.op == CollectiveOp::kBarrier)) {
+    return InvalidInput("--links follows messages: --network fluid or simgrid, and no barrier");
+  }
   query.progress = [&context](int64_t done, int64_t total) {
     context.console->Progress("sizes", done, total);
     return !context.stop.stop_requested();
@@ -266,11 +270,16 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
         Name(query.op), Name(rows.front().algorithm));
   }
   FORETRACE_RETURN_IF_ERROR(CheckProtocol(network.protocol, query.op, rows));
-  FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("collective", [&] { return CollectiveTableJson(rows); }));
-  FORETRACE_RETURN_IF_ERROR(
-      options.json ? context.console->PrintJson("collective", CollectiveTableJson(rows))
-                   : context.console->Print(FormatCollectiveTable(query.op, rows)));
+  std::vector<LinkKindLoad> links;
+  if (options.links && !rows.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(links, LinkLoadsOf(topology, query, rows.back()));
+  }
+  const auto json = [&] { return CollectiveTableJson(rows, links); };
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("collective", json));
+  std::string text = FormatCollectiveTable(query.op, rows);
+  if (!links.empty()) text += FormatLinkLoads(rows.back(), links);
+  FORETRACE_RETURN_IF_ERROR(options.json ? context.console->PrintJson("collective", json())
+                                         : context.console->Print(text));
   if (!context.stop.stop_requested()) return absl::OkStatus();
   return absl::CancelledError(fmt::format("interrupted after {} sizes", rows.size()));
 }
@@ -298,10 +307,13 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
       ->check(CLI::Range(0, 1 << 16));
   command->add_option("--network", o->network,
                       "fitted, fluid or simgrid (default: fluid; with --measured: fitted)");
+  auto* links = command->add_flag(
+      "--links", o->links, "also what the largest size puts on the links, and how busy they are");
   command->add_flag("--json", o->json, "one JSON document on standard output");
   command->add_option("--measured", o->measured, "compare with a table of measured collectives")
       ->excludes(ranks)
-      ->excludes(bytes);
+      ->excludes(bytes)
+      ->excludes(links);
   command->add_flag(
       "--fit", o->fit,
       "with --measured: first fit links and channels to half of its tables, or sizes");
@@ -319,6 +331,7 @@ void AddCollectiveCommand(CLI::App& app, CommandContext& context) {
       "foretrace collective all_reduce --ranks 8 --bytes 1M:1G --topology topologies/dgx-a100.yaml",
       "foretrace collective all_to_all --topology topologies/tpu-v4-512.yaml --network fluid "
       "--json",
+      "foretrace collective all_to_all --ranks 256 --bytes 1G --topology fat-tree-16384 --links",
       "foretrace collective --measured table.csv --fit --topology topologies/dgx-h100.yaml",
   }));
   command->callback(

@@ -72,7 +72,16 @@ class HeadlinePrinter {
                          Beside(report_.iteration_time, report_.recorded_time, Unedited()));
     }
     if (report_.recorded_time == SimTime()) text += "; no recorded time judges it";
+    text += Uncovered();
     Line(text);
+  }
+
+  // Work that counts as zero, where it may be a hundredth of the device's.
+  std::string Uncovered() const {
+    const DurationSources& d = report_.durations;
+    const double share = Share(d.missing_recorded, d.device_time + d.missing_recorded);
+    if (d.missing == 0 || (report_.recorded_time > SimTime() && share < 0.01)) return "";
+    return fmt::format("; {} nodes of device work that no model covers count as zero", d.missing);
   }
 
   void Why() {

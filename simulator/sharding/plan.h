@@ -23,6 +23,8 @@ struct TablePlacement {
 struct ShardingPlan {
   std::string sharder;
   std::vector<TablePlacement> tables;  // by the task's tables
+  // Of a search: how many plans it simulated, and as which of them it found this one.
+  int64_t searched = 0, found_as = 0;
 };
 
 // A part of one table on one rank.

@@ -178,7 +178,11 @@ class TaskReader {
       table.pooling = ReadPooling(in);
     }
     table.dtype = ParseDType(in.String("dtype", "float32"));
-    if (ElementSize(table.dtype) <= 0) in.Fail("dtype", "is not a data type");
+    if (ElementSize(table.dtype) <= 0)
+      in.Fail("dtype",
+              fmt::format("'{}' is not known; allowed: float32, float16, bfloat16, float8, "
+                          "int8, float64",
+                          in.String("dtype")));
     if (in.ok()) ReadReuse(in, table);
     task_.tables.push_back(std::move(table));
   }

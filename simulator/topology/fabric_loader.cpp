@@ -73,6 +73,11 @@ void LoadFabric(const YamlReader& fabric, PlatformSpec& spec) {
       }
       if (fabric.ok() && out.levels.empty()) fabric.Fail("levels", "needs at least one level");
       if (fabric.ok() && out.levels.size() > 8) fabric.Fail("levels", "more than 8 levels");
+      if (fabric.ok() && out.levels.back().oversubscription > 1) {
+        fabric.Fail("levels",
+                    "oversubscription of the last level would change nothing, as its switch has no "
+                    "uplinks; give it to the level whose uplinks are thinner");
+      }
       if (fabric.Has("cross_rail")) {
         constexpr std::array<std::string_view, 2> kWays = {"spine", "relay"};
         out.rail_relay = fabric.Choice("cross_rail", kWays) == 1;

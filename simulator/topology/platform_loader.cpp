@@ -119,6 +119,18 @@ class Loader {
     spec_.node.accelerator = *std::move(found);
   }
 
+  // A link as fast as one of the several that the device has is hardly all of its links.
+  void CheckLinkCount(const YamlReader& interconnect) const {
+    const NodeSpec& node = spec_.node;
+    const DeviceLinks& links = node.accelerator.links;
+    if (!interconnect.ok() || interconnect.Has("links_per_device") || links.links < 2) return;
+    const Bandwidth one = spec_.links[static_cast<size_t>(node.interconnect_link)].bandwidth;
+    if (one.gbps() > 1.25 * links.bandwidth.gbps()) return;
+    interconnect.Fail("links_per_device",
+                      fmt::format("missing: {} has {} links of {:g} GB/s; write that number, or 1",
+                                  node.accelerator.name, links.links, links.bandwidth.gbps()));
+  }
+
   void LoadInterconnect(const YamlReader& interconnect) {
     interconnect.ExpectKeys(
         std::array<std::string_view, 4>{"kind", "link", "links_per_device", "edges"});
@@ -127,6 +139,7 @@ class Loader {
         static_cast<InterconnectKind>(interconnect.Choice("kind", EnumNames<InterconnectKind>()));
     if (out.interconnect == InterconnectKind::kSwitch) {
       out.interconnect_link = FindLink(interconnect, "link", spec_);
+      CheckLinkCount(interconnect);
       out.links_per_device = interconnect.Integer("links_per_device", 1, 1024, 1);
     } else if (out.interconnect == InterconnectKind::kMesh) {
       out.interconnect_link = FindLink(interconnect, "link", spec_);

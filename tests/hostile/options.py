@@ -151,11 +151,11 @@ OPTIONS = {
     "collective": ("all_reduce --topology dgx-a100 --bytes 4M", {
         "--topology": ("all_reduce --bytes 4M", "dgx-h100"), "--ranks": "4", "--bytes": "8M",
         "--algorithm": "hierarchical", "--protocol": "ll", "--chunks": ("broadcast --topology dgx-a100 --bytes 4M", "4"),
-        "--network": "fitted", "--json": "", "--measured": ("--topology dgx-a100", "$SEEDS/lab.csv"),
+        "--network": "fitted", "--links": "", "--json": "", "--measured": ("--topology dgx-a100", "$SEEDS/lab.csv"),
         "--fit": (MEASURED, ""), "--fit-launch": (MEASURED, ""), "--hold-out": (f"{MEASURED} --fit", "sizes"), "--min-bytes": (MEASURED, "64M")}),
     "shard": ("$SEEDS/task.yaml --sharders naive,lookup_greedy", {
         "--sharders": ("$SEEDS/task.yaml", "naive"), "--plan": "$SEEDS/plan.json",
-        "--compare": "naive lookup_greedy", "--template": S,
+        "--compare": "naive lookup_greedy", "--explain": "user_history", "--template": S,
         "--traces-of": ("{base} --write-traces out", "naive"),
         "--seed": ("$SEEDS/task.yaml --sharders random", "7"),
         "--budget": ("$SEEDS/task.yaml --sharders search", "40"), "--jobs": THREADS, "--json": "",

@@ -130,6 +130,12 @@ class Failures(unittest.TestCase):
         with self.assertRaises(foretrace.Error):
             foretrace.predict(SAMPLE, no_such_option=True)
 
+    def test_commands_are_lists_of_words(self):
+        for words in ("list gpus", [], ""):
+            with self.assertRaisesRegex(foretrace.BadInput, "as a list") as raised:
+                foretrace.run(words)
+            self.assertEqual(raised.exception.exit_status, 2)
+
 
 class Long(unittest.TestCase):
     def test_progress(self):

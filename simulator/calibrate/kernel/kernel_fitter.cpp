@@ -13,6 +13,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/benchmark_operator.h"
 #include "simulator/calibrate/kernel/kernel_fit.h"
+#include "simulator/calibrate/kernel/row_units.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/kernel_file.h"
 
@@ -70,6 +71,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
                                                         const FitOptions& fit, bool with_residual,
                                                         const KernelModels* prior) {
   FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(rows));
+  FORETRACE_RETURN_IF_ERROR(CheckKernelTimes(device, rows));
   std::map<std::string, size_t> skipped;
   const std::map<std::string, Group> groups = GroupsOf(rows, skipped);
   std::vector<std::string> notes;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "simulator/base/csv.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/utf8.h"
@@ -172,9 +174,16 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
     out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
                        r.machine.hbm.gbps(), r.machine.link.gbps(), r.space.machines.size());
   }
-  if (r.space.watts) out += fmt::format("{:.1f} W by the space's rates\n", r.best().design.watts);
+  const auto at_most = [](const CostRates& rates) {
+    return std::isinf(rates.cap) ? "" : fmt::format(", {:g} at most", rates.cap);
+  };
+  if (r.space.watts) {
+    out += fmt::format("{:.1f} W by the space's rates{}\n", r.best().design.watts,
+                       at_most(*r.space.watts));
+  }
   if (r.space.dollars) {
-    out += fmt::format("{:.0f} USD by the space's rates\n", r.best().design.dollars);
+    out += fmt::format("{:.0f} USD by the space's rates{}\n", r.best().design.dollars,
+                       at_most(*r.space.dollars));
   }
   out += fmt::format("Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n",
                      r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));

@@ -181,6 +181,43 @@ void AddTraceOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOp
       ->type_name("CSV");
 }
 
+std::string ExamplesOf(std::string_view kind) {
+  if (kind == "collective") {
+    return Examples({
+        "foretrace calibrate collective lab.csv --hold-out every-third",
+        "foretrace calibrate collective three_points.csv --adapt "
+        "calibration/a100-sxm4-nvswitch/collectives.yaml -o calibration/ --as our-a100",
+    });
+  }
+  if (kind == "kernel") {
+    return Examples({
+        "foretrace calibrate kernel gemms.csv --hold-out unseen-nk",
+        "foretrace calibrate kernel gemms.csv -o calibration/ --date 2026-01-31   # platform: "
+        "h100-sxm5-lab",
+        "foretrace search llama2-7b --platform dgx-h100 --global-batch 64 --kernels "
+        "calibration/h100-sxm5-lab",
+    });
+  }
+  if (kind == "embedding") {
+    return Examples({
+        "foretrace calibrate embedding embedding.csv --hold-out every-third",
+        "foretrace calibrate embedding --trace kineto/ --trace execution_traces/",
+    });
+  }
+  if (kind == "memory") {
+    return Examples({
+        "foretrace calibrate memory --trace kineto/ --hold-out odd-steps",
+        "foretrace calibrate memory copies.csv -o calibration/",
+    });
+  }
+  if (kind == "overheads") {
+    return Examples({"foretrace calibrate overheads launches.csv --hold-out every-third"});
+  }
+  return Examples({
+      "foretrace calibrate expert-exchange normal.csv low_latency.csv --hold-out shapes",
+  });
+}
+
 void AddFamily(CLI::App& calibrate, CommandContext& context,
                const std::shared_ptr<const Fitter>& fitter) {
   auto options = std::make_shared<CalibrateCommandOptions>();
@@ -226,6 +263,7 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
       ->type_name("CSV");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   AddTraceOptions(*command, *fitter, *options);
+  command->footer(ExamplesOf(fitter->kind()));
   command->callback([options, fitter, &context] {
     context.run = [options, fitter, &context] { return RunCommand(*fitter, *options, context); };
   });

@@ -246,6 +246,9 @@ void AddPowerCalibration(CLI::App& calibrate, CommandContext& context) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_flag("--json", options->json, "one JSON document instead of a table");
+  command->footer(Examples({
+      "foretrace calibrate power h200_gemm_power.csv --platform dgx-h200 -o calibration/h200-lab",
+  }));
   command->callback([options, &context] {
     context.run = [options, &context] { return Run(*options, context); };
   });

@@ -190,6 +190,11 @@ void AddServingCalibration(CLI::App& calibrate, CommandContext& context) {
       ->check(CLI::Range(2, 100))
       ->excludes(test);
   command->add_flag("--json", options->json, "one JSON document instead of a table");
+  command->footer(Examples({
+      "foretrace calibrate serving gemm_h100.csv --platform h100-sxm5-80gb --folds 5",
+      "foretrace calibrate serving runs/a runs/b -o factors.yaml && foretrace validate --serving "
+      "runs/c --step-factors factors.yaml",
+  }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunServingCalibration(*options, context); };
   });

@@ -157,6 +157,10 @@ void AddTraceOverheads(CLI::App& calibrate, CommandContext& context) {
   command->add_option("--ranks", options->ranks, "only these ranks, e.g. 0-3");
   command->add_option("--date", options->date, "date to write into the file")
       ->type_name("YYYY-MM-DD");
+  command->footer(Examples({
+      "foretrace calibrate trace-overheads run1/ --ranks 0-3 -o overheads.yaml",
+      "foretrace predict run1/ --overheads overheads.yaml",
+  }));
   command->callback([options, &context] {
     context.run = [options, &context] { return RunTraceOverheads(*options, context); };
   });

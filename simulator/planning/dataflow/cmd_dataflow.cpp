@@ -16,6 +16,7 @@
 #include "simulator/exporters/chakra/chakra_writer.h"
 #include "simulator/plan/lowering.h"
 #include "simulator/planning/dataflow/dataflow_kernels.h"
+#include "simulator/planning/dataflow/time_text.h"
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/report/text_table.h"
 
@@ -93,20 +94,20 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
                   us(part.compute_ns), us(part.memory_ns), us(part.network_ns), us(part.time_ns),
                   std::string(BoundOf(part)), fmt::format("{:.1f}", part.sram_bytes * 1e-6)});
   }
-  std::string text = fmt::format(
-      "Verdict: {} on {} ({} chips) takes {:.6g} s an iteration, {:.2f} % of peak\n", w.name,
-      system.name, system.chips(), m.time.total.ns() * 1e-9, 100 * m.utilisation);
+  std::string text =
+      fmt::format("Verdict: {} on {} ({} chips) takes {} an iteration, {:.2f} % of peak\n", w.name,
+                  system.name, system.chips(), TimeText(m.time.total.ns()), 100 * m.utilisation);
   text += fmt::format(
       "tp{} pp{} dp{}{}, {:g} micro-batches of {:g}, {} tiles{}; {} layers a stage, {:.4g} GB of "
       "DRAM a chip\n",
       m.mapping.tensor, m.mapping.pipeline, m.mapping.data, SchemeWords(m.mapping), m.micro_batches,
       m.mapping.micro_batch, m.mapping.tiles, Recomputed(m.mapping.recompute), m.layers_per_stage,
       m.dram.count() * 1e-9);
-  text += fmt::format(
-      "a layer's micro-batch {:.6g} us; bubble {:.4g} s, transfers {:.4g} s, gradients {:.4g} s, "
-      "optimizer {:.4g} s\n",
-      m.time.pass.ns() * 1e-3, m.time.bubble.ns() * 1e-9, m.time.transfer.ns() * 1e-9,
-      m.time.gradient.ns() * 1e-9, m.time.optimizer.ns() * 1e-9);
+  text +=
+      fmt::format("a layer's micro-batch {}; bubble {}, transfers {}, gradients {}, optimizer {}\n",
+                  TimeText(m.time.pass.ns()), TimeText(m.time.bubble.ns(), 4),
+                  TimeText(m.time.transfer.ns(), 4), TimeText(m.time.gradient.ns(), 4),
+                  TimeText(m.time.optimizer.ns(), 4));
   if (m.candidates > 0) {
     const double gap =
         m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;

@@ -11,7 +11,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/planning/dataflow/exploration_run.h"
-#include "simulator/report/text_table.h"
+#include "simulator/planning/dataflow/exploration_text.h"
 
 namespace foretrace {
 namespace {
@@ -21,76 +21,6 @@ struct ExploreOptions {
   ExplorationRun run;
   bool json = false;
 };
-
-struct Explored {
-  dataflow::Space space;
-  std::vector<dataflow::Point> points;
-  std::vector<dataflow::PointResult> results;
-  size_t feasible = 0;
-};
-
-std::string Name(const dataflow::Space& space, const dataflow::Point& point) {
-  const dataflow::System s = SystemOf(space, point);
-  return fmt::format("{} {} {} {}", s.chip.name, s.topology, s.memory.name,
-                     space.links[point.link].name);
-}
-
-// The system that reaches the most of its peak, for each workload.
-std::string Verdict(const Explored& e) {
-  std::string text;
-  for (uint32_t w = 0; w < e.space.workloads.size(); ++w) {
-    const dataflow::PointResult* best = nullptr;
-    size_t at = 0;
-    for (size_t i = 0; i < e.points.size(); ++i) {
-      const dataflow::PointResult& r = e.results[i];
-      if (e.points[i].workload != w || !r.feasible) continue;
-      if (best != nullptr && r.utilisation <= best->utilisation) continue;
-      best = &r;
-      at = i;
-    }
-    if (best == nullptr) continue;
-    text += fmt::format("{}{} reaches {:.2f} % of peak at most, on {} ({})",
-                        text.empty() ? "Verdict: " : "; ", e.space.workloads[w].workload.name,
-                        100 * best->utilisation, Name(e.space, e.points[at]),
-                        e.space.variants[e.points[at].variant].name);
-  }
-  return text + "\n";
-}
-
-// Of each workload and variant: how many points, and the ends of the range of utilisation.
-std::string ExploredText(const Explored& e, const std::string& folder, TextStyle style) {
-  using Align = TextTable::Align;
-  TextTable table({{"workload", Align::kLeft},
-                   {"variant", Align::kLeft},
-                   {"points"},
-                   {"fit"},
-                   {"best util %"},
-                   {"of", Align::kLeft, true},
-                   {"least util %"}});
-  for (uint32_t w = 0; w < e.space.workloads.size(); ++w) {
-    for (uint32_t v = 0; v < e.space.variants.size(); ++v) {
-      size_t count = 0, fit = 0, best = 0;
-      double most = -1, least = 2;
-      for (size_t i = 0; i < e.points.size(); ++i) {
-        if (e.points[i].workload != w || e.points[i].variant != v) continue;
-        ++count;
-        if (!e.results[i].feasible) continue;
-        ++fit;
-        if (e.results[i].utilisation > most) most = e.results[i].utilisation, best = i;
-        least = std::min(least, e.results[i].utilisation);
-      }
-      if (count == 0) continue;
-      table.AddRow({e.space.workloads[w].workload.name, e.space.variants[v].name,
-                    fmt::format("{}", count), fmt::format("{}", fit),
-                    fit > 0 ? fmt::format("{:.2f}", 100 * most) : "-",
-                    fit > 0 ? Name(e.space, e.points[best]) : "",
-                    fit > 0 ? fmt::format("{:.2f}", 100 * least) : "-"});
-    }
-  }
-  return fmt::format(
-      "{}{}\n{}{} of {} points fit; points.csv, points.json and index.html are in {}\n", Verdict(e),
-      e.space.name, table.Format(style), e.feasible, e.points.size(), folder);
-}
 
 absl::Status Write(const Explored& e, const std::string& folder, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(FileSet files, FileSet::Create(folder, context.inputs));

@@ -85,7 +85,8 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
       fmt::format("Verdict: {} takes {} an iteration; {}\n", o.mapping,
                   TimeUnit(generated.iteration).Text(generated.iteration),
                   o.sizes_only ? "predict of these traces needs a --platform for the communication"
-                               : "predict of these traces says the same");
+                  : o.launch_us > 0 ? "predict of these traces adds the launches by the CPU"
+                                    : "predict of these traces says the same");
   text += fmt::format("wrote {} rank{}, {} nodes, to {}\n", generated.store.ranks().size(),
                       generated.store.ranks().size() == 1 ? "" : "s", generated.store.node_count(),
                       o.output);

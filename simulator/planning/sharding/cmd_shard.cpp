@@ -30,6 +30,7 @@ struct ShardOptions {
   std::vector<std::string> sharders;
   std::vector<std::string> plans;
   std::vector<std::string> compare;
+  std::vector<std::string> explain;
   std::string output;
   std::string svg;
   std::vector<std::string> captures;  // template; empty: the task's
@@ -170,10 +171,15 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
                                                          std::move(given), context));
   FORETRACE_RETURN_IF_ERROR(CheckFits(task, ranking));
   FORETRACE_RETURN_IF_ERROR(WriteOutputs(options, task, ranking, *evaluator, context));
-  FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("shard", [&] { return RankingJson(task, ranking, loaded.notes); }));
-  if (options.json)
-    return context.console->PrintJson("shard", RankingJson(task, ranking, loaded.notes));
+  std::vector<TableExplanation> explained;
+  for (const std::string& table : options.explain) {
+    FORETRACE_ASSIGN_OR_RETURN(TableExplanation explanation,
+                               ExplainTable(task, ranking.plans.front(), table, *evaluator));
+    explained.push_back(std::move(explanation));
+  }
+  const auto json = [&] { return RankingJson(task, ranking, loaded.notes, explained); };
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("shard", json));
+  if (options.json) return context.console->PrintJson("shard", json());
   std::string text = FormatRanking(task, ranking, loaded.notes, context.console->style());
   if (!options.compare.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(const RankedPlan* a,
@@ -182,6 +188,9 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
                                FindPlan(ranking, options.compare[1], "--compare"));
     text += fmt::format("\n{} against {}\n", options.compare[0], options.compare[1]);
     text += FormatComparison(task, *a, *b, context.console->style());
+  }
+  for (const TableExplanation& e : explained) {
+    text += ExplanationText(task, ranking.plans.front(), e, context.console->style());
   }
   return context.console->Print(text);
 }
@@ -204,6 +213,12 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--compare", o->compare, "print how two plans of the ranking differ")
       ->expected(2)
       ->type_name("A B");
+  command
+      ->add_option("--explain", o->explain,
+                   "what the iteration takes with this table of the best plan elsewhere, every "
+                   "place; may be repeated")
+      ->type_name("TABLE")
+      ->allow_extra_args(false);
   command->add_option("--output", o->output, "write the best plan as JSON in torchrec's terms")
       ->group(kOutputGroup)
       ->type_name("FILE");
@@ -241,6 +256,7 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
   command->footer(Examples({
       "foretrace shard traces/samples/dlrm_sharding.yaml",
       "foretrace shard task.yaml --sharders lookup_greedy,search --compare lookup_greedy search",
+      "foretrace shard traces/samples/dlrm_sharding.yaml --explain user_history",
       "foretrace shard task.yaml --output plan.json --svg load.svg",
       "foretrace shard task.yaml --sharders search --write-traces traces/ && foretrace predict "
       "traces/",

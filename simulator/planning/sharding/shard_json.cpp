@@ -12,7 +12,8 @@ class RankingWriter {
   RankingWriter(const ShardingTask& task, const Ranking& ranking)
       : task_(task), ranking_(ranking) {}
 
-  std::string Write(const std::vector<std::string>& notes) {
+  std::string Write(const std::vector<std::string>& notes,
+                    const std::vector<TableExplanation>& explained) {
     w_.StartObject();
     Text("task", task_.name);
     Integer("gpus", task_.gpus);
@@ -27,6 +28,12 @@ class RankingWriter {
     w_.EndArray();
     Key("best");
     Plan(ranking_.plans.front(), true);
+    if (!explained.empty()) {
+      Key("explained");
+      w_.StartArray();
+      for (const TableExplanation& e : explained) Explanation(e);
+      w_.EndArray();
+    }
     w_.EndObject();
     return std::string(buffer_.GetString(), buffer_.GetSize()) + "\n";
   }
@@ -119,6 +126,27 @@ class RankingWriter {
     w_.EndObject();
   }
 
+  void Explanation(const TableExplanation& e) {
+    w_.StartObject();
+    Text("table", task_.tables[e.table].name);
+    Text("kind", Name(e.placement.kind));
+    List("ranks", e.placement.ranks, [](int32_t r) { return int64_t{r}; });
+    Number("iteration_time_us", e.iteration.us());
+    Key("others");
+    w_.StartArray();
+    for (const OtherPlacement& o : e.others) {
+      w_.StartObject();
+      Text("kind", Name(o.placement.kind));
+      List("ranks", o.placement.ranks, [](int32_t r) { return int64_t{r}; });
+      Number("iteration_time_us", o.iteration.us());
+      Key("feasible");
+      w_.Bool(o.fits);
+      w_.EndObject();
+    }
+    w_.EndArray();
+    w_.EndObject();
+  }
+
   // Ranks, rows and columns of each shard, in the same order.
   void Placement(const ShardingPlan& plan) {
     Key("placement");
@@ -156,8 +184,9 @@ class RankingWriter {
 }  // namespace
 
 std::string RankingJson(const ShardingTask& task, const Ranking& ranking,
-                        const std::vector<std::string>& notes) {
-  return RankingWriter(task, ranking).Write(notes);
+                        const std::vector<std::string>& notes,
+                        const std::vector<TableExplanation>& explained) {
+  return RankingWriter(task, ranking).Write(notes, explained);
 }
 
 }  // namespace foretrace

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
@@ -54,6 +57,18 @@ std::vector<std::string> RestsOn(const ShardingTask& task, const ShardingModels&
           : fmt::format("collectives: platform {} (analytic)", models.platform.name));
   if (!captured) rests_on.push_back(fmt::format("CPU overheads: {}", task.cpu.source));
   return rests_on;
+}
+
+// What a plan may put on a GPU beside what its GPU has.
+std::optional<std::string> MoreThanThereIs(const ShardingTask& task,
+                                           const Accelerator& accelerator) {
+  // Boards of 80 GB have up to 80 GiB.
+  const Bytes most = std::max(accelerator.visible_memory(),
+                              Bytes(std::llround(accelerator.memory_capacity().count() * 1.0737)));
+  if (most.count() <= 0 || task.memory <= most) return std::nullopt;
+  return fmt::format("memory_GB: {:g} is more than a {} has ({:g} GB); plans are held to it",
+                     static_cast<double>(task.memory.count()) * 1e-9, accelerator.name,
+                     static_cast<double>(accelerator.memory_capacity().count()) * 1e-9);
 }
 
 }  // namespace
@@ -111,6 +126,9 @@ absl::StatusOr<LoadedShardingModels> LoadShardingModels(const ShardingTask& task
   for (std::string& note :
        RestsOn(task, models, peaks->name, lookups_calibrated, kernels_calibrated)) {
     loaded.notes.push_back(std::move(note));
+  }
+  if (auto note = MoreThanThereIs(task, models.platform.node.accelerator)) {
+    loaded.notes.push_back(*std::move(note));
   }
   return loaded;
 }

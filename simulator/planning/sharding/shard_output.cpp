@@ -7,6 +7,17 @@
 #include <numeric>
 
 namespace foretrace {
+
+SimTime LookupTime(const RankLoad& load) {
+  return load.busy[static_cast<size_t>(WorkPart::kLookupForward)] +
+         load.busy[static_cast<size_t>(WorkPart::kLookupBackward)];
+}
+
+std::string RanksText(const TablePlacement& p) {
+  if (p.ranks.size() > 8) return fmt::format("{} ({} ranks)", Name(p.kind), p.ranks.size());
+  return fmt::format("{} {}{}", Name(p.kind), fmt::join(p.ranks, ","), p.uvm ? " uvm" : "");
+}
+
 namespace {
 
 constexpr size_t kMostRankRows = 32;
@@ -16,11 +27,6 @@ double Megabytes(Bytes b) { return static_cast<double>(b.count()) * 1e-6; }
 
 double Share(SimTime part, SimTime whole) {
   return whole > SimTime() ? 100 * part.us() / whole.us() : 0;
-}
-
-SimTime LookupTime(const RankLoad& load) {
-  return load.busy[static_cast<size_t>(WorkPart::kLookupForward)] +
-         load.busy[static_cast<size_t>(WorkPart::kLookupBackward)];
 }
 
 // Over the collectives of the tables, ids and gradients included: what the busiest rank of each
@@ -54,7 +60,11 @@ std::string Mix(const ShardingPlan& plan) {
 
 std::string PlansTable(const Ranking& ranking, const TextStyle& style) {
   using Align = TextTable::Align;
-  TextTable table({{"sharder", Align::kLeft, true},
+  // Names that --compare and --traces-of take stay whole; those of files given by --plan may not.
+  constexpr size_t kLongName = 24;
+  const bool long_names = std::ranges::any_of(
+      ranking.plans, [](const RankedPlan& p) { return p.plan.sharder.size() > kLongName; });
+  TextTable table({{"sharder", Align::kLeft, long_names},
                    {"iteration us"},
                    {"to best %"},
                    {"lookup max us"},
@@ -144,11 +154,6 @@ std::string SourcesLine(const PlanEvaluation& e, std::string_view recorded) {
           : std::string());
 }
 
-std::string RanksText(const TablePlacement& p) {
-  if (p.ranks.size() > 8) return fmt::format("{} ({} ranks)", Name(p.kind), p.ranks.size());
-  return fmt::format("{} {}{}", Name(p.kind), fmt::join(p.ranks, ","), p.uvm ? " uvm" : "");
-}
-
 }  // namespace
 
 std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
@@ -156,11 +161,22 @@ std::string FormatRanking(const ShardingTask& task, const Ranking& ranking,
   const RankedPlan& best = ranking.plans.front();
   std::string out = fmt::format("Verdict: the plan of {} is the fastest, {:.1f} us an iteration\n",
                                 best.plan.sharder, best.evaluation.iteration.us());
-  out += fmt::format("{}: {} tables on {} GPUs ({}), batch {}; {} plans simulated\n", task.name,
-                     task.tables.size(), task.gpus, task.platform, task.batch, ranking.evaluated);
+  out += fmt::format("{}: {} tables on {} GPUs ({}), batch {}{}\n", task.name, task.tables.size(),
+                     task.gpus, task.platform, task.batch,
+                     ranking.evaluated > 0
+                         ? fmt::format("; {} plans simulated in searching", ranking.evaluated)
+                         : "");
   out += SourcesLine(best.evaluation,
                      task.capture.empty() ? "CPU overheads as the task states them" : "recorded");
   for (const std::string& note : notes) out += fmt::format("Note: {}\n", note);
+  for (const RankedPlan& p : ranking.plans) {
+    // One that found nothing for long has settled, as far as it can tell.
+    if (p.plan.found_as * 5 <= p.plan.searched * 4) continue;
+    out += fmt::format(
+        "Note: {} was still finding faster plans when its {} simulated ones were used up; --budget "
+        "gives it more\n",
+        p.plan.sharder, p.plan.searched);
+  }
   for (const std::string& skipped : ranking.skipped) out += fmt::format("Skipped: {}\n", skipped);
   out +=
       "\nPlans (the shares are of the rank with the longest lookups; waiting is part of exposed; "

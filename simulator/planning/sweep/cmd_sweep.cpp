@@ -171,7 +171,12 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   if (arguments.empty() || arguments.front().starts_with('-')) {
     return InvalidInput("sweep: which command? as in: sweep predict run1/ --over cpu-scale=1,2");
   }
-  const std::string help = context.help(arguments.front());
+  std::string help = context.help(arguments.front());
+  if (arguments.size() > 1) {
+    // `calibrate kernel` has options of its own.
+    const std::string below = context.help(arguments[0] + " " + arguments[1]);
+    if (!below.empty()) help = below;
+  }
   if (help.empty()) return InvalidInput("sweep: there is no command {}", arguments.front());
   if (arguments.front() == "sweep") {
     return InvalidInput("sweep: a sweep of sweeps; give several --over");
@@ -253,7 +258,7 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       "foretrace sweep collective all_reduce --topology dgx-h100 --bytes 1GB "
       "--over ranks=2:16:x2 --over links.ndr.bandwidth_GBps=25,50,100",
       "foretrace sweep search gpt3-175b --platform dgx-a100 --global-batch 1536 "
-      "--over devices=64:512:x2 --scaling strong --csv scaling/",
+      "--over gpus=64:512:x2 --scaling strong --csv scaling/",
   }));
   command->callback([o, command, &context] {
     context.run = [o, command, &context] { return RunSweep(*o, command->remaining(), context); };

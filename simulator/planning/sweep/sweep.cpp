@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "simulator/base/atomic_file.h"
@@ -260,8 +261,15 @@ absl::Status SweptCommand::LoadPlatformFile() {
         "--topology)",
         command());
   }
+  const size_t colon = name.rfind(':');
+  if (colon != std::string::npos && colon + 1 < name.size() &&
+      name.find_first_not_of("0123456789", colon + 1) == std::string::npos) {
+    platform_nodes_ = name.substr(colon);
+    name.resize(colon);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const std::string path, FindShipped(kPlatforms, name));
   FORETRACE_ASSIGN_OR_RETURN(platform_text_, ReadTextFile(path, kMaxYamlBytes));
+  platform_folder_ = std::filesystem::absolute(path).parent_path().string();
   return absl::OkStatus();
 }
 
@@ -309,9 +317,14 @@ absl::StatusOr<std::vector<std::string>> SweptCommand::Arguments(size_t point,
     }
   }
   if (platform.IsMap()) {
+    YAML::Node accelerator = Find(platform, "node.accelerator");
+    if (accelerator.IsDefined() && accelerator.IsScalar() &&
+        accelerator.Scalar().ends_with(".yaml")) {
+      accelerator = (std::filesystem::path(platform_folder_) / accelerator.Scalar()).string();
+    }
     const std::string path = fmt::format("{}/platform-{}.yaml", folder, point);
     FORETRACE_RETURN_IF_ERROR(WriteFile(path, YAML::Dump(platform) + "\n"));
-    arguments[platform_argument_] = platform_prefix_ + path;
+    arguments[platform_argument_] = platform_prefix_ + path + platform_nodes_;
   }
   return arguments;
 }

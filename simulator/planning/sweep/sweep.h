@@ -54,7 +54,9 @@ class SweptCommand {
   std::vector<SweepAxis> axes_;
   std::vector<Target> targets_;
   size_t platform_argument_ = 0;  // 0: none was needed
+  std::string platform_nodes_;    // ":4" behind its name
   std::string platform_prefix_;   // of that argument: "--platform="
+  std::string platform_folder_;   // of its file, where an accelerator's may lie beside it
   std::string platform_text_;
 };
 

@@ -35,8 +35,16 @@ bool IsTime(std::string_view column) {
          (column.ends_with("_us") || column.ends_with("_ns") || column.ends_with("_s"));
 }
 
+// Six digits, and whole numbers where there are more before the point: no exponents of what people
+// read as a size or a time.
+std::string Digits(double value) {
+  const double size = std::abs(value);
+  return size >= 999'999.5 && size < 1e15 ? fmt::format("{:.0f}", value)
+                                          : fmt::format("{:.6g}", value);
+}
+
 std::string Shown(const SweepValue& value) {
-  return value.number.has_value() ? fmt::format("{:.6g}", *value.number) : value.text;
+  return value.number.has_value() ? Digits(*value.number) : value.text;
 }
 
 // Where the first axis has its first value and the others have theirs.
@@ -158,10 +166,11 @@ std::string Verdict(const SweepReport& report) {
   const std::string heading = Headings(*report.swept, report).front();
   std::string text = fmt::format("Verdict: {} of {} points can be met", met, report.points.size());
   if (least && *number(*least) < *number(*most)) {
-    text += fmt::format("; {} from {:.6g} ({}) to {:.6g} ({})", heading, *number(*least),
-                        report.swept->Label(*least), *number(*most), report.swept->Label(*most));
+    text += fmt::format("; {} from {} ({}) to {} ({})", heading, Digits(*number(*least)),
+                        report.swept->Label(*least), Digits(*number(*most)),
+                        report.swept->Label(*most));
   } else if (least) {
-    text += fmt::format("; {} is {:.6g} in all", heading, *number(*least));
+    text += fmt::format("; {} is {} in all", heading, Digits(*number(*least)));
   }
   return text + "\n\n";
 }

@@ -52,6 +52,7 @@ class LocalSearch {
       if (score >= best_score) return;
       best_score = score;
       best = plan;
+      best.found_as = asked_;
     };
     for (size_t i = 0; i < std::min(kDescents, scored.size()) && !Spent(); ++i) {
       auto& [score, plan] = scored[i];
@@ -65,6 +66,7 @@ class LocalSearch {
       FORETRACE_RETURN_IF_ERROR(DescendFrom(plan, score));
       keep(score, plan);
     }
+    best.searched = asked_;
     return best;
   }
 

@@ -342,10 +342,32 @@ TEST(Objectives, CostsAreAreaMemoryAndLinks) {
   machine.hbm = Bandwidth::GBps(1000);
   machine.link = Bandwidth::GBps(50);
   // 100 * 0.5 + 1000 * 0.01 + 50 * 0.1
-  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 65);
-  EXPECT_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].dollars, 0);
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30)).value()[0].watts, 65);
+  EXPECT_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30)).value()[0].dollars, 0);
   s.watts->hbm_per_GiB = 0.25;
-  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30))[0].watts, 67);
+  EXPECT_DOUBLE_EQ(OnMachine({design}, s, machine, Bytes(8LL << 30)).value()[0].watts, 67);
+}
+
+// A cap of power or price leaves out what is above it, memory and links included.
+TEST(Objectives, CapsOfPowerAndPrice) {
+  DesignSpace s = Published();
+  s.watts = CostRates{0.5, 0.01, 0.1};
+  s.dollars = CostRates{10, 1, 0};
+  MachineBase machine = s.machine;
+  machine.hbm = Bandwidth::GBps(1000);
+  machine.link = Bandwidth::GBps(50);
+  SizedDesign small, large;
+  small.area = Area::SquareMillimetres(100);  // 65 W, 2,000 USD
+  large.area = Area::SquareMillimetres(200);  // 115 W, 3,000 USD
+  const auto left = [&] { return OnMachine({large, small}, s, machine, Bytes(8LL << 30)); };
+  EXPECT_EQ(left()->size(), 2u);
+  s.watts->cap = 115;
+  EXPECT_EQ(left()->size(), 2u);
+  s.watts->cap = 114;
+  ASSERT_EQ(left()->size(), 1u);
+  EXPECT_DOUBLE_EQ(left()->front().watts, 65);
+  s.dollars->cap = 1999;
+  EXPECT_TRUE(absl::IsFailedPrecondition(left().status())) << left().status();
 }
 
 }  // namespace

@@ -53,6 +53,14 @@ TEST(BenchmarkCsv, ReadsWindowsLineEndsAndQuotes) {
   EXPECT_EQ(table->rows[0].source, "lab");
 }
 
+TEST(BenchmarkCsv, UnknownNamesListWhatThereIs) {
+  EXPECT_THAT(MessageFor(RowWith("all_reduce", "allreduce")),
+              HasSubstr("t.csv:2: unknown collective 'allreduce'; there are all_reduce, "));
+  const std::string gemm =
+      std::string(kHeader) + "kernel,gemm,forward,p,float32,m=1;n=1;k=1,5,0,1,torch,lab\n";
+  EXPECT_THAT(MessageFor(gemm), HasSubstr("unknown kernel operator 'gemm'; there are linear, bmm"));
+}
+
 constexpr char kExchange[] =
     "exchange,dispatch,-,p,float8_e4m3fn,tokens=128;hidden=7168;top_k=8;experts=256;ranks=16;"
     "nodes=2;groups=0;groups_of_token=0;sms=20;multiprocessors=132;nvlink_GBps=450;nic_GBps=50;"

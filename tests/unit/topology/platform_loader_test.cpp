@@ -124,6 +124,39 @@ TEST(PlatformLoader, RefusesFatTreesThatDoNotReachEveryNic) {
               HasSubstr("key 'fabric.levels': the radices reach only 8 of 9 NICs"));
 }
 
+// The last level's switch has nothing above it, so that its oversubscription thins nothing.
+TEST(PlatformLoader, RefusesOversubscriptionOfTheLastLevel) {
+  const auto with = [](const char* levels) {
+    return ParsePlatform(std::string(kGood) + "  nics: {count: 1}\nnodes: 8\nfabric: {kind: " +
+                             "fat_tree, link: nv, levels: [" + levels + "]}\n",
+                         "p.yaml");
+  };
+  EXPECT_TRUE(with("{radix: 2, oversubscription: 2}, {radix: 4}").ok());
+  const auto spec = with("{radix: 2}, {radix: 4, oversubscription: 2}");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_THAT(std::string(spec.status().message()),
+              HasSubstr("key 'fabric.levels': oversubscription of the last level would change "
+                        "nothing"));
+}
+
+// 12 NVLinks of 25 GB/s are no single one of 25.
+TEST(PlatformLoader, AsksHowManyLinksADeviceUses) {
+  const auto with = [](const char* bandwidth, const char* count) {
+    return ParsePlatform(std::string("name: p\nlinks:\n  nv: {class: nvlink, bandwidth_GBps: ") +
+                             bandwidth +
+                             ", latency_us: 1, source: s}\nnode:\n  devices: 4\n  accelerator: "
+                             "a100-sxm4-80gb\n  interconnect: {kind: switch, link: nv" +
+                             count + "}\n",
+                         "p.yaml");
+  };
+  EXPECT_THAT(std::string(with("25", "").status().message()),
+              HasSubstr("key 'node.interconnect.links_per_device': missing: a100-sxm4-80gb has 12 "
+                        "links of 25 GB/s"));
+  EXPECT_TRUE(with("25", ", links_per_device: 12").ok());
+  EXPECT_TRUE(with("25", ", links_per_device: 1").ok());
+  EXPECT_TRUE(with("300", "").ok());  // all of them as one
+}
+
 constexpr char kGrows[] = R"(name: p
 links:
   nv: {class: nvlink, bandwidth_GBps: 25, latency_us: 1, source: s}

@@ -59,9 +59,9 @@ TEST(Topology, FatTreeClimbsToTheLowestCommonSwitch) {
   EXPECT_EQ(Names(t, 0, 16383).size(), 8u);  // other pod
   Route route;
   t.FindRoute(0, 16383, route);
-  // A pod: 1,024 NICs of 25 GB/s, 2:1 oversubscribed only above the top switches, of which there
-  // is one: the pod's uplink carries them all.
-  EXPECT_DOUBLE_EQ(t.link_rate(route.links[3]).bytes_per_second(), 1024 * 25e9);
+  // A leaf's uplinks carry its 32 NICs of 25 GB/s; a pod of 1,024 is 2:1 oversubscribed.
+  EXPECT_DOUBLE_EQ(t.link_rate(route.links[2]).bytes_per_second(), 32 * 25e9);
+  EXPECT_DOUBLE_EQ(t.link_rate(route.links[3]).bytes_per_second(), 1024 * 25e9 / 2);
 }
 
 TEST(Topology, TorusTakesTheShortWayRound) {

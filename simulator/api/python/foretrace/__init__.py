@@ -189,7 +189,10 @@ def _call(function, kind, *arguments):
 def run(arguments, progress=None, kind=Result):
     """Any command as the command line takes it, without --json: run(["collective", "all_reduce", "--topology",
     "dgx-a100", "--bytes", "1M"]). Raises Error."""
-    return _call(_foretrace.run, kind, [str(word) for word in arguments], progress)
+    words = [] if isinstance(arguments, str) else [str(word) for word in arguments]
+    if not words:
+        raise BadInput('run: takes the words of a command as a list, such as ["list", "gpus"]')
+    return _call(_foretrace.run, kind, words, progress)
 
 
 class Job:

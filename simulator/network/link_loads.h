@@ -1,0 +1,33 @@
+#pragma once
+// What a transfer puts on the links of a platform.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/network/schedule_runner.h"
+#include "simulator/topology/topology.h"
+
+namespace foretrace {
+
+// Links whose names differ in numbers alone ("node*.gpu*.up") and that are equally fast.
+struct LinkKindLoad {
+  std::string kind;
+  Bandwidth rate;     // of payload
+  int64_t links = 0;  // that carry anything
+  double most = 0;    // bytes of payload of the fullest
+  double all = 0;     // of all of them
+  double mean() const { return all / static_cast<double>(links); }
+  // Of `seconds`, how long the fullest is busy at its rate.
+  double busy(double seconds) const {
+    return seconds > 0 ? most / rate.bytes_per_second() / seconds : 0;
+  }
+};
+
+// Every message of the schedule on the links of its route, busiest first. Errors: more messages
+// than can be routed one by one.
+absl::StatusOr<std::vector<LinkKindLoad>> LinkLoads(const Topology& topology,
+                                                    const TransferPlan& plan);
+
+}  // namespace foretrace
