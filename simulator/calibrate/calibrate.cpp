@@ -160,9 +160,34 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitOrAdapt(const Fitter& fitter,
   return fitter.Fit(rows, fit);
 }
 
+// Rows that no model covers, by what they are, and rows that another stack's models answer for.
+void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
+              const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
+  std::map<std::string, size_t> uncovered, stood_in;
+  std::set<const BenchmarkRow*> covered;
+  for (const EvaluatedRow& row : evaluated) {
+    covered.insert(row.row);
+    if (!row.by.empty()) ++stood_in[fmt::format("{}: by {}", row.row->library, row.by)];
+  }
+  for (const BenchmarkRow& row : tested) {
+    if (covered.contains(&row)) continue;
+    ++uncovered[fmt::format("{} {} {}{}", row.op, row.dtype, Name(row.phase),
+                            row.library.empty() ? "" : ", " + row.library)];
+  }
+  for (const auto& [what, count] : uncovered) {
+    report.notes.push_back(fmt::format(
+        "{}: no model covers {} rows of {}: none was fitted to such rows", platform, count, what));
+  }
+  for (const auto& [what, count] : stood_in) {
+    report.notes.push_back(
+        fmt::format("{}: {} rows have no model of their own stack, {}", platform, count, what));
+  }
+}
+
 void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
             const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
   report.uncovered_count += tested.size() - evaluated.size();
+  NoteGaps(platform, tested, evaluated, report);
   for (const EvaluatedRow& row : evaluated) {
     std::string shape;
     for (const auto& [key, value] : row.row->shape.entries()) {
@@ -327,6 +352,10 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
   if (options.calibration.empty()) FORETRACE_RETURN_IF_ERROR(FitForOthers(fitter, platforms));
   for (const auto& [platform, data] : platforms) {
     FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
+  }
+  if (report.rows.empty()) {
+    return InvalidInput("no row can be judged: {}",
+                        report.notes.empty() ? "there is none to test" : absl::StrJoin(report.notes, "; "));
   }
   // Summaries over all platforms.
   std::vector<BenchmarkRow> measured(report.rows.size());

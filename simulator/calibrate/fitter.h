@@ -25,6 +25,8 @@ struct EvaluatedRow {
   std::string model;  // "linear float32 forward", "all_reduce ranks=8 nodes=1 ..."
   double predicted_us = 0;
   bool extrapolated = false;  // outside the calibrated range
+  // Whose model answers where none is of the row's own stack, such as another version's; else empty.
+  std::string by = {};
 };
 
 struct FitOptions {

@@ -35,11 +35,11 @@ struct OperatorRow {
   Division division;
 };
 struct OperatorRows {
-  std::string header;
+  std::string header;  // names of the columns, sorted
   std::vector<OperatorRow> rows;
 };
 
-// Whether the header is of such a table.
+// Whether the header, which lines that begin with # may precede, is of such a table.
 bool IsOperatorTable(std::string_view text);
 // Errors name file and line.
 absl::StatusOr<OperatorRows> ReadOperatorRows(const std::string& file, std::string_view text);

@@ -153,12 +153,16 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {
-    if (group.percent.empty()) {
-      return InvalidInput("{}: no row of {} lies between others: nothing can be held out", file,
-                          precision);
-    }
-    errors.push_back({precision, group.rows, group.percent.size(), Quantile(group.percent, 0.5),
-                      Quantile(group.percent, 0.9)});
+    OperatorErrors& e = errors.emplace_back();
+    e.name = precision;
+    e.rows = group.rows;
+    e.held_out = group.percent.size();
+    if (group.percent.empty()) continue;
+    e.median_percent = Quantile(group.percent, 0.5);
+    e.p90_percent = Quantile(group.percent, 0.9);
+  }
+  if (std::ranges::all_of(errors, [](const OperatorErrors& e) { return e.held_out == 0; })) {
+    return InvalidInput("{}: no row lies between others: nothing can be held out", file);
   }
   return errors;
 }
@@ -184,6 +188,17 @@ absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& fil
   return ErrorsOf(test_file, test.rows, known.rows, true);
 }
 
+std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors) {
+  std::vector<std::string> notes;
+  for (const OperatorErrors& e : errors) {
+    if (e.held_out == e.rows) continue;
+    notes.push_back(fmt::format(
+        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs", e.name,
+        e.rows - e.held_out, e.rows));
+  }
+  return notes;
+}
+
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
   const auto worst = std::ranges::max_element(
       errors, {}, [](const OperatorErrors& e) { return e.median_percent; });
@@ -198,6 +213,10 @@ std::string OperatorText(const std::string& file, const std::vector<OperatorErro
       "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
       file, "error %", "rows", "held out", "median", "P90");
   for (const OperatorErrors& e : errors) {
+    if (e.held_out == 0) {
+      text += fmt::format("{:<20} {:>9} {:>9} {:>9} {:>9}\n", e.name, e.rows, 0, "-", "-");
+      continue;
+    }
     text += fmt::format("{:<20} {:>9} {:>9} {:>9.2f} {:>9.2f}\n", e.name, e.rows, e.held_out,
                         e.median_percent, e.p90_percent);
   }
@@ -211,16 +230,24 @@ std::string OperatorJson(const std::string& file, const std::vector<OperatorErro
   out.Field("table", file);
   out.Key("models");
   out.StartArray();
+  size_t uncovered = 0;
   for (const OperatorErrors& e : errors) {
     out.StartObject();
     out.Field("name", e.name);
     out.Field("rows", static_cast<uint64_t>(e.rows));
     out.Field("held_out", static_cast<uint64_t>(e.held_out));
-    out.Field("median_percent", e.median_percent);
-    out.Field("p90_percent", e.p90_percent);
+    out.Field("count", static_cast<uint64_t>(e.held_out));
+    for (const auto& [key, value] : {std::pair("median_percent", e.median_percent),
+                                     std::pair("p90_percent", e.p90_percent)}) {
+      out.Key(key);
+      e.held_out > 0 ? out.Double(value) : out.Null();
+    }
     out.EndObject();
+    uncovered += e.rows - e.held_out;
   }
   out.EndArray();
+  out.Field("uncovered_count", static_cast<uint64_t>(uncovered));
+  out.Field("notes", OperatorNotes(errors));
   out.EndObject();
   return buffer.GetString();
 }

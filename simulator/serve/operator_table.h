@@ -15,7 +15,7 @@ struct OperatorErrors {
   std::string name;
   size_t rows = 0;
   size_t held_out = 0;  // that lie between others; the rest has none on one side
-  double median_percent = 0, p90_percent = 0;
+  double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
 };
 
 // A table in aiconfigurator's columns, with a column latency_ms and
@@ -34,12 +34,15 @@ struct OperatorErrors {
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);
 // The rows of `test_text`, of the same columns, from those of `text`: by lines as above, and a
-// shape that both have as it was measured. Errors: as above, or other columns.
+// shape that both have as it was measured; the order of the columns may differ. Errors: as above, or
+// other columns.
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,
                                                           std::string_view test_text);
 
+// What of the rows nothing is said of and why, a line a precision.
+std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
 std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors);
 
