@@ -160,6 +160,19 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitOrAdapt(const Fitter& fitter,
   return fitter.Fit(rows, fit);
 }
 
+// "memcpy dtod int8", "linear float8_e4m3fn forward, vllm 0.22.0".
+std::string KindOf(const BenchmarkRow& row) {
+  constexpr size_t kWord = 16;  // longer texts are no kinds
+  std::string kind = row.op;
+  for (const auto& [key, value] : row.shape.entries()) {
+    const bool word = !row.shape.Int(key) && value.size() < kWord;
+    if (word && value.find('|') == value.npos) kind += " " + value;
+  }
+  kind += " " + row.dtype;
+  if (row.phase != Phase::kNone) kind += fmt::format(" {}", Name(row.phase));
+  return row.library.empty() ? kind : kind + ", " + row.library;
+}
+
 // Rows that no model covers, by what they are, and rows that another stack's models answer for.
 void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
               const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
@@ -171,8 +184,7 @@ void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
   }
   for (const BenchmarkRow& row : tested) {
     if (covered.contains(&row)) continue;
-    ++uncovered[fmt::format("{} {} {}{}", row.op, row.dtype, Name(row.phase),
-                            row.library.empty() ? "" : ", " + row.library)];
+    ++uncovered[KindOf(row)];
   }
   for (const auto& [what, count] : uncovered) {
     report.notes.push_back(fmt::format(
@@ -201,6 +213,7 @@ void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
 absl::Status Write(const Fitter& fitter, const CalibrateOptions& options,
                    const std::string& platform, const FittedModels& models,
                    const CalibrationHeader& header, CalibrateReport& report) {
+  FORETRACE_RETURN_IF_ERROR(models.Writable());
   const std::filesystem::path folder = std::filesystem::path(options.output) / platform;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -354,8 +367,9 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
     FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
   }
   if (report.rows.empty()) {
-    return InvalidInput("no row can be judged: {}",
-                        report.notes.empty() ? "there is none to test" : absl::StrJoin(report.notes, "; "));
+    return InvalidInput("no row can be judged: {}", report.notes.empty()
+                                                        ? "there is none to test"
+                                                        : absl::StrJoin(report.notes, "; "));
   }
   // Summaries over all platforms.
   std::vector<BenchmarkRow> measured(report.rows.size());

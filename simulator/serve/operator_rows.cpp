@@ -33,8 +33,8 @@ class Header {
   }
   bool Has(std::string_view name) const { return At(name) >= 0; }
   size_t size() const { return names_.size(); }
-  // All fields but those of the named columns and the time, in the order of the columns' names: tables
-  // may have them in another order.
+  // All fields but those of the named columns and the time, in the order of the columns' names:
+  // tables may have them in another order.
   std::string Rest(const std::vector<std::string>& fields,
                    std::initializer_list<std::string_view> without) const {
     std::string rest;
@@ -127,11 +127,55 @@ class Reader {
           row.division.distribution = fields[static_cast<size_t>(at)];
         }
     }
+    AddAcross(fields, row);
     if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
     return row;
   }
 
  private:
+  // GEMMs have lines along both sizes of their matrices.
+  void AddAcross(const std::vector<std::string>& fields, OperatorRow& row) {
+    const OperatorColumns columns{
+        [&](std::string_view name) {
+          double value = 0;
+          return header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value) ? value : 0;
+        },
+        [&](std::string_view name) -> std::string_view {
+          return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
+        }};
+    std::vector<std::string_view> sizes;
+    switch (kind_) {
+      case Kind::kExperts:
+        sizes = {"moe_ep_size", "moe_tp_size"};
+        row.work = ExpertWork(columns);
+        row.kernels = fmt::format("{},{}", row.precision, columns.text("kernel_source"));
+        break;
+      case Kind::kLatentAttention:
+        sizes = {"isl", "step", "batch_size"};
+        row.work = LatentAttentionWork(columns);
+        break;
+      case Kind::kAttention:
+        sizes = {"isl", "step", "batch_size", "head_dim"};
+        row.work = AttentionWork(columns);
+        break;
+      default:
+        return;
+    }
+    if (kind_ != Kind::kExperts) {
+      row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));
+    }
+    for (const std::string_view size : sizes) {
+      const double x = columns.number(size);
+      if (x <= 0) continue;
+      row.across.push_back(
+          {fmt::format("{}:{}", size, header_.Rest(fields, {size})), x, Along::kPowers});
+    }
+  }
+
+  const std::string& Field(const std::vector<std::string>& fields, std::string_view name) const {
+    return fields[static_cast<size_t>(header_.At(name))];
+  }
+
   double Number(const std::vector<std::string>& fields, std::string_view name) {
     const std::string& text = fields[static_cast<size_t>(header_.At(name))];
     double value = 0;

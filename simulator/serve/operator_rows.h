@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/operator_work.h"
 
 namespace foretrace::serve {
 
@@ -33,6 +34,11 @@ struct OperatorRow {
   bool first_line_counts = false;  // else the mean of all
   std::string siblings;            // what rows of the same kernels and the same x share
   Division division;
+  // Lines along its other sizes, for rows that lie on none of `lines` between others: along these
+  // what times are relative to the work (operator_work.h) is interpolated.
+  std::vector<OperatorLine> across;
+  std::string kernels;  // rows that the same kernels compute
+  OperatorWork work;
 };
 struct OperatorRows {
   std::string header;  // names of the columns, sorted

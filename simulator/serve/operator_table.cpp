@@ -115,6 +115,47 @@ class Siblings {
   absl::flat_hash_map<std::string, std::vector<Miss>> misses_;
 };
 
+// For rows that lie between no others on their own lines: how times are relative to the work that
+// they do, along each of the other sizes.
+class Across {
+ public:
+  explicit Across(const std::vector<OperatorRow>& rows) {
+    absl::flat_hash_map<std::string, std::vector<MeasuredWork>> work;
+    for (const OperatorRow& row : rows) {
+      if (!row.across.empty()) work[row.kernels].push_back({row.work, row.ms});
+    }
+    for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
+    for (const OperatorRow& row : rows) {
+      for (const OperatorLine& line : row.across) {
+        ratios_[line.key][line.x] = row.ms / rates_[row.kernels].Ms(row.work);
+      }
+    }
+  }
+  // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
+  std::optional<double> Predict(const OperatorRow& row) const {
+    constexpr double kAlike = 1.5;
+    const auto rates = rates_.find(row.kernels);
+    if (rates == rates_.end()) return std::nullopt;
+    std::vector<double> logs;
+    for (const OperatorLine& line : row.across) {
+      const auto points = ratios_.find(line.key);
+      if (points == ratios_.end()) continue;
+      if (const auto ratio = FromOthers(points->second, line)) logs.push_back(std::log(*ratio));
+    }
+    if (logs.empty()) return std::nullopt;
+    const auto [least, most] = std::ranges::minmax(logs);
+    double sum = 0;
+    for (const double log : logs) sum += log;
+    const double log =
+        most - least > std::log(kAlike) ? least : sum / static_cast<double>(logs.size());
+    return std::exp(log) * rates->second.Ms(row.work);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, OperatorRates> rates_;
+  Lines ratios_;
+};
+
 // Whether a line has the row's very shape.
 bool IsMeasured(const OperatorRow& row, const Lines& lines) {
   return std::any_of(row.lines.begin(), row.lines.end(), [&](const OperatorLine& line) {
@@ -137,6 +178,7 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
                                                      bool own_counts) {
   const Lines lines = LinesOf(known);
   const Siblings siblings(known, lines);
+  const Across across(own_counts ? known : std::vector<OperatorRow>());
   struct Group {
     size_t rows = 0;
     std::vector<double> percent;
@@ -147,9 +189,9 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
     ++group.rows;
     const bool measured = own_counts && IsMeasured(row, lines);
     const auto ms = Predict(row, lines, own_counts);
-    if (!ms) continue;
-    const double corrected = measured ? *ms : *ms * siblings.Correction(row);
-    group.percent.push_back(100 * std::abs(corrected / row.ms - 1));
+    const auto predicted =
+        !ms ? across.Predict(row) : std::optional(measured ? *ms : *ms * siblings.Correction(row));
+    if (predicted) group.percent.push_back(100 * std::abs(*predicted / row.ms - 1));
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {
@@ -193,8 +235,8 @@ std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors
   for (const OperatorErrors& e : errors) {
     if (e.held_out == e.rows) continue;
     notes.push_back(fmt::format(
-        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs", e.name,
-        e.rows - e.held_out, e.rows));
+        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs",
+        e.name, e.rows - e.held_out, e.rows));
   }
   return notes;
 }
@@ -237,8 +279,8 @@ std::string OperatorJson(const std::string& file, const std::vector<OperatorErro
     out.Field("rows", static_cast<uint64_t>(e.rows));
     out.Field("held_out", static_cast<uint64_t>(e.held_out));
     out.Field("count", static_cast<uint64_t>(e.held_out));
-    for (const auto& [key, value] : {std::pair("median_percent", e.median_percent),
-                                     std::pair("p90_percent", e.p90_percent)}) {
+    for (const auto& [key, value] :
+         {std::pair("median_percent", e.median_percent), std::pair("p90_percent", e.p90_percent)}) {
       out.Key(key);
       e.held_out > 0 ? out.Double(value) : out.Null();
     }

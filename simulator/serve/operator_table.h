@@ -33,9 +33,10 @@ struct OperatorErrors {
 // A row is predicted from rows of other groups alone. Errors name file and line.
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);
-// The rows of `test_text`, of the same columns, from those of `text`: by lines as above, and a
-// shape that both have as it was measured; the order of the columns may differ. Errors: as above, or
-// other columns.
+// The rows of `test_text`, of the same columns, from those of `text`: by lines as above, where
+// there are none along the other sizes (tokens cached, sequences, division of experts) relative to
+// the work, and a shape that both have as it was measured; the order of the columns may differ.
+// Errors: as above, or other columns.
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,

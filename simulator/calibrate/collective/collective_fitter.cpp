@@ -1,7 +1,6 @@
 #include "simulator/calibrate/collective/collective_fitter.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -11,13 +10,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
 #include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/collective/collective_fit.h"
+#include "simulator/calibrate/collective/stand_ins.h"
 #include "simulator/cost/collective/collective_file.h"
 
 namespace foretrace {
@@ -140,88 +138,6 @@ std::set<std::string> InnerRanks(const std::vector<Sweep>& sweeps) {
   return inner;
 }
 
-// "vllm 0.19.0 custom" as its words and its version.
-struct LibraryName {
-  std::string words;
-  std::vector<int64_t> version;
-};
-LibraryName Parse(const std::string& library) {
-  using Words = std::vector<std::string>;
-  LibraryName name;
-  for (const std::string& word : Words(absl::StrSplit(library, ' ', absl::SkipEmpty()))) {
-    if (word[0] < '0' || word[0] > '9' || !name.version.empty()) {
-      name.words += word + " ";
-      continue;
-    }
-    for (const std::string& part : Words(absl::StrSplit(word, '.'))) {
-      int64_t number = 0;
-      const size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
-      if (!absl::SimpleAtoi(part.substr(0, digits), &number)) break;
-      name.version.push_back(number);
-    }
-  }
-  return name;
-}
-
-// What answers for a sweep that was not fitted: the models of its own library and type, between
-// numbers of ranks; else those of the nearest version of the library, else all. A release says
-// more of the next one than another framework does, or another type of the same size.
-class NearestStack {
- public:
-  NearestStack(const CollectiveCalibration* all, const CollectiveModel& key) {
-    if (all == nullptr) return;
-    const LibraryName wanted = Parse(key.library);
-    // By how far the version is, as far as its numbers go.
-    const auto distance = [&](const CollectiveModel& model) {
-      const std::vector<int64_t> version = Parse(model.library).version;
-      std::array<int64_t, 3> away = {};
-      for (size_t i = 0; i < away.size(); ++i) {
-        const auto at = [&](const std::vector<int64_t>& v) { return i < v.size() ? v[i] : 0; };
-        away[i] = std::abs(at(version) - at(wanted.version));
-      }
-      return away;
-    };
-    const auto same_kind = [&](const CollectiveModel& m) {
-      return m.dtype == key.dtype && m.inplace == key.inplace && Parse(m.library).words == wanted.words;
-    };
-    std::vector<CollectiveModel> own, versions;
-    for (const CollectiveModel& model : all->models()) {
-      if (model.op != key.op || !same_kind(model)) continue;
-      (model.library == key.library ? own : versions).push_back(model);
-    }
-    std::ranges::stable_sort(versions, {}, distance);
-    if (Answer(all->header(), std::move(own), key)) return;
-    // One version at a time, so that ranks are interpolated within it.
-    for (size_t i = 0; i < versions.size();) {
-      const std::string library = versions[i].library;
-      std::vector<CollectiveModel> one;
-      for (; i < versions.size() && versions[i].library == library; ++i) one.push_back(versions[i]);
-      if (Answer(all->header(), std::move(one), key)) {
-        library_ = library;
-        return;
-      }
-    }
-    estimator_ = all->Resolve(key.op, key.ranks, key.nodes);
-    library_ = "the first measured of any library";
-  }
-  const CollectiveEstimator& estimator() const { return estimator_; }
-  // Whose times they are; empty: the library's own.
-  const std::string& library() const { return library_; }
-
- private:
-  bool Answer(const CalibrationHeader& header, std::vector<CollectiveModel> models,
-              const CollectiveModel& key) {
-    if (models.empty()) return false;
-    subset_ = std::make_unique<CollectiveCalibration>(header, std::move(models));
-    estimator_ = subset_->Resolve(key.op, key.ranks, key.nodes);
-    return estimator_.covered();
-  }
-
-  std::unique_ptr<CollectiveCalibration> subset_;
-  CollectiveEstimator estimator_;
-  std::string library_;
-};
-
 }  // namespace
 
 FittedCollectives::FittedCollectives(CollectiveCalibration calibration,
@@ -246,7 +162,7 @@ std::vector<EvaluatedRow> FittedCollectives::Evaluate(std::span<const BenchmarkR
       EvaluatedRow result{row, key.Name(), 0, false};
       if (own != by_name.end()) {
         const CollectiveModel& model = *own->second;
-        result.predicted_us = model.curve.TimeUs(static_cast<double>(SizeOf(*row)));
+        result.predicted_us = TimeOf(calibration_.models(), model, SizeOf(*row));
         result.extrapolated = SizeOf(*row) < model.min_bytes || SizeOf(*row) > model.max_bytes;
       } else {
         const Estimate estimate = looked_up.Time(Bytes(SizeOf(*row)));

@@ -101,8 +101,7 @@ std::vector<SizeTime> WithoutSpikes(std::span<const SizeTime> points) {
   std::vector<SizeTime> kept;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool inner = i > 0 && i + 1 < sizes.size();
-    const bool spike =
-        inner && sizes[i].us > kSpike * std::max(sizes[i - 1].us, sizes[i + 1].us);
+    const bool spike = inner && sizes[i].us > kSpike * std::max(sizes[i - 1].us, sizes[i + 1].us);
     if (spike) continue;
     for (size_t k = sizes[i].begin; k < sizes[i].end; ++k) kept.push_back(sorted[k]);
   }

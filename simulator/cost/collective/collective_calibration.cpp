@@ -107,20 +107,40 @@ CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t rank
   return estimator;
 }
 
+double CollectiveEstimator::GrowingShare(const CollectiveCalibration::Group& group,
+                                         int64_t bytes) const {
+  const int64_t below = std::max<int64_t>(bytes / 2, 1);
+  const int64_t above = std::max<int64_t>(bytes, 1) > std::numeric_limits<int64_t>::max() / 2
+                            ? bytes
+                            : std::max<int64_t>(bytes, 1) * 2;
+  const double low = calibration_->GroupTime(group, below).us;
+  const double high = calibration_->GroupTime(group, above).us;
+  const double doublings = std::log2(static_cast<double>(above) / static_cast<double>(below));
+  return std::clamp(std::log2(high / low) / doublings, 0.0, 1.0);
+}
+
 Estimate CollectiveEstimator::Time(Bytes bytes) const {
   FORETRACE_CHECK(covered());
-  const auto [us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
+  const auto [low_us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
   Estimate estimate;
   estimate.source = EstimateSource::kCalibrated;
   estimate.extrapolated = extrapolated || extrapolated_ranks_;
-  double per_factor = us / low_->bus_factor;  // message bytes over bus bandwidth
-  if (high_ != nullptr) {
-    const auto high = calibration_->GroupTime(*high_, bytes.count());
-    per_factor *= std::pow(high.us / high_->bus_factor / per_factor, high_weight_);
-    estimate.extrapolated |= high.extrapolated;
+  double us = low_us;
+  // What crosses the busiest link goes with the bus factor, latency does not.
+  double factor = bus_factor_ / low_->bus_factor;
+  if (factor != 1 || high_ != nullptr) {
+    double share = GrowingShare(*low_, bytes.count());
+    if (high_ != nullptr) {
+      const auto high = calibration_->GroupTime(*high_, bytes.count());
+      us *= std::pow(high.us / us, high_weight_);
+      factor *= std::pow(low_->bus_factor / high_->bus_factor, high_weight_);
+      share += high_weight_ * (GrowingShare(*high_, bytes.count()) - share);
+      estimate.extrapolated |= high.extrapolated;
+    }
+    us *= std::pow(factor, share);
   }
   constexpr double kLongestUs = 9e12;  // what SimTime holds
-  estimate.time = SimTime::FromUs(std::min(per_factor * bus_factor_, kLongestUs));
+  estimate.time = SimTime::FromUs(std::min(us, kLongestUs));
   return estimate;
 }
 

@@ -115,16 +115,18 @@ absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_vi
   const CalibrateOptions& run = options.run;
   const std::string& table = run.tables.front();
   if (run.test_tables.size() > 1) {
-    return InvalidInput("{}: is a table of operators, which are tested by one table at a time", table);
+    return InvalidInput("{}: is a table of operators, which are tested by one table at a time",
+                        table);
   }
   for (const auto& [name, given] :
        {std::pair("--hold-out", !run.hold_out.empty()), std::pair("--adapt", !run.adapt.empty()),
         std::pair("--output", !run.output.empty()), std::pair("--form", !run.fit.form.empty()),
         std::pair("--rows", !options.rows_file.empty())}) {
     if (!given) continue;
-    return InvalidInput("{} goes with tables in the neutral schema; {} is one of operators, whose rows "
-                        "are predicted from others of it or, with --test, from all",
-                        name, table);
+    return InvalidInput(
+        "{} goes with tables in the neutral schema; {} is one of operators, whose rows "
+        "are predicted from others of it or, with --test, from all",
+        name, table);
   }
   return RunOperatorCalibration({table, run.test_tables.empty() ? "" : run.test_tables.front(),
                                  run.platform, 0, options.json},

@@ -115,11 +115,13 @@ std::string Text(const PowerAnswer& a) {
   std::string text = fmt::format(
       "Verdict: median error {:.2f} %, P90 {:.1f} %, on {} {} rows\n"
       "idle {:.1f} W, limit {:.0f} W\n",
-      MedianOf(all, 0.5), MedianOf(all, 0.9), all.size(), a.tested ? "test" : "held-out", a.fit.model.idle_w, a.fit.model.limit_w);
+      MedianOf(all, 0.5), MedianOf(all, 0.9), all.size(), a.tested ? "test" : "held-out",
+      a.fit.model.idle_w, a.fit.model.limit_w);
   text += rates("16 bits", a.fit.model.wide, a.fit.gap_wide, a.fit.gaps_wide.size());
   text += rates("8 bits", a.fit.model.narrow, a.fit.gap_narrow, a.fit.gaps_narrow.size());
-  text += fmt::format("\n{:<40} {:>7} {:>9} {:>7}\n", a.tested ? "test rows, %" : "held out by n and k, %", "rows", "median",
-                      "P90");
+  text +=
+      fmt::format("\n{:<40} {:>7} {:>9} {:>7}\n",
+                  a.tested ? "test rows, %" : "held out by n and k, %", "rows", "median", "P90");
   const auto errors = [&](const char* name, const std::vector<double>& e) {
     text += fmt::format("{:<40} {:>7} {:>9.2f} {:>7.1f}\n", name, e.size(), MedianOf(e, 0.5),
                         MedianOf(e, 0.9));
@@ -165,8 +167,9 @@ std::string Json(const PowerAnswer& a) {
   errors("held_out_with_gaps", a.errors.with_gaps);
   out.Key("models");
   out.StartArray();
-  for (const auto& [name, e] : {std::pair("16 bits", a.errors.wide),
-                                std::pair("8 bits", a.errors.narrow), std::pair("all", All(a.errors))}) {
+  for (const auto& [name, e] :
+       {std::pair("16 bits", a.errors.wide), std::pair("8 bits", a.errors.narrow),
+        std::pair("all", All(a.errors))}) {
     if (e.empty()) continue;
     out.StartObject();
     out.Field("name", name);

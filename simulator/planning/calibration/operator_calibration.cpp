@@ -18,9 +18,10 @@ namespace {
 
 // GEMMs where their device is known, as `calibrate kernel` does; `device` is then its label.
 // Other operators along lines.
-absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(
-    const OperatorCalibration& options, std::string_view text, const CommandContext& context,
-    std::string& device) {
+absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(const OperatorCalibration& options,
+                                                            std::string_view text,
+                                                            const CommandContext& context,
+                                                            std::string& device) {
   const std::string& asked = options.platform;
   std::string test;
   if (!options.test.empty()) {
@@ -61,7 +62,7 @@ std::optional<std::string> OperatorTableText(const std::string& path) {
 }
 
 absl::Status RunOperatorCalibration(const OperatorCalibration& options, std::string_view text,
-                          const CommandContext& context) {
+                                    const CommandContext& context) {
   std::string device;
   FORETRACE_ASSIGN_OR_RETURN(const auto errors, ErrorsOf(options, text, context, device));
   const std::string& of = options.test.empty() ? options.table : options.test;

@@ -1,6 +1,6 @@
 #pragma once
-// Tables of single operators in aiconfigurator's columns, as `calibrate serving` and `calibrate kernel`
-// predict their rows from others.
+// Tables of single operators in aiconfigurator's columns, as `calibrate serving` and `calibrate
+// kernel` predict their rows from others.
 
 #include <cstdint>
 #include <optional>
