@@ -131,6 +131,15 @@ class Across {
       }
     }
   }
+  // Of a row's time on a device with `scale` of what the rows' device has.
+  double Factor(const OperatorRow& row, const OperatorScale& scale) const {
+    const auto at = rates_.find(row.kernels);
+    if (at == rates_.end() || row.across.empty()) return 1;
+    OperatorRates rates = at->second;
+    rates.bytes_per_ms *= scale.bandwidth;
+    rates.flop_per_ms *= scale.compute;
+    return rates.Ms(row.work) / at->second.Ms(row.work);
+  }
   // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
   std::optional<double> Predict(const OperatorRow& row) const {
     constexpr double kAlike = 1.5;
@@ -175,7 +184,7 @@ Lines LinesOf(const std::vector<OperatorRow>& rows) {
 absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
                                                      const std::vector<OperatorRow>& rows,
                                                      const std::vector<OperatorRow>& known,
-                                                     bool own_counts) {
+                                                     bool own_counts, const OperatorScale& scale) {
   const Lines lines = LinesOf(known);
   const Siblings siblings(known, lines);
   const Across across(own_counts ? known : std::vector<OperatorRow>());
@@ -191,7 +200,9 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
     const auto ms = Predict(row, lines, own_counts);
     const auto predicted =
         !ms ? across.Predict(row) : std::optional(measured ? *ms : *ms * siblings.Correction(row));
-    if (predicted) group.percent.push_back(100 * std::abs(*predicted / row.ms - 1));
+    if (!predicted) continue;
+    const double ms_there = *predicted * across.Factor(row, scale);
+    group.percent.push_back(100 * std::abs(ms_there / row.ms - 1));
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {
@@ -214,20 +225,21 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows table, ReadOperatorRows(file, text));
-  return ErrorsOf(file, table.rows, table.rows, false);
+  return ErrorsOf(file, table.rows, table.rows, false, {});
 }
 
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,
-                                                          std::string_view test_text) {
+                                                          std::string_view test_text,
+                                                          const OperatorScale& scale) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows known, ReadOperatorRows(file, text));
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows test, ReadOperatorRows(test_file, test_text));
   if (known.header != test.header) {
     return InvalidInput("{}:1: has other columns than {}: '{}', not '{}'", test_file, file,
                         test.header, known.header);
   }
-  return ErrorsOf(test_file, test.rows, known.rows, true);
+  return ErrorsOf(test_file, test.rows, known.rows, true, scale);
 }
 
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors) {

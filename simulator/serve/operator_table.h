@@ -18,6 +18,11 @@ struct OperatorErrors {
   double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
 };
 
+// What the device of tested rows has of what the table's device has.
+struct OperatorScale {
+  double bandwidth = 1, compute = 1;
+};
+
 // A table in aiconfigurator's columns, with a column latency_ms and
 //   gemm_dtype,m,n,k                     held out by (n, k): between the nearest n of the same m
 //   and k,
@@ -40,7 +45,8 @@ absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& 
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,
-                                                          std::string_view test_text);
+                                                          std::string_view test_text,
+                                                          const OperatorScale& scale = {});
 
 // What of the rows nothing is said of and why, a line a precision.
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/output.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/planning/calibration/gemm_table.h"
 #include "simulator/planning/files/table_text.h"
 #include "simulator/serve/operator_rows.h"
@@ -15,6 +17,26 @@
 
 namespace foretrace {
 namespace {
+
+// The device that a table's name has: "gemm-h100", "aiconfigurator-h200-sxm5-nvswitch-moe".
+std::optional<GpuPeaks> DeviceNamed(const std::string& file) {
+  std::string stem = std::filesystem::path(file).filename().string();
+  while (true) {
+    const auto device = FindGpuPeaksOfLabel(stem.substr(0, stem.find('.')));
+    if (device.ok()) return *device;
+    const size_t dash = stem.find('-');
+    if (dash == stem.npos) return std::nullopt;
+    stem = stem.substr(dash + 1);
+  }
+}
+
+// Between devices that both tables name; else they are one.
+serve::OperatorScale ScaleBetween(const std::string& table, const std::string& test) {
+  const auto from = DeviceNamed(table), to = DeviceNamed(test);
+  if (!from || !to) return {};
+  return {to->dram_gbps / from->dram_gbps,
+          to->peak_tflops(Precision::kHalf) / from->peak_tflops(Precision::kHalf)};
+}
 
 // GEMMs where their device is known, as `calibrate kernel` does; `device` is then its label.
 // Other operators along lines.
@@ -48,7 +70,8 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(const OperatorCalibr
   }
   device.clear();
   if (!options.test.empty()) {
-    return serve::TestOperators(options.table, text, options.test, test);
+    return serve::TestOperators(options.table, text, options.test, test,
+                                ScaleBetween(options.table, options.test));
   }
   return serve::HoldOutOperators(options.table, text);
 }

@@ -87,6 +87,22 @@ TEST(OperatorTable, OneLineThatIsFarSlowerIsNotTaken) {
   EXPECT_LT(errors->front().median_percent, 25);
 }
 
+// Weights of 256 experts stream by: at four thirds of the bandwidth what is not the floor takes
+// three quarters. The floor, of 128 devices, is 12 us.
+TEST(OperatorTable, AnotherDeviceHasOtherRates) {
+  std::string known(kExperts);
+  for (const int devices : {1, 2, 4, 8, 128}) known += ExpertRow(devices);
+  const std::string there =
+      std::string(kExperts) +
+      fmt::format("cutlass,bfloat16,1024,512,256,8,1,1,balanced,4096,{}\n", 0.012 + 0.248 * 0.75);
+  const auto same = TestOperators("a.csv", known, "b.csv", there);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_NEAR(same->front().median_percent, 100 * (0.26 / 0.198 - 1), 1);
+  const auto errors = TestOperators("a.csv", known, "b.csv", there, {4.0 / 3, 4.0 / 3});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_LT(errors->front().median_percent, 3);
+}
+
 // Of two precisions one cannot be said anything of: the other is judged, and the rest is told.
 TEST(OperatorTable, TellsWhatIsNotPredicted) {
   const auto errors = TestOperators("a.csv", kKnown, "b.csv",
