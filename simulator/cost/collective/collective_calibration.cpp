@@ -125,20 +125,19 @@ Estimate CollectiveEstimator::Time(Bytes bytes) const {
   Estimate estimate;
   estimate.source = EstimateSource::kCalibrated;
   estimate.extrapolated = extrapolated || extrapolated_ranks_;
-  double us = low_us;
-  // What crosses the busiest link goes with the bus factor, latency does not.
-  double factor = bus_factor_ / low_->bus_factor;
-  if (factor != 1 || high_ != nullptr) {
-    double share = GrowingShare(*low_, bytes.count());
-    if (high_ != nullptr) {
-      const auto high = calibration_->GroupTime(*high_, bytes.count());
-      us *= std::pow(high.us / us, high_weight_);
-      factor *= std::pow(low_->bus_factor / high_->bus_factor, high_weight_);
-      share += high_weight_ * (GrowingShare(*high_, bytes.count()) - share);
-      estimate.extrapolated |= high.extrapolated;
-    }
-    us *= std::pow(factor, share);
+  // What crosses the busiest link goes with the bus factor. Latency does not: among more ranks it
+  // grows as the ranks on either side show; beyond them the bus factor is nearer to how it grows
+  // than nothing.
+  double factor = bus_factor_ / low_->bus_factor, share = 1, us = low_us;
+  if (high_ != nullptr) {
+    const auto high = calibration_->GroupTime(*high_, bytes.count());
+    us *= std::pow(high.us / us, high_weight_);
+    factor *= std::pow(low_->bus_factor / high_->bus_factor, high_weight_);
+    share = (1 - high_weight_) * GrowingShare(*low_, bytes.count()) +
+            high_weight_ * GrowingShare(*high_, bytes.count());
+    estimate.extrapolated |= high.extrapolated;
   }
+  us *= std::pow(factor, share);
   constexpr double kLongestUs = 9e12;  // what SimTime holds
   estimate.time = SimTime::FromUs(std::min(us, kLongestUs));
   return estimate;

@@ -49,8 +49,8 @@ class CollectiveCalibration {
   // What answers for `op` among `ranks` ranks spread evenly over `nodes` nodes. Measured ranks
   // exactly; else, within a node of a switch and across nodes with the same ranks per node, what
   // grows with the bytes by bus bandwidth and the rest as time, in log ranks between measured ones,
-  // and as at the nearest measured ones beyond them, flagged. Not covered otherwise: meshes are not
-  // monotone in ranks.
+  // and the nearest measured bus bandwidth beyond them, flagged. Not covered otherwise: meshes are
+  // not monotone in ranks.
   CollectiveEstimator Resolve(CollectiveOp op, int32_t ranks, int32_t nodes) const;
 
  private:
