@@ -6,8 +6,6 @@ communicators), rows whose group size is not logged, and rows of size zero. `bus
 one factor for all groups and is not read. msg_size of all-gather and reduce-scatter is the full
 buffer, as in the neutral schema.
 """
-import csv
-import io
 import lzma
 import sys
 
@@ -34,7 +32,8 @@ def run(source, output):
         command="scripts/import_aicb.py", device="A100", interconnect="switch",
         note="in situ times of a training run, they include waiting for other ranks")
     times = {}
-    for row in csv.DictReader(io.StringIO(read(source))):
+    needed = ["comm_type", "stage", "comm_group_size", "msg_size", "_elapsed_time"]
+    for row in common.read_csv("A100_example.csv", read(source), needed):
         op = row["comm_type"].removeprefix("CommType.")
         if op == "epoch_end":
             continue

@@ -5,6 +5,7 @@ The schema is documented in calibration/README.md. Standard library only.
 import argparse
 import csv
 import io
+import lzma
 import math
 import os
 import pathlib
@@ -26,6 +27,37 @@ class ImportFailure(Exception):
 
 def fail(message):
     raise ImportFailure(message)
+
+
+# File, or file and line, that is being read: where what an importer does not understand stands.
+_place = ""
+
+
+def reading(place):
+    global _place
+    _place = place
+
+
+def explanation(error):
+    """Of what an importer did not expect, in words."""
+    return f"no '{error.args[0]}'" if isinstance(error, KeyError) else f"{error}".splitlines()[0]
+
+
+def guarded(work, name):
+    """Runs `work`; prints what is wrong with its input on one line. Returns the exit code."""
+    reading("")
+    try:
+        work()
+        return 0
+    except ImportFailure as error:
+        message = str(error)
+    except OSError as error:
+        message = f"{error.filename or _place}: {error.strerror or error}"
+    except (ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError, csv.Error, lzma.LZMAError,
+            tarfile.TarError, zipfile.BadZipFile, ElementTree.ParseError) as error:
+        message = f"{_place or 'the input'}: {explanation(error)}; is the file whole, and as its source has it?"
+    print(f"{name}: error: {message}", file=sys.stderr)
+    return 2
 
 
 def shape(**keys):
@@ -80,18 +112,22 @@ class Table:
 
     def write(self, path):
         self.merge_duplicates()
+        self.write_rows(path, COLUMNS, self.rows)
+
+    def write_rows(self, path, header, rows):
+        """Rows of any columns, with this table's provenance; says what was skipped."""
         path = pathlib.Path(path)
         notes = "".join(f"; skipped {n} ({why})" for why, n in sorted(self.skipped.items()))
-        print(f"{path}: {len(self.rows)} rows{notes}", file=sys.stderr)
-        if not self.rows:
+        print(f"{path}: {len(rows)} rows{notes}", file=sys.stderr)
+        if not rows:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         for key, value in self.provenance.items():
             text.write(f"# {key}: {value}\n")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(self.rows)
+        writer.writerow(header)
+        writer.writerows(rows)
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_text(text.getvalue(), encoding="utf-8")
         os.replace(temporary, path)
@@ -106,6 +142,7 @@ def read_tree(path, pattern):
         for file in sorted(p for p in path.rglob("*") if p.is_file()):
             if matcher.search(str(file)):
                 found = True
+                reading(str(file))
                 yield str(file), file.read_text(encoding="utf-8-sig")
         if not found:
             for archive in sorted(path.glob("*.tar.*")):
@@ -130,16 +167,39 @@ def _read_tar(path, matcher):
     with archive:
         for member in sorted(archive.getmembers(), key=lambda m: m.name):
             if member.isfile() and matcher.search(member.name):
+                reading(f"{path}, {member.name}")
                 yield member.name, archive.extractfile(member).read().decode("utf-8-sig")
+
+
+class CsvRows:
+    """Rows as dicts, each with all columns of the header."""
+
+    def __init__(self, name, text):
+        self.name = name
+        self._reader = csv.DictReader(io.StringIO(text))
+        self.fieldnames = self._reader.fieldnames or []
+
+    @property
+    def place(self):
+        """Of the row that was last given."""
+        return f"{self.name}:{self._reader.line_num}"
+
+    def __iter__(self):
+        for row in self._reader:
+            reading(self.place)
+            fields = len(row.get(None, [])) + sum(v is not None for k, v in row.items() if k is not None)
+            if fields != len(self.fieldnames):
+                fail(f"{self.place}: has {fields} fields, the header {len(self.fieldnames)}; is the file cut?")
+            yield row
 
 
 def read_csv(name, text, needed):
     """Rows as dicts; says which column is missing."""
-    reader = csv.DictReader(io.StringIO(text))
-    missing = [c for c in needed if c not in (reader.fieldnames or [])]
+    rows = CsvRows(name, text)
+    missing = [c for c in needed if c not in rows.fieldnames]
     if missing:
         fail(f"{name}: no column {', '.join(missing)}")
-    return reader
+    return rows
 
 
 def read_xlsx(path):
@@ -176,9 +236,5 @@ def main(description, run):
     parser.add_argument("input", help="the source's folder or archive")
     parser.add_argument("-o", "--output", required=True, help="folder for the neutral CSV files")
     arguments = parser.parse_args()
-    try:
-        run(pathlib.Path(arguments.input), pathlib.Path(arguments.output))
-    except ImportFailure as error:
-        print(f"{pathlib.Path(sys.argv[0]).name}: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return guarded(lambda: run(pathlib.Path(arguments.input), pathlib.Path(arguments.output)),
+                   pathlib.Path(sys.argv[0]).name)

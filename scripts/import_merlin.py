@@ -13,12 +13,13 @@ examples/benchmarks/synthetic_models/README.md there). --measure runs `foretrace
 the time of the software's own placement, and of the best plan found, beside the measured one.
 """
 import argparse
-import csv
 import json
 import os
 import pathlib
 import subprocess
 import sys
+
+import import_common as common
 
 HERE = pathlib.Path(__file__).resolve().parent
 STACK = "distributed-embeddings-0.1"
@@ -26,9 +27,8 @@ SLICE_ELEMENTS = 1280 * 2**20
 FUSION_MB = 134.217728  # Horovod's fusion threshold, 128 MiB
 
 
-def rows(folder, name):
-    with open(folder / name, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def rows(folder, name, columns):
+    return list(common.read_csv(name, (folder / name).read_text("utf-8-sig"), columns))
 
 
 def tables(groups, alpha):
@@ -68,18 +68,22 @@ def main():
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--foretrace", default=os.environ.get("FORETRACE", HERE / "../build/release/foretrace"))
     options = parser.parse_args()
-    try:
-        models = rows(options.source, "merlin_synthetic_models.csv")
-        groups = rows(options.source, "merlin_synthetic_tables.csv")
-        times = rows(options.source, "merlin_synthetic_times.csv")
-    except OSError as error:
-        sys.exit(f"import_merlin: error: {error}")
+    return common.guarded(lambda: convert(options), "import_merlin")
+
+
+def convert(options):
+    models = rows(options.source, "merlin_synthetic_models.csv", ["model", "mlp_sizes", "numerical_features", "interact_stride"])
+    groups = rows(options.source, "merlin_synthetic_tables.csv",
+                  ["model", "group", "tables", "rows_per_table", "width", "hotness_of_inputs"])
+    times = rows(options.source, "merlin_synthetic_times.csv",
+                 ["model", "gpus", "global_batch", "alpha", "iteration_ms"])
     options.output.mkdir(parents=True, exist_ok=True)
     if options.measure:
         print("| Model | GPUs | Measured ms | Predicted ms | Error % | Best plan ms |\n"
               "|---|---|---|---|---|---|")
     failed = []
     for model in models:
+        common.reading(f"{options.source}: model {model['model']}")
         its = [g for g in groups if g["model"] == model["model"]]
         runs = [t for t in times if t["model"] == model["model"]]
         for run in runs or [{"gpus": options.gpus, "global_batch": 65536, "alpha": 1.05}]:
@@ -102,4 +106,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Times of FBGEMM's batched lookups (trc_ columns of NVIDIA's recsys-examples) to the neutral CSV.
 
-Rows whose tables live on the GPU alone; a row for each index, nothing pooled (bags of one). Indices follow a
-power law, from which the reuse factors are worked out; the number of distinct rows is the table's own.
+Rows whose tables live on the GPU alone. Without pooling each index gives a row (bags of one); with it the
+bags of a table share the indices. Indices follow a power law or are equally likely, from which the reuse
+factors are worked out; the number of distinct rows is the table's own.
 """
 import math
+import re
 import sys
 
 import import_common as common
@@ -12,6 +14,10 @@ import import_common as common
 NEEDED = ["label", "gpu", "num_tables", "embedding_dim", "rows_per_table", "optimizer_type", "caching", "alpha",
           "avg_n_unique", "avg_n_total", "trc_forward_ms", "trc_backward_ms"]
 BINS = 17
+PLATFORMS = {"H100": "h100-sxm5-nvswitch", "H200": "h200-sxm5-nvswitch", "A100": "a100-sxm4-nvswitch",
+             "B200": "b200-sxm-nvswitch", "GB200": "gb200-nvswitch", "L40S": "l40s-pcie", "H20": "h20-nvswitch"}
+# Exponents of the stated distributions; a power law states its own.
+EXPONENTS = {"pow-law": None, "random": 0.0, "uniform": 0.0}
 
 
 def reuse_factors(lookups, rows, exponent):
@@ -37,29 +43,47 @@ def reuse_factors(lookups, rows, exponent):
     return [b / sum(bins) for b in bins]
 
 
+def add(table, platform, row):
+    tables, rows = int(row["num_tables"]), int(row["rows_per_table"])
+    lookups = float(row["avg_n_total"]) / tables
+    pooled = (row.get("pooling_mode") or "none") != "none"
+    bags = int(row["batch_size_per_table"]) if pooled else round(lookups)
+    distribution = row.get("feature_distribution") or "pow-law"
+    if distribution not in EXPONENTS:
+        table.skip(f"indices are distributed as '{distribution}'")
+        return
+    exponent = EXPONENTS[distribution]
+    factors = reuse_factors(lookups, rows, float(row["alpha"]) if exponent is None else exponent)
+    bag = f"{lookups / bags:.9g}" if pooled else 1
+    shape = common.shape(tables=tables, b=bags, e=rows, d=int(row["embedding_dim"]), l=bag, weights=0,
+                         rf="|".join(f"{f:.9g}" for f in factors), unique=f"{float(row['avg_n_unique']) / tables:.9g}")
+    optimizer = row["optimizer_type"]
+    for phase, tags in (("forward", f"optimizer={optimizer}"),
+                        ("backward", f"grad=fused;optimizer={optimizer};rowwise=0")):
+        table.add("embedding", "embedding", platform, "float32", shape, 1e3 * float(row[f"trc_{phase}_ms"] or "nan"),
+                  phase=phase, library=f"impl=batched;{tags}", source=f"recsys-examples {row['label']}")
+
+
 def run(source, output):
-    for name, text in common.read_tree(source, r"recsys_examples_h100\.csv$"):
-        table = common.Table(
-            source="https://github.com/NVIDIA/recsys-examples", commit="6ac3d68a631c5bf3198725225746518b259c3ffb",
-            licence="BSD-3-Clause", path="corelib/dynamicemb/benchmark/benchmark_results.json",
-            command="scripts/import_recsys.py", device="H100-SXM5-80GB",
-            note="FBGEMM through TorchRec; tables on the GPU; one output row an index, power law")
-        for row in common.read_csv(name, text, NEEDED):
+    made = {}
+    for name, text in common.read_tree(source, r"recsys_examples_\w+\.csv$"):
+        rows = common.read_csv(name, text, NEEDED)
+        for row in rows:
+            words = re.findall(r"\w+", row["gpu"].upper())
+            gpu = next((word for word in words if word in PLATFORMS), None)
+            if gpu is None:
+                common.fail(f"{rows.place}: unknown GPU '{row['gpu']}'; known are {', '.join(PLATFORMS)}")
+            table = made.setdefault(PLATFORMS[gpu], common.Table(
+                source="https://github.com/NVIDIA/recsys-examples", commit="6ac3d68a631c5bf3198725225746518b259c3ffb",
+                licence="BSD-3-Clause", path="corelib/dynamicemb/benchmark/benchmark_results.json",
+                command="scripts/import_recsys.py", device=row["gpu"].removeprefix("NVIDIA "),
+                note="FBGEMM through TorchRec; tables on the GPU"))
             if row["caching"] == "True" or "_gpu_" not in row["label"]:
                 table.skip("tables in host memory")
                 continue
-            tables, rows = int(row["num_tables"]), int(row["rows_per_table"])
-            lookups = float(row["avg_n_total"]) / tables
-            factors = "|".join(f"{f:.9g}" for f in reuse_factors(lookups, rows, float(row["alpha"])))
-            shape = common.shape(tables=tables, b=round(lookups), e=rows, d=int(row["embedding_dim"]), l=1, weights=0,
-                                 rf=factors, unique=f"{float(row['avg_n_unique']) / tables:.9g}")
-            optimizer = row["optimizer_type"]
-            for phase, tags in (("forward", f"optimizer={optimizer}"),
-                                ("backward", f"grad=fused;optimizer={optimizer};rowwise=0")):
-                table.add("embedding", "embedding", "h100-sxm5-nvswitch", "float32", shape,
-                          1e3 * float(row[f"trc_{phase}_ms"]), phase=phase,
-                          library=f"impl=batched;{tags}", source=f"recsys-examples {row['label']}")
-        table.write(output / "recsys-h100-sxm5-nvswitch-embedding.csv")
+            add(table, PLATFORMS[gpu], row)
+    for platform, table in made.items():
+        table.write(output / f"recsys-{platform}-embedding.csv")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ their mean, which is how a layer's model takes them.
 Of collectives within a node it states what it fitted to its measurements (network_fit.csv): a time is
 size scale (1 + offset / n) / (bandwidth x efficiency) + latency (n + offset) scale + fixed latency.
 """
+import collections
 import pathlib
 import sys
 
@@ -100,15 +101,19 @@ def convert(source, output, name, columns, add, kind, **facts):
     path = pathlib.Path(source) / name
     if not path.is_file():
         common.fail(f"{path}: there is no such table; is this the right source?")
-    made = {}
+    made, left_out = {}, collections.Counter()
     for row in common.read_csv(path.name, path.read_text("utf-8-sig"), columns):
         platform = PLATFORMS.get(row["machine"])
         if platform is None:
+            left_out[row["machine"]] += 1
             continue
         if platform not in made:
             made[platform] = common.Table(**PROVENANCE, path="configs/system/b200_bf16_ceperm.json",
                                           device=row["machine"], **facts)
         add(made[platform], platform, row)
+    for machine, count in left_out.items():
+        print(f"{path.name}: {count} rows of {machine or 'no machine'} left out: not of {', '.join(PLATFORMS)}",
+              file=sys.stderr)
     for platform, table in made.items():
         if table.rows or table.skipped:
             table.write(output / f"simumax-{platform}-{kind}.csv")

@@ -189,9 +189,46 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitOrAdapt(const Fitter& fitter,
   return fitter.Fit(rows, fit);
 }
 
+// "memcpy dtod int8", "linear float8_e4m3fn forward, vllm 0.22.0".
+std::string KindOf(const BenchmarkRow& row) {
+  constexpr size_t kWord = 16;  // longer texts are no kinds
+  std::string kind = row.op;
+  for (const auto& [key, value] : row.shape.entries()) {
+    const bool word = !row.shape.Int(key) && value.size() < kWord;
+    if (word && value.find('|') == value.npos) kind += " " + value;
+  }
+  kind += " " + row.dtype;
+  if (row.phase != Phase::kNone) kind += fmt::format(" {}", Name(row.phase));
+  return row.library.empty() ? kind : kind + ", " + row.library;
+}
+
+// Rows that no model covers, by what they are, and rows that another stack's models answer for.
+void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
+              const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
+  std::map<std::string, size_t> uncovered, stood_in;
+  std::set<const BenchmarkRow*> covered;
+  for (const EvaluatedRow& row : evaluated) {
+    covered.insert(row.row);
+    if (!row.by.empty()) ++stood_in[fmt::format("{}: by {}", row.row->library, row.by)];
+  }
+  for (const BenchmarkRow& row : tested) {
+    if (covered.contains(&row)) continue;
+    ++uncovered[KindOf(row)];
+  }
+  for (const auto& [what, count] : uncovered) {
+    report.notes.push_back(fmt::format(
+        "{}: no model covers {} rows of {}: none was fitted to such rows", platform, count, what));
+  }
+  for (const auto& [what, count] : stood_in) {
+    report.notes.push_back(
+        fmt::format("{}: {} rows have no model of their own stack, {}", platform, count, what));
+  }
+}
+
 void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
             const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
   report.uncovered_count += tested.size() - evaluated.size();
+  NoteGaps(platform, tested, evaluated, report);
   for (const EvaluatedRow& row : evaluated) {
     std::string shape;
     for (const auto& [key, value] : row.row->shape.entries()) {
@@ -205,6 +242,7 @@ void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
 absl::Status Write(const Fitter& fitter, const CalibrateOptions& options,
                    const std::string& platform, const FittedModels& models,
                    const CalibrationHeader& header, CalibrateReport& report) {
+  FORETRACE_RETURN_IF_ERROR(models.Writable());
   const std::filesystem::path folder = std::filesystem::path(options.output) / platform;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -356,6 +394,11 @@ absl::StatusOr<CalibrateReport> RunCalibrate(const Fitter& fitter,
   if (options.calibration.empty()) FORETRACE_RETURN_IF_ERROR(FitForOthers(fitter, platforms));
   for (const auto& [platform, data] : platforms) {
     FORETRACE_RETURN_IF_ERROR(RunPlatform(fitter, options, prior, platform, data, report));
+  }
+  if (report.rows.empty()) {
+    return InvalidInput("no row can be judged: {}", report.notes.empty()
+                                                        ? "there is none to test"
+                                                        : absl::StrJoin(report.notes, "; "));
   }
   // Summaries over all platforms.
   std::vector<BenchmarkRow> measured(report.rows.size());

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "simulator/base/progress.h"
 #include "simulator/base/statistics.h"
@@ -25,6 +26,9 @@ struct EvaluatedRow {
   std::string model;  // "linear float32 forward", "all_reduce ranks=8 nodes=1 ..."
   double predicted_us = 0;
   bool extrapolated = false;  // outside the calibrated range
+  // Whose model answers where none is of the row's own stack, such as another version's; else
+  // empty.
+  std::string by = {};
 };
 
 struct FitOptions {
@@ -42,6 +46,8 @@ class FittedModels {
   virtual ~FittedModels() = default;
   // The YAML from `models:` on, with shortest round-trip doubles.
   virtual std::string ToYaml() const = 0;
+  // Whether they make a calibration file, or only predict rows.
+  virtual absl::Status Writable() const { return absl::OkStatus(); }
   // Files to write beside the YAML (name within the platform's folder, bytes), such as a residual.
   virtual std::vector<std::pair<std::string, std::string>> SideFiles() const { return {}; }
   // Predicts the rows that the models cover; others are left out.

@@ -52,10 +52,15 @@ absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::strin
   CsvColumns table;
   table.file_ = file;
   table.text_ = std::move(text);
-  const size_t end = std::min(table.text_.find('\n'), table.text_.size());
-  table.header_ = SplitCsvLine(std::string_view(table.text_).substr(0, end));
-  table.at_ = end + 1;
+  size_t begin = 0;
   table.line_ = 1;
+  // Provenance.
+  for (; begin < table.text_.size() && table.text_[begin] == '#'; ++table.line_) {
+    begin = std::min(table.text_.find('\n', begin), table.text_.size() - 1) + 1;
+  }
+  const size_t end = std::min(table.text_.find('\n', begin), table.text_.size());
+  table.header_ = SplitCsvLine(std::string_view(table.text_).substr(begin, end - begin));
+  table.at_ = end + 1;
   for (const std::string_view column : columns) {
     if (table.Also(column) >= 0) continue;
     return InvalidInput("{}:1: the header has no column '{}'; needed are {}", file, column,

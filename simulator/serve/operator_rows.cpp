@@ -18,18 +18,27 @@ constexpr double kMaxMs = 1e9;
 
 class Header {
  public:
-  explicit Header(std::string_view line) : names_(SplitCsvLine(line)) {}
+  explicit Header(std::string_view line) : names_(SplitCsvLine(line)), by_name_(names_.size()) {
+    for (size_t i = 0; i < by_name_.size(); ++i) by_name_[i] = i;
+    std::ranges::sort(by_name_, {}, [this](size_t i) { return names_[i]; });
+  }
+  std::string Sorted() const {
+    std::string all;
+    for (const size_t i : by_name_) all += (all.empty() ? "" : ",") + names_[i];
+    return all;
+  }
   int At(std::string_view name) const {
     const auto it = std::find(names_.begin(), names_.end(), name);
     return it == names_.end() ? -1 : static_cast<int>(it - names_.begin());
   }
   bool Has(std::string_view name) const { return At(name) >= 0; }
   size_t size() const { return names_.size(); }
-  // All fields but those of the named columns and the time.
+  // All fields but those of the named columns and the time, in the order of the columns' names:
+  // tables may have them in another order.
   std::string Rest(const std::vector<std::string>& fields,
                    std::initializer_list<std::string_view> without) const {
     std::string rest;
-    for (size_t i = 0; i < names_.size(); ++i) {
+    for (const size_t i : by_name_) {
       if (names_[i] == kTime) continue;
       if (std::find(without.begin(), without.end(), names_[i]) != without.end()) continue;
       rest += fields[i] + ",";
@@ -39,6 +48,7 @@ class Header {
 
  private:
   std::vector<std::string> names_;
+  std::vector<size_t> by_name_;
 };
 
 enum class Kind : uint8_t { kNone, kGemm, kAttention, kLatentAttention, kExperts };
@@ -117,11 +127,55 @@ class Reader {
           row.division.distribution = fields[static_cast<size_t>(at)];
         }
     }
+    AddAcross(fields, row);
     if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
     return row;
   }
 
  private:
+  // GEMMs have lines along both sizes of their matrices.
+  void AddAcross(const std::vector<std::string>& fields, OperatorRow& row) {
+    const OperatorColumns columns{
+        [&](std::string_view name) {
+          double value = 0;
+          return header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value) ? value : 0;
+        },
+        [&](std::string_view name) -> std::string_view {
+          return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
+        }};
+    std::vector<std::string_view> sizes;
+    switch (kind_) {
+      case Kind::kExperts:
+        sizes = {"moe_ep_size", "moe_tp_size"};
+        row.work = ExpertWork(columns);
+        row.kernels = fmt::format("{},{}", row.precision, columns.text("kernel_source"));
+        break;
+      case Kind::kLatentAttention:
+        sizes = {"isl", "step", "batch_size"};
+        row.work = LatentAttentionWork(columns);
+        break;
+      case Kind::kAttention:
+        sizes = {"isl", "step", "batch_size", "head_dim"};
+        row.work = AttentionWork(columns);
+        break;
+      default:
+        return;
+    }
+    if (kind_ != Kind::kExperts) {
+      row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));
+    }
+    for (const std::string_view size : sizes) {
+      const double x = columns.number(size);
+      if (x <= 0) continue;
+      row.across.push_back(
+          {fmt::format("{}:{}", size, header_.Rest(fields, {size})), x, Along::kPowers});
+    }
+  }
+
+  const std::string& Field(const std::vector<std::string>& fields, std::string_view name) const {
+    return fields[static_cast<size_t>(header_.At(name))];
+  }
+
   double Number(const std::vector<std::string>& fields, std::string_view name) {
     const std::string& text = fields[static_cast<size_t>(header_.At(name))];
     double value = 0;
@@ -136,28 +190,36 @@ class Reader {
   std::string problem_;
 };
 
-std::string_view FirstLine(std::string_view text) {
-  std::string_view line = text.substr(0, text.find('\n'));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
+bool IsComment(std::string_view line) { return line.starts_with('#'); }
+
+// Of the text behind its provenance.
+std::string_view HeaderLine(std::string_view text) {
+  for (std::string_view line : SplitLines(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!IsComment(line)) return line;
+  }
+  return {};
 }
 
 }  // namespace
 
 bool IsOperatorTable(std::string_view text) {
-  return KindOf(Header(FirstLine(text))) != Kind::kNone;
+  return KindOf(Header(HeaderLine(text))) != Kind::kNone;
 }
 
 absl::StatusOr<OperatorRows> ReadOperatorRows(const std::string& file, std::string_view text) {
-  OperatorRows table{std::string(FirstLine(text)), {}};
-  const Header header(table.header);
+  const Header header(HeaderLine(text));
+  OperatorRows table{header.Sorted(), {}};
   const Kind kind = KindOf(header);
   if (kind == Kind::kNone) return InvalidInput("{}:1: is no table of operators", file);
   Reader reader(file, header, kind);
   size_t number = 0;
+  bool past_header = false;
   for (std::string_view line : SplitLines(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (++number == 1 || line.empty()) continue;
+    ++number;
+    if (line.empty() || IsComment(line)) continue;
+    if (!std::exchange(past_header, true)) continue;
     FORETRACE_ASSIGN_OR_RETURN(OperatorRow row, reader.Read(line, number));
     table.rows.push_back(std::move(row));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/operator_work.h"
 
 namespace foretrace::serve {
 
@@ -33,13 +34,18 @@ struct OperatorRow {
   bool first_line_counts = false;  // else the mean of all
   std::string siblings;            // what rows of the same kernels and the same x share
   Division division;
+  // Lines along its other sizes, for rows that lie on none of `lines` between others: along these
+  // what times are relative to the work (operator_work.h) is interpolated.
+  std::vector<OperatorLine> across;
+  std::string kernels;  // rows that the same kernels compute
+  OperatorWork work;
 };
 struct OperatorRows {
-  std::string header;
+  std::string header;  // names of the columns, sorted
   std::vector<OperatorRow> rows;
 };
 
-// Whether the header is of such a table.
+// Whether the header, which lines that begin with # may precede, is of such a table.
 bool IsOperatorTable(std::string_view text);
 // Errors name file and line.
 absl::StatusOr<OperatorRows> ReadOperatorRows(const std::string& file, std::string_view text);

@@ -115,6 +115,56 @@ class Siblings {
   absl::flat_hash_map<std::string, std::vector<Miss>> misses_;
 };
 
+// For rows that lie between no others on their own lines: how times are relative to the work that
+// they do, along each of the other sizes.
+class Across {
+ public:
+  explicit Across(const std::vector<OperatorRow>& rows) {
+    absl::flat_hash_map<std::string, std::vector<MeasuredWork>> work;
+    for (const OperatorRow& row : rows) {
+      if (!row.across.empty()) work[row.kernels].push_back({row.work, row.ms});
+    }
+    for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
+    for (const OperatorRow& row : rows) {
+      for (const OperatorLine& line : row.across) {
+        ratios_[line.key][line.x] = row.ms / rates_[row.kernels].Ms(row.work);
+      }
+    }
+  }
+  // Of a row's time on a device with `scale` of what the rows' device has.
+  double Factor(const OperatorRow& row, const OperatorScale& scale) const {
+    const auto at = rates_.find(row.kernels);
+    if (at == rates_.end() || row.across.empty()) return 1;
+    OperatorRates rates = at->second;
+    rates.bytes_per_ms *= scale.bandwidth;
+    rates.flop_per_ms *= scale.compute;
+    return rates.Ms(row.work) / at->second.Ms(row.work);
+  }
+  // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
+  std::optional<double> Predict(const OperatorRow& row) const {
+    constexpr double kAlike = 1.5;
+    const auto rates = rates_.find(row.kernels);
+    if (rates == rates_.end()) return std::nullopt;
+    std::vector<double> logs;
+    for (const OperatorLine& line : row.across) {
+      const auto points = ratios_.find(line.key);
+      if (points == ratios_.end()) continue;
+      if (const auto ratio = FromOthers(points->second, line)) logs.push_back(std::log(*ratio));
+    }
+    if (logs.empty()) return std::nullopt;
+    const auto [least, most] = std::ranges::minmax(logs);
+    double sum = 0;
+    for (const double log : logs) sum += log;
+    const double log =
+        most - least > std::log(kAlike) ? least : sum / static_cast<double>(logs.size());
+    return std::exp(log) * rates->second.Ms(row.work);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, OperatorRates> rates_;
+  Lines ratios_;
+};
+
 // Whether a line has the row's very shape.
 bool IsMeasured(const OperatorRow& row, const Lines& lines) {
   return std::any_of(row.lines.begin(), row.lines.end(), [&](const OperatorLine& line) {
@@ -134,9 +184,10 @@ Lines LinesOf(const std::vector<OperatorRow>& rows) {
 absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
                                                      const std::vector<OperatorRow>& rows,
                                                      const std::vector<OperatorRow>& known,
-                                                     bool own_counts) {
+                                                     bool own_counts, const OperatorScale& scale) {
   const Lines lines = LinesOf(known);
   const Siblings siblings(known, lines);
+  const Across across(own_counts ? known : std::vector<OperatorRow>());
   struct Group {
     size_t rows = 0;
     std::vector<double> percent;
@@ -147,18 +198,24 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
     ++group.rows;
     const bool measured = own_counts && IsMeasured(row, lines);
     const auto ms = Predict(row, lines, own_counts);
-    if (!ms) continue;
-    const double corrected = measured ? *ms : *ms * siblings.Correction(row);
-    group.percent.push_back(100 * std::abs(corrected / row.ms - 1));
+    const auto predicted =
+        !ms ? across.Predict(row) : std::optional(measured ? *ms : *ms * siblings.Correction(row));
+    if (!predicted) continue;
+    const double ms_there = *predicted * across.Factor(row, scale);
+    group.percent.push_back(100 * std::abs(ms_there / row.ms - 1));
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {
-    if (group.percent.empty()) {
-      return InvalidInput("{}: no row of {} lies between others: nothing can be held out", file,
-                          precision);
-    }
-    errors.push_back({precision, group.rows, group.percent.size(), Quantile(group.percent, 0.5),
-                      Quantile(group.percent, 0.9)});
+    OperatorErrors& e = errors.emplace_back();
+    e.name = precision;
+    e.rows = group.rows;
+    e.held_out = group.percent.size();
+    if (group.percent.empty()) continue;
+    e.median_percent = Quantile(group.percent, 0.5);
+    e.p90_percent = Quantile(group.percent, 0.9);
+  }
+  if (std::ranges::all_of(errors, [](const OperatorErrors& e) { return e.held_out == 0; })) {
+    return InvalidInput("{}: no row lies between others: nothing can be held out", file);
   }
   return errors;
 }
@@ -168,20 +225,32 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows table, ReadOperatorRows(file, text));
-  return ErrorsOf(file, table.rows, table.rows, false);
+  return ErrorsOf(file, table.rows, table.rows, false, {});
 }
 
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,
-                                                          std::string_view test_text) {
+                                                          std::string_view test_text,
+                                                          const OperatorScale& scale) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows known, ReadOperatorRows(file, text));
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows test, ReadOperatorRows(test_file, test_text));
   if (known.header != test.header) {
     return InvalidInput("{}:1: has other columns than {}: '{}', not '{}'", test_file, file,
                         test.header, known.header);
   }
-  return ErrorsOf(test_file, test.rows, known.rows, true);
+  return ErrorsOf(test_file, test.rows, known.rows, true, scale);
+}
+
+std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors) {
+  std::vector<std::string> notes;
+  for (const OperatorErrors& e : errors) {
+    if (e.held_out == e.rows) continue;
+    notes.push_back(fmt::format(
+        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs",
+        e.name, e.rows - e.held_out, e.rows));
+  }
+  return notes;
 }
 
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
@@ -198,6 +267,10 @@ std::string OperatorText(const std::string& file, const std::vector<OperatorErro
       "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
       file, "error %", "rows", "held out", "median", "P90");
   for (const OperatorErrors& e : errors) {
+    if (e.held_out == 0) {
+      text += fmt::format("{:<20} {:>9} {:>9} {:>9} {:>9}\n", e.name, e.rows, 0, "-", "-");
+      continue;
+    }
     text += fmt::format("{:<20} {:>9} {:>9} {:>9.2f} {:>9.2f}\n", e.name, e.rows, e.held_out,
                         e.median_percent, e.p90_percent);
   }
@@ -211,16 +284,24 @@ std::string OperatorJson(const std::string& file, const std::vector<OperatorErro
   out.Field("table", file);
   out.Key("models");
   out.StartArray();
+  size_t uncovered = 0;
   for (const OperatorErrors& e : errors) {
     out.StartObject();
     out.Field("name", e.name);
     out.Field("rows", static_cast<uint64_t>(e.rows));
     out.Field("held_out", static_cast<uint64_t>(e.held_out));
-    out.Field("median_percent", e.median_percent);
-    out.Field("p90_percent", e.p90_percent);
+    out.Field("count", static_cast<uint64_t>(e.held_out));
+    for (const auto& [key, value] :
+         {std::pair("median_percent", e.median_percent), std::pair("p90_percent", e.p90_percent)}) {
+      out.Key(key);
+      e.held_out > 0 ? out.Double(value) : out.Null();
+    }
     out.EndObject();
+    uncovered += e.rows - e.held_out;
   }
   out.EndArray();
+  out.Field("uncovered_count", static_cast<uint64_t>(uncovered));
+  out.Field("notes", OperatorNotes(errors));
   out.EndObject();
   return buffer.GetString();
 }

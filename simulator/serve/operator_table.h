@@ -15,7 +15,12 @@ struct OperatorErrors {
   std::string name;
   size_t rows = 0;
   size_t held_out = 0;  // that lie between others; the rest has none on one side
-  double median_percent = 0, p90_percent = 0;
+  double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
+};
+
+// What the device of tested rows has of what the table's device has.
+struct OperatorScale {
+  double bandwidth = 1, compute = 1;
 };
 
 // A table in aiconfigurator's columns, with a column latency_ms and
@@ -33,13 +38,18 @@ struct OperatorErrors {
 // A row is predicted from rows of other groups alone. Errors name file and line.
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);
-// The rows of `test_text`, of the same columns, from those of `text`: by lines as above, and a
-// shape that both have as it was measured. Errors: as above, or other columns.
+// The rows of `test_text`, of the same columns, from those of `text`: by lines as above, where
+// there are none along the other sizes (tokens cached, sequences, division of experts) relative to
+// the work, and a shape that both have as it was measured; the order of the columns may differ.
+// Errors: as above, or other columns.
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
                                                           std::string_view text,
                                                           const std::string& test_file,
-                                                          std::string_view test_text);
+                                                          std::string_view test_text,
+                                                          const OperatorScale& scale = {});
 
+// What of the rows nothing is said of and why, a line a precision.
+std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
 std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors);
 

@@ -190,9 +190,10 @@ double Interpolated(const std::vector<std::pair<double, double>>& points, double
 
 }  // namespace
 
-absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> points,
+absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> measured,
                                                    double bus_factor, CurveForm form,
                                                    uint64_t seed) {
+  const std::vector<SizeTime> points = WithoutSpikes(measured);
   std::vector<SmoothedPoint> smooth = MergeNeighbours(points, {});
   const size_t needed = form == CurveForm::kThreeRegion ? kMinThreeRegionPoints : kMinCurvePoints;
   if (smooth.size() < needed) {

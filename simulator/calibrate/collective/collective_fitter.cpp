@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/collective/collective_fit.h"
+#include "simulator/calibrate/collective/stand_ins.h"
 #include "simulator/cost/collective/collective_file.h"
 
 namespace foretrace {
@@ -153,18 +155,20 @@ std::vector<EvaluatedRow> FittedCollectives::Evaluate(std::span<const BenchmarkR
   for (const Sweep& sweep : SweepsOf(rows)) {
     const CollectiveModel& key = sweep.key;
     const auto own = by_name.find(key.Name());
-    const CollectiveEstimator looked_up = calibration_.Resolve(key.op, key.ranks, key.nodes);
+    const NearestStack nearest(own == by_name.end() ? &calibration_ : nullptr, key);
+    const CollectiveEstimator& looked_up = nearest.estimator();
     if (own == by_name.end() && !looked_up.covered()) continue;
     for (const BenchmarkRow* row : sweep.rows) {
       EvaluatedRow result{row, key.Name(), 0, false};
       if (own != by_name.end()) {
         const CollectiveModel& model = *own->second;
-        result.predicted_us = model.curve.TimeUs(static_cast<double>(SizeOf(*row)));
+        result.predicted_us = TimeOf(calibration_.models(), model, SizeOf(*row));
         result.extrapolated = SizeOf(*row) < model.min_bytes || SizeOf(*row) > model.max_bytes;
       } else {
         const Estimate estimate = looked_up.Time(Bytes(SizeOf(*row)));
         result.predicted_us = estimate.time.us();
         result.extrapolated = estimate.extrapolated;
+        result.by = nearest.library();
       }
       evaluated.push_back(std::move(result));
     }

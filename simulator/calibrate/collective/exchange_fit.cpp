@@ -1,8 +1,11 @@
 #include "simulator/calibrate/collective/exchange_fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -16,6 +19,7 @@ using K = ExpertKernel;
 
 // Of a logarithm; what is further off counts linearly.
 constexpr double kSoftScale = 0.05;
+constexpr size_t kKernels = 8;
 
 // A constant that is fitted, between bounds, from a start that is of its size.
 struct Free {
@@ -115,11 +119,6 @@ absl::Status FitKernel(const std::vector<Free>& free, const Samples& samples,
   return absl::OkStatus();
 }
 
-absl::Status Require(const Samples& samples, std::string_view what) {
-  if (!samples.empty()) return absl::OkStatus();
-  return InvalidInput("no rows of {}, of which a model needs some", what);
-}
-
 // kDirect's parameters as those of an exchange within a node, or between nodes.
 ExpertKernel DirectKernel(std::span<const double> parameters, bool between) {
   ExpertKernel kernel;
@@ -133,16 +132,15 @@ absl::Status FitDirect(const Samples& samples, ExpertKernel& within, ExpertKerne
   for (const ExchangeSample* s : samples) {
     (s->exchange.routing.nodes > 1 ? of_nodes : of_node).push_back(s);
   }
-  FORETRACE_RETURN_IF_ERROR(Require(of_node, "direct exchanges within a node"));
-  FORETRACE_RETURN_IF_ERROR(Require(of_nodes, "direct exchanges between nodes"));
+  if (samples.empty()) return absl::OkStatus();
   const auto residual = [](std::span<const double> parameters, const ExchangeSample& s) {
     const ExpertKernel k = DirectKernel(parameters, s.exchange.routing.nodes > 1);
     return LogError(TransferUs(k, s.links, s.exchange), s.time_us);
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters,
                              Solve(kDirect, samples, residual));
-  within = DirectKernel(parameters, false);
-  between = DirectKernel(parameters, true);
+  if (!of_node.empty()) within = DirectKernel(parameters, false);
+  if (!of_nodes.empty()) between = DirectKernel(parameters, true);
   within.most_tokens = MostTokens(of_node);
   between.most_tokens = MostTokens(of_nodes);
   return absl::OkStatus();
@@ -205,9 +203,10 @@ absl::Status FitDeduplicated(std::span<const ExchangeSample> samples, ExpertDire
     (s->exchange.routing.nodes > 1 ? between : within).push_back(s);
   }
   ExpertExchangeKernels& kernels = fit.model.deduplicated;
-  FORETRACE_RETURN_IF_ERROR(Require(within, "deduplicated exchanges within a node"));
-  FORETRACE_RETURN_IF_ERROR(FitKernel(kWithin, within, kernels.within[d]));
-  FORETRACE_RETURN_IF_ERROR(Require(between, "deduplicated exchanges between nodes"));
+  if (!within.empty()) {
+    FORETRACE_RETURN_IF_ERROR(FitKernel(kWithin, within, kernels.within[d]));
+  }
+  if (between.empty()) return absl::OkStatus();
   kernels.between[d].nvlink_share = kernels.within[d].nvlink_share;
   FORETRACE_RETURN_IF_ERROR(FitKernel(kBetween, between, kernels.between[d]));
   const Samples notify = Select(samples, kAlgorithm, direction, true, fit.congested_nodes);
@@ -231,7 +230,26 @@ absl::StatusOr<ExchangeFit> FitExchanges(std::span<const ExchangeSample> samples
     FORETRACE_RETURN_IF_ERROR(
         FitDirect(direct, fit.model.direct.within[d], fit.model.direct.between[d]));
   }
+  if (fit.Missing().size() == kKernels) {
+    return InvalidInput("no rows of exchanges that a model can be fitted to");
+  }
   return fit;
+}
+
+std::vector<std::string> ExchangeFit::Missing() const {
+  std::vector<std::string> missing;
+  for (const auto& [name, kernels] :
+       {std::pair("deduplicated", &model.deduplicated), std::pair("direct", &model.direct)}) {
+    for (const auto& [direction, d] : {std::pair("dispatches", 0), std::pair("combines", 1)}) {
+      if (!IsFitted(kernels->within[d])) {
+        missing.push_back(fmt::format("{} {} within a node", name, direction));
+      }
+      if (!IsFitted(kernels->between[d])) {
+        missing.push_back(fmt::format("{} {} between nodes", name, direction));
+      }
+    }
+  }
+  return missing;
 }
 
 }  // namespace foretrace

@@ -24,11 +24,17 @@ struct ExchangeFit {
   // half of the share of a NIC that other numbers of nodes reached. What a fabric loses to
   // congestion is its own, not the kernels'.
   std::set<int32_t> congested_nodes;
+
+  // Kernels that there were no rows of: "direct combines between nodes".
+  std::vector<std::string> Missing() const;
 };
+
+inline bool IsFitted(const ExpertKernel& kernel) { return kernel.most_tokens > 0; }
 
 // By logarithms of times, outliers counting little. Constants of kernels between nodes are fitted
 // after those within one, whose share of NVLinks they keep; both of kDirect together, as they are
-// one kernel. Deterministic. Errors: no samples of a kernel, the solver's.
+// one kernel; what there are no samples of is left out. Deterministic. Errors: no samples, the
+// solver's.
 absl::StatusOr<ExchangeFit> FitExchanges(std::span<const ExchangeSample> samples);
 
 }  // namespace foretrace

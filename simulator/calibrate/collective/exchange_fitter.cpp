@@ -1,6 +1,7 @@
 #include "simulator/calibrate/collective/exchange_fitter.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iterator>
 
@@ -51,6 +52,13 @@ Shape ShapeOf(const BenchmarkRow& row) { return {Of(row, "hidden"), Of(row, "top
 
 std::string FittedExchanges::ToYaml() const { return ExpertExchangeYaml(fit_.model); }
 
+absl::Status FittedExchanges::Writable() const {
+  const std::vector<std::string> missing = fit_.Missing();
+  if (missing.empty()) return absl::OkStatus();
+  return InvalidInput("a calibration has all kernels, and there are no rows of {}",
+                      fmt::join(missing, ", "));
+}
+
 std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow> rows) const {
   std::vector<EvaluatedRow> evaluated;
   for (const BenchmarkRow& row : rows) {
@@ -58,6 +66,9 @@ std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow
     const ExpertRouting& routing = s.exchange.routing;
     const ExpertKernel& kernel =
         fit_.model.Kernel(s.exchange.algorithm, s.exchange.direction, routing.nodes);
+    const bool notifies =
+        kernel.notify_us + kernel.notify_us_per_doubling + kernel.notify_share > 0;
+    if (!IsFitted(kernel) || (s.notify && !notifies)) continue;
     const double transfer = TransferUs(kernel, s.links, s.exchange);
     EvaluatedRow result;
     result.row = &row;
@@ -73,6 +84,10 @@ std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow
 
 std::vector<std::string> FittedExchanges::Notes() const {
   std::vector<std::string> notes;
+  const std::vector<std::string> missing = fit_.Missing();
+  if (!missing.empty()) {
+    notes.push_back(fmt::format("no rows of {}: not fitted", fmt::join(missing, ", ")));
+  }
   for (const int32_t nodes : fit_.congested_nodes) {
     notes.push_back(fmt::format(
         "deduplicated exchanges of {} nodes took no part in the fit: they move less than half of "

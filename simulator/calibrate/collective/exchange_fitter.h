@@ -18,6 +18,7 @@ class FittedExchanges : public FittedModels {
   explicit FittedExchanges(ExchangeFit fit) : fit_(std::move(fit)) {}
 
   std::string ToYaml() const override;
+  absl::Status Writable() const override;
   // By algorithm, direction and number of nodes.
   std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
   std::vector<std::string> Notes() const override;

@@ -15,6 +15,7 @@ constexpr size_t kMinWindow = 7;
 constexpr double kFineOctaves = 1.0 / 16;
 constexpr double kCoarseOctaves = 1.0 / 4;
 constexpr double kMaxStandardError = 0.01;
+constexpr double kSpike = 2;
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -74,7 +75,38 @@ LocalScatter ScatterAround(const std::vector<Residual>& residuals, size_t center
   return scatter;
 }
 
+// Median time of the measurements from `begin` on that have its size; `end`: the first of another.
+double TimeOfSize(const std::vector<SizeTime>& sorted, size_t begin, size_t& end) {
+  std::vector<double> times;
+  for (end = begin; end < sorted.size() && sorted[end].bytes == sorted[begin].bytes; ++end) {
+    times.push_back(sorted[end].time_us);
+  }
+  return Median(std::move(times));
+}
+
 }  // namespace
+
+std::vector<SizeTime> WithoutSpikes(std::span<const SizeTime> points) {
+  const std::vector<SizeTime> sorted = Sorted(points);
+  struct Size {
+    size_t begin = 0, end = 0;
+    double us = 0;
+  };
+  std::vector<Size> sizes;
+  for (size_t i = 0; i < sorted.size(); i = sizes.back().end) {
+    size_t end = i;
+    const double us = TimeOfSize(sorted, i, end);
+    sizes.push_back({i, end, us});
+  }
+  std::vector<SizeTime> kept;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool inner = i > 0 && i + 1 < sizes.size();
+    const bool spike = inner && sizes[i].us > kSpike * std::max(sizes[i - 1].us, sizes[i + 1].us);
+    if (spike) continue;
+    for (size_t k = sizes[i].begin; k < sizes[i].end; ++k) kept.push_back(sorted[k]);
+  }
+  return kept;
+}
 
 std::vector<SizeTime> WithoutOutliers(std::span<const SizeTime> points, const LogForm& log_form) {
   const std::vector<SizeTime> sorted = Sorted(points);

@@ -23,6 +23,11 @@ struct SmoothedPoint {
 // the trend within a window does not count as scatter. Empty: a constant.
 using LogForm = std::function<double(double bytes)>;
 
+// Leaves out sizes that took more than twice as long as both the next smaller and the next larger
+// one: something else ran. Whatever protocol is chosen, the larger size shows what the smaller one
+// could have had. Ascending in size.
+std::vector<SizeTime> WithoutSpikes(std::span<const SizeTime> points);
+
 // Leaves out points that stand out from their neighbours: residual further from the median of up to
 // five neighbours on either side within 3/4 octave than three (robust) standard deviations and 5 %.
 // Windows of fewer than seven points leave out nothing. Ascending in size.

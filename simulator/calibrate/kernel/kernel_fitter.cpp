@@ -1,5 +1,7 @@
 #include "simulator/calibrate/kernel/kernel_fitter.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -34,8 +36,20 @@ int64_t OrderOf(const BenchmarkRow& row) { return row.shape.Int("order").value_o
 struct Group {
   KernelKey key;
   std::vector<KernelSample> samples;
+  std::set<std::string> stacks;  // that ran them
   bool has_overhead = false;
 };
+
+// Models do not tell stacks apart: what differs between them is then error of all.
+std::string NoteOnStacks(const std::string& name, const Group& group) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown(group.stacks.begin(), group.stacks.end());
+  const size_t all = shown.size();
+  shown.resize(std::min(all, kShown));
+  return fmt::format(
+      "{}: rows of {} stacks ({}{}) are fitted as one; calibrate them apart to keep them apart",
+      name, all, fmt::join(shown, "; "), all > kShown ? "; ..." : "");
+}
 
 // Rows that are one kernel each, by key, in order of key name.
 std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
@@ -58,6 +72,7 @@ std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
     group.key = key;
     group.samples.push_back({kernels[0], row.time_us, OrderOf(row)});
     group.has_overhead |= HasOverhead(row);
+    group.stacks.insert(row.library);
   }
   return groups;
 }
@@ -88,6 +103,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
     Tell(fit.progress, "rows of kernels", done, rows.size());
     done += group.samples.size();
     options.has_overhead = group.has_overhead;
+    if (group.stacks.size() > 1) notes.push_back(NoteOnStacks(name, group));
     auto model = FitKernelModel(device, group.key, group.samples, options);
     if (absl::IsUnavailable(model.status())) return model.status();
     if (!model.ok()) {
@@ -115,7 +131,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
     }
   }
   if (models.empty())
-    return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes[0]);
+    return InvalidInput("no kernel model could be fitted: {}", notes.empty() ? "" : notes.back());
   return std::make_unique<FittedKernels>(KernelModels(device, std::move(models)), std::move(notes));
 }
 

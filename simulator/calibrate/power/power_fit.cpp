@@ -119,6 +119,12 @@ absl::StatusOr<PowerFit> FitPower(std::span<const PowerRow> rows, double limit_w
   return fit;
 }
 
+void PowerErrors::Add(const PowerFit& fit, const PowerRow& row) {
+  const double error = fit.Predict(row) / row.watts - 1;
+  (fit.HasGaps(row) ? with_gaps : continuous).push_back(error);
+  (row.narrow ? narrow : wide).push_back(error);
+}
+
 absl::StatusOr<PowerErrors> HoldOutPower(std::span<const PowerRow> rows, double limit_w) {
   std::set<int64_t> groups;
   for (const PowerRow& row : rows) groups.insert(row.group);
@@ -135,8 +141,7 @@ absl::StatusOr<PowerErrors> HoldOutPower(std::span<const PowerRow> rows, double 
     FORETRACE_ASSIGN_OR_RETURN(const PowerFit fit, FitPower(others, limit_w));
     for (const PowerRow& row : rows) {
       if (fold_of[row.group] != fold) continue;
-      (fit.HasGaps(row) ? errors.with_gaps : errors.continuous)
-          .push_back(fit.Predict(row) / row.watts - 1);
+      errors.Add(fit, row);
     }
   }
   return errors;

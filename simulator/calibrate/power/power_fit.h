@@ -38,6 +38,9 @@ absl::StatusOr<PowerFit> FitPower(std::span<const PowerRow> rows, double limit_w
 
 struct PowerErrors {
   std::vector<double> continuous, with_gaps;  // signed, fractions of the measured power
+  std::vector<double> wide, narrow;           // the same rows by the width of their operands
+
+  void Add(const PowerFit& fit, const PowerRow& row);
 };
 // Every group predicted by a fit to the four fifths of groups that it is not in.
 absl::StatusOr<PowerErrors> HoldOutPower(std::span<const PowerRow> rows, double limit_w);

@@ -107,20 +107,39 @@ CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t rank
   return estimator;
 }
 
+double CollectiveEstimator::GrowingShare(const CollectiveCalibration::Group& group,
+                                         int64_t bytes) const {
+  const int64_t below = std::max<int64_t>(bytes / 2, 1);
+  const int64_t above = std::max<int64_t>(bytes, 1) > std::numeric_limits<int64_t>::max() / 2
+                            ? bytes
+                            : std::max<int64_t>(bytes, 1) * 2;
+  const double low = calibration_->GroupTime(group, below).us;
+  const double high = calibration_->GroupTime(group, above).us;
+  const double doublings = std::log2(static_cast<double>(above) / static_cast<double>(below));
+  return std::clamp(std::log2(high / low) / doublings, 0.0, 1.0);
+}
+
 Estimate CollectiveEstimator::Time(Bytes bytes) const {
   FORETRACE_CHECK(covered());
-  const auto [us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
+  const auto [low_us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
   Estimate estimate;
   estimate.source = EstimateSource::kCalibrated;
   estimate.extrapolated = extrapolated || extrapolated_ranks_;
-  double per_factor = us / low_->bus_factor;  // message bytes over bus bandwidth
+  // What crosses the busiest link goes with the bus factor. Latency does not: among more ranks it
+  // grows as the ranks on either side show; beyond them the bus factor is nearer to how it grows
+  // than nothing.
+  double factor = bus_factor_ / low_->bus_factor, share = 1, us = low_us;
   if (high_ != nullptr) {
     const auto high = calibration_->GroupTime(*high_, bytes.count());
-    per_factor *= std::pow(high.us / high_->bus_factor / per_factor, high_weight_);
+    us *= std::pow(high.us / us, high_weight_);
+    factor *= std::pow(low_->bus_factor / high_->bus_factor, high_weight_);
+    share = (1 - high_weight_) * GrowingShare(*low_, bytes.count()) +
+            high_weight_ * GrowingShare(*high_, bytes.count());
     estimate.extrapolated |= high.extrapolated;
   }
+  us *= std::pow(factor, share);
   constexpr double kLongestUs = 9e12;  // what SimTime holds
-  estimate.time = SimTime::FromUs(std::min(per_factor * bus_factor_, kLongestUs));
+  estimate.time = SimTime::FromUs(std::min(us, kLongestUs));
   return estimate;
 }
 

@@ -47,9 +47,10 @@ class CollectiveCalibration {
   const std::vector<CollectiveModel>& models() const { return models_; }
 
   // What answers for `op` among `ranks` ranks spread evenly over `nodes` nodes. Measured ranks
-  // exactly; else, within a node of a switch and across nodes with the same ranks per node, bus
-  // bandwidth interpolated in log ranks between measured ones, and the nearest measured bus
-  // bandwidth beyond them, flagged. Not covered otherwise: meshes are not monotone in ranks.
+  // exactly; else, within a node of a switch and across nodes with the same ranks per node, what
+  // grows with the bytes by bus bandwidth and the rest as time, in log ranks between measured ones,
+  // and the nearest measured bus bandwidth beyond them, flagged. Not covered otherwise: meshes are
+  // not monotone in ranks.
   CollectiveEstimator Resolve(CollectiveOp op, int32_t ranks, int32_t nodes) const;
 
  private:
@@ -85,6 +86,10 @@ class CollectiveEstimator {
 
  private:
   friend class CollectiveCalibration;
+  // By how much time grows with a number of bytes, from half to twice it: 0, all of it is latency,
+  // to 1.
+  double GrowingShare(const CollectiveCalibration::Group& group, int64_t bytes) const;
+
   const CollectiveCalibration* calibration_ = nullptr;
   const CollectiveCalibration::Group* low_ = nullptr;
   const CollectiveCalibration::Group* high_ = nullptr;  // null: low_ alone

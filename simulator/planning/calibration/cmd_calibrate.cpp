@@ -22,6 +22,7 @@
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/planning/calibration/calibration_report.h"
+#include "simulator/planning/calibration/operator_calibration.h"
 #include "simulator/replay/trace_options.h"
 
 namespace foretrace {
@@ -108,8 +109,36 @@ absl::Status CheckFit(const CalibrateCommandOptions& options) {
   return absl::OkStatus();
 }
 
+// Experts, latent attention and others that the neutral schema has no place for.
+absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_view text,
+                          const CommandContext& context) {
+  const CalibrateOptions& run = options.run;
+  const std::string& table = run.tables.front();
+  if (run.test_tables.size() > 1) {
+    return InvalidInput("{}: is a table of operators, which are tested by one table at a time",
+                        table);
+  }
+  for (const auto& [name, given] :
+       {std::pair("--hold-out", !run.hold_out.empty()), std::pair("--adapt", !run.adapt.empty()),
+        std::pair("--output", !run.output.empty()), std::pair("--form", !run.fit.form.empty()),
+        std::pair("--rows", !options.rows_file.empty())}) {
+    if (!given) continue;
+    return InvalidInput(
+        "{} goes with tables in the neutral schema; {} is one of operators, whose rows "
+        "are predicted from others of it or, with --test, from all",
+        name, table);
+  }
+  return RunOperatorCalibration({table, run.test_tables.empty() ? "" : run.test_tables.front(),
+                                 run.platform, 0, options.json},
+                                text, context);
+}
+
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
                         const CommandContext& context) {
+  if (fitter.row_kind() == BenchmarkKind::kKernel && options.run.tables.size() == 1) {
+    const auto text = OperatorTableText(options.run.tables.front());
+    if (text) return RunOperators(options, *text, context);
+  }
   FORETRACE_RETURN_IF_ERROR(AddTraceTables(fitter.row_kind(), options, context));
   FORETRACE_RETURN_IF_ERROR(CheckFit(options));
   if (options.seed) options.run.fit.seed = static_cast<uint64_t>(*options.seed);
@@ -224,7 +253,12 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   CalibrateOptions& run = options->run;
   CLI::App* command = calibrate.add_subcommand(
       std::string(fitter->kind()), fmt::format("fit and evaluate {} models", fitter->kind()));
-  command->add_option("tables", run.tables, "tables to fit, in the neutral CSV schema")
+  command
+      ->add_option("tables", run.tables,
+                   fitter->row_kind() == BenchmarkKind::kKernel
+                       ? "tables to fit, in the neutral CSV schema; or one of operators in "
+                         "aiconfigurator's columns"
+                       : "tables to fit, in the neutral CSV schema")
       ->type_name("CSV");
   command->add_option("--test", run.test_tables, "evaluate on these tables, which take no part")
       ->type_name("CSV");

@@ -25,7 +25,7 @@ namespace foretrace {
 namespace {
 
 struct PowerCalibrationOptions {
-  std::string table, platform, output, date;
+  std::string table, test, platform, output, date;
   std::vector<std::string> provenance;
   bool json = false;
 };
@@ -89,6 +89,7 @@ absl::StatusOr<MeasuredPowers> ReadPowers(const std::string& file, const Platfor
 struct PowerAnswer {
   PowerFit fit;
   PowerErrors errors;
+  bool tested = false;  // on other rows than those of the table
   std::vector<std::string> notes;
   std::string written;
 };
@@ -112,19 +113,23 @@ std::string Text(const PowerAnswer& a) {
   };
   const std::vector<double> all = All(a.errors);
   std::string text = fmt::format(
-      "Verdict: median error {:.2f} %, P90 {:.1f} %, on {} held-out rows\n"
+      "Verdict: median error {:.2f} %, P90 {:.1f} %, on {} {} rows\n"
       "idle {:.1f} W, limit {:.0f} W\n",
-      MedianOf(all, 0.5), MedianOf(all, 0.9), all.size(), a.fit.model.idle_w, a.fit.model.limit_w);
+      MedianOf(all, 0.5), MedianOf(all, 0.9), all.size(), a.tested ? "test" : "held-out",
+      a.fit.model.idle_w, a.fit.model.limit_w);
   text += rates("16 bits", a.fit.model.wide, a.fit.gap_wide, a.fit.gaps_wide.size());
   text += rates("8 bits", a.fit.model.narrow, a.fit.gap_narrow, a.fit.gaps_narrow.size());
-  text += fmt::format("\n{:<40} {:>7} {:>9} {:>7}\n", "held out by n and k, %", "rows", "median",
-                      "P90");
+  text +=
+      fmt::format("\n{:<40} {:>7} {:>9} {:>7}\n",
+                  a.tested ? "test rows, %" : "held out by n and k, %", "rows", "median", "P90");
   const auto errors = [&](const char* name, const std::vector<double>& e) {
     text += fmt::format("{:<40} {:>7} {:>9.2f} {:>7.1f}\n", name, e.size(), MedianOf(e, 0.5),
                         MedianOf(e, 0.9));
   };
   errors("kernels that follow each other", a.errors.continuous);
   errors("kernels with gaps", a.errors.with_gaps);
+  errors("operands of 16 bits", a.errors.wide);
+  if (!a.errors.narrow.empty()) errors("operands of 8 bits", a.errors.narrow);
   errors("all", all);
   for (const std::string& note : a.notes) text += "Note: " + note + "\n";
   if (!a.written.empty()) text += "wrote " + a.written + "\n";
@@ -160,6 +165,20 @@ std::string Json(const PowerAnswer& a) {
   errors("held_out", All(a.errors));
   errors("held_out_continuous", a.errors.continuous);
   errors("held_out_with_gaps", a.errors.with_gaps);
+  out.Key("models");
+  out.StartArray();
+  for (const auto& [name, e] :
+       {std::pair("16 bits", a.errors.wide), std::pair("8 bits", a.errors.narrow),
+        std::pair("all", All(a.errors))}) {
+    if (e.empty()) continue;
+    out.StartObject();
+    out.Field("name", name);
+    out.Field("count", static_cast<uint64_t>(e.size()));
+    out.Field("median_percent", MedianOf(e, 0.5));
+    out.Field("p90_percent", MedianOf(e, 0.9));
+    out.EndObject();
+  }
+  out.EndArray();
   out.Field("notes", a.notes);
   out.EndObject();
   return buffer.GetString();
@@ -187,7 +206,7 @@ absl::StatusOr<std::string> Write(const PowerCalibrationOptions& options, const 
     source[entry.first] = entry.second;
   }
   header.held_out = SummarizeErrors(All(a.errors));
-  header.held_out_rule = "a fifth of (n, k) each time";
+  header.held_out_rule = a.tested ? "test table" : "a fifth of (n, k) each time";
   const std::string path = (fs::path(options.output) / "power.yaml").string();
   std::error_code error;
   fs::create_directories(options.output, error);
@@ -212,7 +231,13 @@ absl::Status Run(const PowerCalibrationOptions& options, const CommandContext& c
   PowerAnswer answer;
   FORETRACE_ASSIGN_OR_RETURN(answer.fit, FitPower(measured.rows, measured.limit_w));
   answer.fit.model.device = platform.node.accelerator.name;
-  FORETRACE_ASSIGN_OR_RETURN(answer.errors, HoldOutPower(measured.rows, measured.limit_w));
+  if (options.test.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(answer.errors, HoldOutPower(measured.rows, measured.limit_w));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const MeasuredPowers test, ReadPowers(options.test, platform));
+    for (const PowerRow& row : test.rows) answer.errors.Add(answer.fit, row);
+    answer.tested = true;
+  }
   answer.notes = std::move(measured.notes);
   if (!options.output.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(answer.written, Write(options, answer));
@@ -235,6 +260,10 @@ void AddPowerCalibration(CLI::App& calibrate, CommandContext& context) {
                    "columns gemm_dtype, n, k, m, power_W, power_limit_W (aiconfigurator's)")
       ->type_name("TABLE.csv")
       ->required();
+  command
+      ->add_option("--test", options->test,
+                   "predict the powers of this table, in the same columns, instead of TABLE's own")
+      ->type_name("TABLE.csv");
   command->add_option("--platform", options->platform, "whose device was measured")->required();
   command->add_option("-o,--output", options->output, "write DIR/power.yaml")
       ->group(kOutputGroup)

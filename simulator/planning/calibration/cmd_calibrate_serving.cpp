@@ -11,12 +11,11 @@
 #include "simulator/console/command.h"
 #include "simulator/console/options.h"
 #include "simulator/console/output.h"
-#include "simulator/planning/calibration/gemm_table.h"
+#include "simulator/planning/calibration/operator_calibration.h"
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_validation.h"
 #include "simulator/serve/iteration_table.h"
 #include "simulator/serve/operator_rows.h"
-#include "simulator/serve/operator_table.h"
 
 namespace foretrace {
 namespace {
@@ -60,65 +59,6 @@ absl::Status RunFactors(const ServingCalibrationOptions& options, const CommandC
   return context.console->Print(StepFactorText(fit));
 }
 
-// GEMMs where their device is known, as `calibrate kernel` does; `device` is then its label.
-// Other operators along lines.
-absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(
-    const ServingCalibrationOptions& options, std::string_view text, const CommandContext& context,
-    std::string& device) {
-  const std::string& asked = options.serving.platform;
-  std::string test;
-  if (!options.test.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(test, ReadTableText(options.test));
-  }
-  device = asked.empty() ? DeviceOfTable(options.table) : asked;
-  if (!device.empty()) {
-    const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
-      context.console->Progress(what, done, total);
-    };
-    FORETRACE_ASSIGN_OR_RETURN(
-        auto gemms, options.test.empty()
-                        ? HoldOutGemms(device, options.table, text, options.folds, progress)
-                        : TestGemms(device, options.table, text, options.test, test, progress));
-    if (!gemms.empty()) return gemms;
-  }
-  for (const auto& [name, given] :
-       {std::pair("--platform", !asked.empty()), std::pair("--folds", options.folds > 0)}) {
-    if (!given) continue;
-    return InvalidInput(
-        "{} goes with tables of GEMMs on a known device that are large enough for a model of "
-        "kernels, {} is none",
-        name, options.table);
-  }
-  device.clear();
-  if (!options.test.empty()) {
-    return serve::TestOperators(options.table, text, options.test, test);
-  }
-  return serve::HoldOutOperators(options.table, text);
-}
-
-absl::Status RunOperators(const ServingCalibrationOptions& options, std::string_view text,
-                          const CommandContext& context) {
-  std::string device;
-  FORETRACE_ASSIGN_OR_RETURN(const auto errors, ErrorsOf(options, text, context, device));
-  const std::string& of = options.test.empty() ? options.table : options.test;
-  FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("calibrate serving", [&] { return OperatorJson(of, errors); }));
-  if (options.json) {
-    return context.console->PrintJson("calibrate serving", OperatorJson(of, errors));
-  }
-  std::string answer = OperatorText(of, errors);
-  if (!device.empty()) {
-    const std::string held_out =
-        !options.test.empty() ? "fitted to " + options.table
-        : options.folds > 0
-            ? fmt::format("each weight matrix (n, k) held out once, in {} parts", options.folds)
-            : "a fifth of the weight matrices (n, k) held out (calibrate kernel --hold-out "
-              "unseen-nk)";
-    answer += fmt::format("by the model of kernels on {}, {}\n", device, held_out);
-  }
-  return context.console->Print(answer);
-}
-
 absl::Status RunServingCalibration(ServingCalibrationOptions options,
                                    const CommandContext& context) {
   if (IsFolder(options.inputs.front())) return RunFactors(options, context);
@@ -131,7 +71,11 @@ absl::Status RunServingCalibration(ServingCalibrationOptions options,
   }
   options.table = options.inputs.front();
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
-  if (serve::IsOperatorTable(text)) return RunOperators(options, text, context);
+  if (serve::IsOperatorTable(text)) {
+    const OperatorCalibration operators{options.table, options.test, options.serving.platform,
+                                        options.folds, options.json};
+    return RunOperatorCalibration(operators, text, context);
+  }
   if (!options.serving.platform.empty()) {
     return InvalidInput("--platform goes with folders of measured runs and tables of GEMMs");
   }

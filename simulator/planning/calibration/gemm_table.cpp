@@ -86,7 +86,9 @@ absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device
   std::vector<size_t> at;
   size_t number = 0;
   for (const std::string_view line : SplitLines(text)) {
-    if (++number == 1) {
+    ++number;
+    if (line.starts_with('#')) continue;  // provenance
+    if (at.empty()) {
       at = ColumnsOf(line);
       if (at.empty()) return gemms;
       continue;
@@ -180,7 +182,9 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
     const std::string& test_file, std::string_view test_text, const ProgressSink& progress) {
   std::vector<serve::OperatorErrors> errors;
   FORETRACE_ASSIGN_OR_RETURN(auto known, ReadGemms(device, file, text));
-  FORETRACE_ASSIGN_OR_RETURN(auto asked, ReadGemms(device, test_file, test_text));
+  const std::string named = DeviceOfTable(test_file);
+  FORETRACE_ASSIGN_OR_RETURN(auto asked,
+                             ReadGemms(named.empty() ? device : named, test_file, test_text));
   const bool all =
       std::ranges::all_of(asked, [&](const auto& entry) { return known.contains(entry.first); });
   if (!all || !HasModels(known)) return errors;

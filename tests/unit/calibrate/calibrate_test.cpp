@@ -157,6 +157,62 @@ TEST_F(CalibrateTest, AdaptsWithThreePoints) {
               HasSubstr("needs at least 3"));
 }
 
+// A release that was not measured is predicted by the nearest release of its library, and rows that
+// nothing covers are told apart.
+TEST_F(CalibrateTest, OtherReleasesByTheNearestAndGapsAreTold) {
+  const auto table = [&](const std::string& name,
+                         std::initializer_list<std::pair<const char*, double>> libraries,
+                         const char* op = "all_reduce") {
+    std::string text = "# interconnect: switch\n" + std::string(kHeader);
+    for (const auto& [library, scale] : libraries) {
+      for (int i = 10; i <= 24; i += 2) {
+        text += fmt::format(
+            "collective,{},-,p,float32,bytes={};ranks=8;nodes=1;placement=node;inplace=0,{},0,1,{},"
+            "{}\n",
+            op, int64_t{1} << i, scale * (10 + std::exp2(i) / 1e5), library, name);
+      }
+    }
+    return Write(name + ".csv", text);
+  };
+  CalibrateOptions options;
+  options.tables = {
+      table("a", {{"other 9.9 graph", 5}, {"one 0.5.10 graph", 3}, {"one 0.5.2 graph", 1}})};
+  options.test_tables = {table("b", {{"one 0.5.4 graph", 1}})};
+  auto report = RunCalibrate(CollectiveFitter(), options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(report->models.back().median_percent, 1);
+  ASSERT_EQ(report->notes.size(), 1u);
+  EXPECT_THAT(report->notes[0], HasSubstr("8 rows have no model of their own stack"));
+  EXPECT_THAT(report->notes[0], HasSubstr("one 0.5.2 graph"));
+
+  options.test_tables = {table("c", {{"one 0.5.4 graph", 1}}, "all_gather")};
+  report = RunCalibrate(CollectiveFitter(), options);
+  EXPECT_THAT(std::string(report.status().message()),
+              HasSubstr("no model covers 8 rows of all_gather node float32"));
+}
+
+// Three sizes of latency say nothing of 16 MiB; the same collective in another type does: 8 us and
+// 100 GB/s, 10 us and 100 GB/s. 16 MiB take 168 us more than nothing.
+TEST_F(CalibrateTest, BeyondItsSizesASweepGoesOnAsAnother) {
+  const auto rows = [](const char* dtype, double latency, int from, int to) {
+    std::string text;
+    for (int i = from; i <= to; ++i) {
+      text += fmt::format(
+          "collective,all_gather,-,p,{},bytes={};ranks=8;nodes=1;placement=node;inplace=0,{},0,1,"
+          "lib 1.0,x\n",
+          dtype, int64_t{1} << i, latency + std::exp2(i) / 1e5);
+    }
+    return text;
+  };
+  CalibrateOptions options;
+  options.tables = {Write("a.csv", kHeader + rows("int8", 8, 8, 10) + rows("float16", 10, 8, 25))};
+  options.test_tables = {Write("b.csv", kHeader + rows("int8", 8, 18, 24))};
+  const auto report = RunCalibrate(CollectiveFitter(), options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(report->models.back().errors.max_percent, 25);
+  EXPECT_EQ(report->models.back().extrapolated_count, 7u);
+}
+
 TEST_F(CalibrateTest, KeepsPlatformsApart) {
   CalibrateOptions options;
   options.tables = {Collectives("one", "p", 1), Collectives("two", "q", 2)};

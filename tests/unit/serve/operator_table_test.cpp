@@ -1,10 +1,12 @@
 // Rows of one table of operators predicted from another's.
 #include "simulator/serve/operator_table.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 namespace foretrace::serve {
 namespace {
@@ -38,6 +40,83 @@ TEST(OperatorTable, OwnShapesAreExactAndNoneIsExtrapolated) {
                       std::string("gemm_dtype,m,n,k,latency_ms\nbfloat16,16,") + n + ",1024,1\n");
     EXPECT_THAT(std::string(beyond.status().message()), HasSubstr("lies between others")) << n;
   }
+}
+
+// Provenance before the header and another order of the columns change nothing.
+TEST(OperatorTable, ReadsProvenanceAndAnyOrderOfColumns) {
+  const auto errors = TestOperators("a.csv", "# source: made\n" + kKnown, "b.csv",
+                                    "# source: made too\nlatency_ms,k,n,m,gemm_dtype\n"
+                                    "2.5,1024,1024,16,bfloat16\n");
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_NEAR(errors->front().median_percent, 20, 1e-9);
+}
+
+constexpr std::string_view kExperts =
+    "kernel_source,moe_dtype,hidden_size,inter_size,num_experts,topk,moe_tp_size,moe_ep_size,"
+    "distribution,num_tokens,latency_ms\n";
+
+// Experts of 1,024 x 512 at 2 bytes: a rank reads 3 x 512 Ki weights of each of its experts, 3 MiB,
+// at 3 GiB/ms, and takes 10 us besides. 256 experts over 1, 2, 4, 8, ... devices.
+std::string ExpertRow(int devices, double slower = 1) {
+  return fmt::format("cutlass,bfloat16,1024,512,256,8,1,{},balanced,4096,{}\n", devices,
+                     slower * (0.010 + 256.0 / devices * 3 / (3 * 1024)));
+}
+
+// No row is of four devices: what two and eight take beyond their work says it, so that the floor,
+// which is half of eight devices' time, does not bend the line.
+TEST(OperatorTable, ExpertsOfAnotherDivisionLieBetweenDivisions) {
+  std::string known(kExperts);
+  for (const int devices : {1, 2, 8, 16, 64, 128}) known += ExpertRow(devices);
+  const auto errors = TestOperators("a.csv", known, "b.csv", std::string(kExperts) + ExpertRow(4));
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ(errors->front().held_out, 1u);
+  EXPECT_LT(errors->front().median_percent, 4);
+}
+
+// Tuning failed for eight devices by width alone, and made all of it six times as slow.
+TEST(OperatorTable, OneLineThatIsFarSlowerIsNotTaken) {
+  std::string known(kExperts);
+  const auto row = [](int widths, int devices, double ms) {
+    return fmt::format("cutlass,bfloat16,1024,512,256,8,{},{},balanced,4096,{}\n", widths, devices,
+                       ms);
+  };
+  known += row(2, 2, 0.08) + row(2, 8, 0.02) + row(1, 4, 0.08) + row(4, 4, 0.12);
+  const auto errors =
+      TestOperators("a.csv", known, "b.csv", std::string(kExperts) + row(2, 4, 0.04));
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_LT(errors->front().median_percent, 25);
+}
+
+// Weights of 256 experts stream by: at four thirds of the bandwidth what is not the floor takes
+// three quarters. The floor, of 128 devices, is 12 us.
+TEST(OperatorTable, AnotherDeviceHasOtherRates) {
+  std::string known(kExperts);
+  for (const int devices : {1, 2, 4, 8, 128}) known += ExpertRow(devices);
+  const std::string there =
+      std::string(kExperts) +
+      fmt::format("cutlass,bfloat16,1024,512,256,8,1,1,balanced,4096,{}\n", 0.012 + 0.248 * 0.75);
+  const auto same = TestOperators("a.csv", known, "b.csv", there);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_NEAR(same->front().median_percent, 100 * (0.26 / 0.198 - 1), 1);
+  const auto errors = TestOperators("a.csv", known, "b.csv", there, {4.0 / 3, 4.0 / 3});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_LT(errors->front().median_percent, 3);
+}
+
+// Of two precisions one cannot be said anything of: the other is judged, and the rest is told.
+TEST(OperatorTable, TellsWhatIsNotPredicted) {
+  const auto errors = TestOperators("a.csv", kKnown, "b.csv",
+                                    "gemm_dtype,m,n,k,latency_ms\nbfloat16,16,1024,1024,2.5\n"
+                                    "fp8,16,1024,1024,2.5\n");
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  ASSERT_EQ(errors->size(), 2u);
+  EXPECT_EQ((*errors)[1].held_out, 0u);
+  const auto notes = OperatorNotes(*errors);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes.front(), HasSubstr("fp8: 1 of 1 rows are not predicted"));
+  const std::string json = OperatorJson("b.csv", *errors);
+  EXPECT_THAT(json, HasSubstr("\"uncovered_count\": 1"));
+  EXPECT_THAT(json, HasSubstr("\"median_percent\": null"));
 }
 
 }  // namespace

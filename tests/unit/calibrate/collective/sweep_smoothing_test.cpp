@@ -30,6 +30,26 @@ TEST(WithoutOutliers, KeepsSparseAndCleanSweeps) {
   EXPECT_EQ(WithoutOutliers(sparse, {}).size(), 20u);
 }
 
+TEST(WithoutSpikes, DropsASizeThatBothNeighboursBeat) {
+  // 128 B to 1 KiB as one framework's all-reduce took them: 512 B ran into something.
+  const std::vector<SizeTime> points = {
+      {128, 4.8}, {256, 3.3}, {512, 38}, {1024, 3.5}, {2048, 3.5}};
+  const auto kept = WithoutSpikes(points);
+  ASSERT_EQ(kept.size(), 4u);
+  for (const SizeTime& point : kept) EXPECT_LT(point.time_us, 5);
+}
+
+TEST(WithoutSpikes, KeepsWhatGrowsAndWhatSwitchesProtocols) {
+  // 16 to 30 us and down to 16: another protocol from 4,096 on; the first and the last have one
+  // side.
+  const std::vector<SizeTime> points = {{512, 90},  {1024, 16}, {2048, 30},
+                                        {4096, 16}, {8192, 20}, {16384, 200}};
+  EXPECT_EQ(WithoutSpikes(points).size(), points.size());
+  // Repeats count by their median: one of three was slow, which WithoutOutliers judges.
+  const std::vector<SizeTime> repeats = {{1, 5}, {2, 6}, {2, 70}, {2, 6}, {4, 7}};
+  EXPECT_EQ(WithoutSpikes(repeats).size(), repeats.size());
+}
+
 TEST(MergeNeighbours, AveragesWithinASixteenthOfAnOctave) {
   // 1000 and 1020 lie within 1/16 octave (4.4 %), 2000 does not.
   const std::vector<SizeTime> points = {{1020, 12}, {1000, 10}, {2000, 20}};

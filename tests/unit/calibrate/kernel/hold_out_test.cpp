@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -35,6 +36,31 @@ TEST(HoldOut, TwentyAreOthersForEachSeed) {
   EXPECT_EQ(all.size(), rows.size());
   EXPECT_TRUE(Twenty(rows, 1).contains(0));
   EXPECT_EQ(Twenty(rows, 6), Twenty(rows, 1));
+}
+
+// Two releases in one table are one model, which is said.
+TEST(KernelFitter, SaysThatStacksAreFittedAsOne) {
+  std::vector<BenchmarkRow> rows;
+  for (int i = 0; i < 24; ++i) {
+    BenchmarkRow& row = rows.emplace_back();
+    row.phase = Phase::kForward;
+    row.platform = "a100-pcie-40gb";
+    row.op = "copy";
+    row.dtype = "float32";
+    row.shape = *ShapeKeys::Parse(fmt::format("elements={}", int64_t{1000} << i / 2));
+    row.time_us = 3 + 8e3 * static_cast<double>(1 << i / 2) / 1.3e6;
+    row.library = i % 2 == 0 ? "torch 2.1.0" : "torch 2.5.1";
+  }
+  const auto fitted = KernelFitter().Fit(rows, {});
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  ASSERT_EQ((*fitted)->Notes().size(), 1u);
+  EXPECT_NE(
+      (*fitted)->Notes()[0].find("rows of 2 stacks (torch 2.1.0; torch 2.5.1) are fitted as one"),
+      std::string::npos);
+  std::erase_if(rows, [](const BenchmarkRow& row) { return row.library == "torch 2.5.1"; });
+  const auto one = KernelFitter().Fit(rows, {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_TRUE((*one)->Notes().empty());
 }
 
 }  // namespace

@@ -72,6 +72,23 @@ TEST(CollectiveCalibration, InterpolatesBusBandwidthInLogRanksOnASwitch) {
   EXPECT_TRUE(beyond.Time(Bytes(4096)).extrapolated);
 }
 
+// 10 us among 2 ranks as among 8, but for 4 KiB at 100 GB/s, 0.04 to 0.07 us: among 4 it is 10 us
+// and not, by the bus factors 1, 1.5 and 1.75, a factor 1.5 / sqrt(1.75) = 1.13 more.
+TEST(CollectiveCalibration, LatencyDoesNotGoWithTheBusFactor) {
+  const auto late = [](int32_t ranks) {
+    CollectiveModel model = Model(CollectiveOp::kAllReduce, ranks, 1, 100);
+    CurveSpec spec = model.curve.spec();
+    spec.start_up_us = 10;
+    model.curve = *CollectiveCurve::Create(spec);
+    return model;
+  };
+  const auto calibration = Calibration(Interconnect::kSwitch, {late(2), late(8)});
+  const auto estimator = calibration.Resolve(CollectiveOp::kAllReduce, 4, 1);
+  EXPECT_NEAR(TimeUs(estimator, 4096), 10.055, 0.03);
+  // 1 GiB is all bandwidth: 1.5 x 2^30 / 100 GB/s and the latency.
+  EXPECT_NEAR(TimeUs(estimator, 1 << 30), 16116, 20);
+}
+
 TEST(CollectiveCalibration, NeverInterpolatesOnAMesh) {
   for (const Interconnect interconnect : {Interconnect::kMesh, Interconnect::kUnknown}) {
     const auto calibration = Calibration(

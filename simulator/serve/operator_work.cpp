@@ -1,0 +1,92 @@
+#include "simulator/serve/operator_work.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "simulator/base/statistics.h"
+
+namespace foretrace::serve {
+namespace {
+
+// Bytes of a value; four bits with the scale of 32 values.
+double WidthOf(std::string_view type) {
+  const auto has = [&](std::string_view word) { return type.find(word) != type.npos; };
+  if (has("fp4") || has("int4") || has("w4")) return 0.53;
+  return has("fp8") || has("float8") || has("int8") ? 1 : 2;
+}
+
+// Keys that each query of a causal prompt of `length` sees, in sum.
+double QueriesTimesKeys(double length, double window) {
+  if (window <= 0 || window >= length) return length * (length + 1) / 2;
+  return window * (window + 1) / 2 + (length - window) * window;
+}
+
+}  // namespace
+
+OperatorWork ExpertWork(const OperatorColumns& row) {
+  const auto at_least_one = [&](std::string_view name) { return std::max(row.number(name), 1.0); };
+  const double width = WidthOf(row.text("moe_dtype"));
+  const double values =
+      row.text("kernel_source").find("nongated") == std::string_view::npos ? 3 : 2;
+  const double devices = at_least_one("moe_ep_size");
+  const double hidden = row.number("hidden_size");
+  const double inter = row.number("inter_size") / at_least_one("moe_tp_size");
+  const double experts = std::max(row.number("num_experts") / devices, 1.0);
+  const double tokens = row.number("num_tokens") * row.number("topk") / devices;
+  const double active = std::clamp(tokens, 1.0, experts);
+  return {values * active * hidden * inter * width + 2 * width * tokens * (hidden + inter),
+          2 * values * tokens * hidden * inter};
+}
+
+OperatorWork AttentionWork(const OperatorColumns& row) {
+  const double sequences = row.number("batch_size"), size = row.number("head_dim");
+  const double heads = row.number("num_heads"), shared = row.number("num_key_value_heads");
+  const double window = row.number("window_size"), length = row.number("isl");
+  const double width = WidthOf(row.text("kv_cache_dtype"));
+  if (length > 0) {
+    return {2 * sequences * length * size * (2 * heads + 2 * shared * width),
+            4 * sequences * heads * size * QueriesTimesKeys(length, window)};
+  }
+  const double cached = row.number("step") + 1;
+  const double keys = window > 0 ? std::min(cached, window) : cached;
+  return {2 * sequences * shared * keys * size * width, 4 * sequences * heads * keys * size};
+}
+
+OperatorWork LatentAttentionWork(const OperatorColumns& row) {
+  constexpr double kLatent = 512, kPosition = 64, kQuery = 128 + kPosition, kValue = 128;
+  const double sequences = row.number("batch_size"), heads = row.number("num_heads");
+  const double length = row.number("isl");
+  if (length > 0) {
+    return {2 * sequences * heads * length * 2 * (kQuery + kValue),
+            2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0)};
+  }
+  const double keys = row.number("step") + 1;
+  return {sequences * keys * (kLatent + kPosition) * WidthOf(row.text("kv_cache_dtype")),
+          2 * sequences * heads * keys * (2 * kLatent + kPosition)};
+}
+
+double OperatorRates::Ms(const OperatorWork& work) const {
+  double ms = floor_ms;
+  if (bytes_per_ms > 0) ms += work.bytes / bytes_per_ms;
+  if (flop_per_ms > 0) ms += work.flop / flop_per_ms;
+  return ms;
+}
+
+OperatorRates RatesOf(std::span<const MeasuredWork> rows) {
+  constexpr double kFastest = 0.98;  // single rows may be errors of measurement
+  OperatorRates rates;
+  if (rows.empty()) return rates;
+  std::vector<double> bytes, flop;
+  rates.floor_ms = rows.front().ms;
+  for (const MeasuredWork& row : rows) {
+    rates.floor_ms = std::min(rates.floor_ms, row.ms);
+    bytes.push_back(row.work.bytes / row.ms);
+    flop.push_back(row.work.flop / row.ms);
+  }
+  rates.bytes_per_ms = Quantile(std::move(bytes), kFastest);
+  rates.flop_per_ms = Quantile(std::move(flop), kFastest);
+  return rates;
+}
+
+}  // namespace foretrace::serve

@@ -1,0 +1,44 @@
+#pragma once
+// What a row of a table of operators moves and computes, and how long that takes at the table's own
+// rates: times relative to it change little with a size, so that they say something of rows on
+// either side.
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace foretrace::serve {
+
+struct OperatorWork {
+  double bytes = 0, flop = 0;
+};
+
+// A number, or the text, of a row's column; 0 or empty where the table has no such column.
+struct OperatorColumns {
+  std::function<double(std::string_view)> number;
+  std::function<std::string_view(std::string_view)> text;
+};
+
+// Expert GEMMs of one rank: the weights of all experts that get a token, tokens being dealt evenly.
+OperatorWork ExpertWork(const OperatorColumns& row);
+// Causal prompts of `isl` tokens, or one token of each sequence over `step` cached ones, within a
+// window where there is one.
+OperatorWork AttentionWork(const OperatorColumns& row);
+// The same over latents of 512 values with 64 of the position (DeepSeek).
+OperatorWork LatentAttentionWork(const OperatorColumns& row);
+
+// ms: the shortest of the rows, and what bytes and FLOP take at the rates that the fastest rows
+// reach.
+struct OperatorRates {
+  double floor_ms = 0, bytes_per_ms = 0, flop_per_ms = 0;
+
+  double Ms(const OperatorWork& work) const;
+};
+struct MeasuredWork {
+  OperatorWork work;
+  double ms = 0;
+};
+OperatorRates RatesOf(std::span<const MeasuredWork> rows);
+
+}  // namespace foretrace::serve
