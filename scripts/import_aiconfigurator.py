@@ -147,8 +147,7 @@ class OperatorTable:
     """Rows in the source's columns. Repeats of one shape become their median."""
 
     def __init__(self, name, stem, text, column, note):
-        self.header = next(csv.reader(io.StringIO(text)))
-        self.values = list(self.header)
+        self.header = next(csv.reader(io.StringIO(text)), [])
         self.column = column
         self.provenance = common.Table(**PROVENANCE, path=stem, note=note)
         self.name = name
