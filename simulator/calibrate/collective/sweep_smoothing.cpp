@@ -16,6 +16,7 @@ constexpr double kFineOctaves = 1.0 / 16;
 constexpr double kCoarseOctaves = 1.0 / 4;
 constexpr double kMaxStandardError = 0.01;
 constexpr double kSpike = 2;
+constexpr size_t kSizesOfSpike = 5;  // of fewer, which of them is odd does not show
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -98,6 +99,7 @@ std::vector<SizeTime> WithoutSpikes(std::span<const SizeTime> points) {
     const double us = TimeOfSize(sorted, i, end);
     sizes.push_back({i, end, us});
   }
+  if (sizes.size() < kSizesOfSpike) return sorted;
   std::vector<SizeTime> kept;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const bool inner = i > 0 && i + 1 < sizes.size();

@@ -25,7 +25,7 @@ using LogForm = std::function<double(double bytes)>;
 
 // Leaves out sizes that took more than twice as long as both the next smaller and the next larger
 // one: something else ran. Whatever protocol is chosen, the larger size shows what the smaller one
-// could have had. Ascending in size.
+// could have had. Of fewer than five sizes none is left out. Ascending in size.
 std::vector<SizeTime> WithoutSpikes(std::span<const SizeTime> points);
 
 // Leaves out points that stand out from their neighbours: residual further from the median of up to
