@@ -19,6 +19,12 @@ struct KernelForms {
   // out, and their gradients together (Megatron Core, transformer/attention.py,
   // get_query_key_value_tensors; its split's backward pass).
   bool copies_groups = false;
+  // The kernel of a norm's input gradients also adds up its weights', for every multiprocessor the
+  // rows that it goes through, in 32 bits; another one adds up those sums (Transformer Engine,
+  // common/rmsnorm/rmsnorm_bwd_kernels.cuh and common/layer_norm; Apex's FastLayerNorm, which
+  // Megatron-LM's persistent layer norm is, contrib/csrc/layer_norm/ln_bwd_kernels.cuh). Otherwise
+  // two kernels read the rows each.
+  bool summed_norms = false;
   // What the steps of attention over a ring give is merged in 32 bits by PyTorch's own kernels,
   // all keys and values gathered at once (ring_attention.h); otherwise as Transformer Engine has
   // it.

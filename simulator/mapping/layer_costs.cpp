@@ -37,6 +37,7 @@ class OpCoster {
     BackwardWork work = Differentiate(g, l_.sizes(), id);
     unfused_.Apply(id, list, work);
     experts_.Apply(op, list, work);
+    if (op.kind == GraphOpKind::kGather) AccumulateTable(op, work.input);
     const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
@@ -85,9 +86,10 @@ class OpCoster {
 
   // `trained`: of the elements.
   ShardCopies Copies(double elements, double trained, int64_t weight_bytes) const {
-    if (!p_.per_parameter_sharding || m_.zero < 3 || m_.replicas() < 2 || elements <= 0) return {};
+    if (!CopiesGradients() || elements <= 0) return {};
     const auto n = static_cast<int64_t>(elements);
     const auto changed = static_cast<int64_t>(trained);
+    if (p_.flat_parameters) return {0, Call(ElementwiseOp{changed, changed}, l_.dtype())};
     ElementwiseOp gradients{changed, changed};
     if (l_.gradient_bytes() >= 4) gradients.output_dtype = DType::kFloat32;
     const bool eight = weight_bytes == 1;
@@ -96,6 +98,30 @@ class OpCoster {
   }
 
  private:
+  // Into the buffer that is reduced, of as many bits as that has.
+  bool CopiesGradients() const {
+    const bool copied = p_.per_parameter_sharding || p_.flat_parameters;
+    return copied && m_.zero >= 3 && m_.replicas() > 1;
+  }
+
+  // A table's gradient, which the graph adds to one of 32 bits (operator_calls.cpp), is added to
+  // one of as many bits as it has where gradients accumulate so, and to none where it is the only
+  // one and has no buffer, or where gradients are divided over replicas: every micro-batch's is
+  // reduced by itself.
+  void AccumulateTable(const GraphOp& op, KernelList& backward) const {
+    const GraphTensor& table = l_.graph().tensor(op.inputs[0]);
+    if (table.role != TensorRole::kWeight || backward.empty()) return;
+    const int64_t n = Elements(l_.graph(), l_.sizes(), op.inputs[0]);
+    const bool wider = l_.gradient_bytes() > ElementSize(table.dtype);
+    const bool alone = !p_.fused_accumulation && !wider && m_.microbatches() == 1;
+    if (m_.zero >= 2 || alone) {
+      backward.pop_back();
+    } else if (l_.gradient_bytes() < ElementSize(DType::kFloat32)) {
+      backward.back() =
+          Kernels({ElementwiseOp{n, 2 * n}, table.dtype, Direction::kForward}).front();
+    }
+  }
+
   // What arrives from other devices lies by sender; where several experts are at home it is copied
   // into the order of the experts, and results back; backward their gradients (Megatron Core,
   // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
@@ -183,21 +209,27 @@ class OpCoster {
   }
 
   // Weight gradients are added to the buffer that they accumulate in by the GEMM itself
-  // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it. That is a tile's last
-  // work, for which its block has no GEMMs left to hide it behind: on a B200 (SimuMax,
-  // efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32 bits take
-  // 1.1 times the extra bytes at the memory's peak longer than the forward GEMM, in the median.
+  // (Megatron-LM's gradient_accumulation_fusion), which reads and writes it; of the first
+  // micro-batch it only writes (Transformer Engine, pytorch/module/linear.py,
+  // accumulate_wgrad_into_param_main_grad). Gradients that are divided over replicas are written
+  // anew for every micro-batch, as only the own part accumulates, after their reduction. Adding is
+  // a tile's last work, for which its block has no GEMMs left to hide it behind: on a B200
+  // (SimuMax, efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32
+  // bits take 1.1 times the extra bytes at the memory's peak longer than the forward GEMM, in the
+  // median.
   double WeightGradients(const GraphOp& op, const KernelList& list) const {
     const double bytes = Num(l_.gradient_bytes());
     double seconds = 0;
     for (const KernelWork& work : list) {
       seconds += Seconds(op, work, true);
+      if (p_.fused_accumulation && CopiesGradients()) continue;
       if (!p_.fused_accumulation) {
         seconds += Accumulation(work);
         continue;
       }
       const double results = Num(work.batch) * Num(work.m) * Num(work.n);
-      const double moved = (m_.microbatches() > 1 ? 2 : 1) * bytes * results;
+      const bool added = m_.zero < 2 && m_.microbatches() > 1;
+      const double moved = (added ? 2 : 1) * bytes * results;
       const double extra = results > 0 ? moved - Num(work.written.count()) : 0;
       if (extra <= 0) continue;
       const SimTime exposed = SimTime::FromSeconds(extra / p_.peak_memory.bytes_per_second());

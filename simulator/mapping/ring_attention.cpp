@@ -31,20 +31,30 @@ PassExchange Behind(PassExchange exchange, double cover, int32_t count = 1) {
 }  // namespace
 
 // Transformer Engine (attention/dot_product_attention/context_parallel.py,
-// AttnFuncWithCPAndKVP2P): each step's result is rescaled and added to a cleared output.
+// AttnFuncWithCPAndKVP2P): keys and values are put into one buffer that is passed on, of which a
+// step that needs half copies that half; each step's result is rescaled and added to a cleared
+// output.
 double RingAttention::Forward(const Steps& s) const {
   const int64_t q = s.queries;
-  return s.own + Others() * s.other + Call(FillOp{q}, s.dtype) +
+  return s.own + Others() * (s.other + Half(s)) + Call(FillOp{q}, s.dtype) +
          m_.context * Call(ElementwiseOp{q, 2 * q}, s.dtype) +
-         Others() * Call(ElementwiseOp{s.keys / 2, s.keys / 2}, s.dtype);
+         Call(ElementwiseOp{s.keys, s.keys}, s.dtype);
 }
 
-// Each step's gradients are added up.
+// Keys and values are copied into a buffer that is passed on with their gradients. A step's
+// gradients of keys and values, which the kernel makes apart, are put together; the first step's
+// are copied to where the others are added, the queries' too. The own part comes last.
 double RingAttention::Backward(const Steps& s) const {
   const auto copy = [&](int64_t n) { return Call(ElementwiseOp{n, n}, s.dtype); };
   const auto add = [&](int64_t n) { return Call(ElementwiseOp{n, 2 * n}, s.dtype); };
-  return s.own + Others() * s.other + copy(s.queries) +
-         Others() * (add(s.queries) + copy(s.keys) + add(s.keys));
+  const double queries = copy(s.queries) + Others() * add(s.queries);
+  const double together = Others() * copy(s.passing) + copy(s.keys);
+  const double keys = copy(s.passing) + (Others() - 1) * add(s.passing) + add(s.keys);
+  return s.own + Others() * (s.other + Half(s)) + copy(s.keys) + queries + together + keys;
+}
+
+double RingAttention::Half(const Steps& s) const {
+  return s.passing < s.keys ? Call(ElementwiseOp{s.passing, s.passing}, s.dtype) : 0;
 }
 
 // PyTorch (torch/distributed/tensor/experimental/_attention.py, _templated_ring_attention and
@@ -99,6 +109,7 @@ RingCost RingAttention::Cost(OpId id) const {
   s.dtype = g.tensor(op.inputs[0]).dtype;
   s.queries = Elements(g, l_.sizes(), op.inputs[0]);
   s.keys = p_.forms.repeats_keys ? 2 * s.queries : 2 * own.b * own.kv_heads * own.sq * own.d;
+  s.passing = own.causal ? s.keys / 2 : s.keys;
   const bool merged = p_.forms.wide_merges, compiled = merged && p_.forms.compiled;
   const auto pass = [&](Direction direction) {
     s.own = kernels_.Time(Kernels({own, s.dtype, direction}), sources_).seconds();

@@ -33,10 +33,13 @@ class RingAttention {
   struct Steps {
     DType dtype = DType::kUnknown;
     int64_t queries = 0, keys = 0;  // elements of a device's queries; of its keys and values
+    int64_t passing = 0;            // of another part's keys and values those that a step takes
     double own = 0, other = 0;      // attention of the first step, and of each further one
   };
   double Forward(const Steps& s) const;
   double Backward(const Steps& s) const;
+  // The copy of the half that the causal mask leaves of what arrived.
+  double Half(const Steps& s) const;
   double MergedForward(const Steps& s) const;
   double MergedBackward(const Steps& s) const;
   double CompiledForward(const Steps& s) const;

@@ -39,6 +39,10 @@ struct SoftwareBehaviour {
   // what was gathered is copied into whole parameters, gradients are cast and copied into the
   // buffer that is reduced (layer_costs.h, ShardCopies).
   bool per_parameter_sharding = false;
+  // Weights are views of one flat tensor a layer, whose gradient is put together of theirs
+  // (PyTorch's first FSDP, torch/distributed/fsdp/flat_param.py, _get_unflat_views: torch.split,
+  // whose backward pass concatenates).
+  bool flat_parameters = false;
   // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
   // otherwise from earlier steps, and weights are cast once an iteration.
   bool dynamic_scaling = false;

@@ -56,6 +56,7 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
     }
     if (op.kind == GraphOpKind::kAdd) AddResidualSteps(op, forward);
   }
+  if (forms.summed_norms && op.kind == GraphOpKind::kNorm) SumNorms(op, backward.input);
   if (p_.fused_pointwise || !narrow) return;
   if (op.kind == GraphOpKind::kNorm) AddNormSteps(op, forward, backward.input);
   if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
@@ -98,6 +99,23 @@ void UnfusedKernels::Separate(OpId id, KernelList& forward, BackwardWork& backwa
     } else {
       Step(backward.input, n, 2, dtype, dtype);
     }
+  }
+}
+
+// A norm's own weights are its last inputs.
+void UnfusedKernels::SumNorms(const GraphOp& op, KernelList& backward) const {
+  int64_t weights = 0;
+  for (size_t i = 1; i < op.inputs.size(); ++i) weights += Count(op.inputs[i]);
+  for (KernelWork& work : backward) {
+    if (!work.across_rows) continue;
+    const ReductionOp sums{weights, std::max(p_.multiprocessors, 1), true};
+    const DType dtype = work.dtype;
+    work = Kernels({sums, kWide, Direction::kForward}).front();
+    work.written = Bytes(weights * ElementSize(dtype));
+    const auto rows = std::find_if(backward.begin(), backward.end(), [](const KernelWork& w) {
+      return w.kind == KernelKind::kLayerNorm;
+    });
+    if (rows != backward.end()) rows->written += work.read;
   }
 }
 

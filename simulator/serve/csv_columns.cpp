@@ -63,8 +63,8 @@ absl::StatusOr<CsvColumns> CsvColumns::Parse(const std::string& file, std::strin
   table.at_ = end + 1;
   for (const std::string_view column : columns) {
     if (table.Also(column) >= 0) continue;
-    return InvalidInput("{}:1: the header has no column '{}'; needed are {}", file, column,
-                        fmt::join(columns, ", "));
+    return InvalidInput("{}:{}: the header has no column '{}'; needed are {}", file, table.line_,
+                        column, fmt::join(columns, ", "));
   }
   return table;
 }
@@ -77,7 +77,7 @@ int32_t CsvColumns::Also(std::string_view column) {
   const auto at = std::find(header_.begin(), header_.end(), column);
   if (at == header_.end()) return -1;
   if (std::find(at + 1, header_.end(), column) != header_.end() && status_.ok()) {
-    status_ = InvalidInput("{}:1: the header has the column '{}' twice", file_, column);
+    status_ = InvalidInput("{}:{}: the header has the column '{}' twice", file_, line_, column);
   }
   row_.places_.push_back(static_cast<size_t>(at - header_.begin()));
   row_.names_.emplace_back(column);

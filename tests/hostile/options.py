@@ -261,7 +261,7 @@ OPTIONS = {
         **{option: Golden("calibrate_serving") for option in ("--test", "--output")}}),
     "calibrate power": ("$SRC/tests/data/calibrate/powers.csv --platform dgx-h200", {
         "--json": "",
-        **{option: Golden("calibrate_power") for option in ("--platform", "--output", "--date", "--provenance")}}),
+        **{option: Golden("calibrate_power") for option in ("--platform", "--test", "--output", "--date", "--provenance")}}),
     "calibrate trace-overheads": (S, {
         **TRACES, "--strict": ("$WORK/repaired.json", ""), "--ignore": ("$WORK/mixed", "'*.pickle'"), "--json": "",
         "--ranks": "0-3", "--date": (f"{S} -o o.yaml", "2026-01-31"), "--output": "o.yaml"}),

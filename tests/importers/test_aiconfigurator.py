@@ -63,6 +63,9 @@ class Aiconfigurator(unittest.TestCase):
                 (self.folder / "source" / (empty.replace("__", "-") + ".csv")).unlink()
         self.refused("gemm-h100.csv:2: has 3 fields, the header 5", gemm__h100=GEMM + "bfloat16,32,64\n")
         self.refused("gemm-h100.csv: has a header and no rows", gemm__h100=GEMM)
+        for table in ("moe__h100", "attention__context__h100", "power__gemm__h200"):
+            self.refused(f"{table.replace('__', '-')}.csv: no column", **{table: "", "gemm__h100": GEMM + "bfloat16,32,64,1,0.002\n"})
+            (self.folder / "source" / (table.replace("__", "-") + ".csv")).unlink()
         self.refused("no column dispatch_sms", systems=SYSTEMS,
                      deepep__normal__h100=DEEPEP.replace("dispatch_sms,", "") + "0.5,1,2048,8,64,4,1,9,0,9,0\n",
                      gemm__h100=GEMM + "bfloat16,32,64,1,0.002\n")
