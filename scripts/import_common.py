@@ -65,6 +65,14 @@ def shape(**keys):
     return ";".join(f"{k}={int(v) if isinstance(v, bool) else v}" for k, v in keys.items())
 
 
+def write_file(path, text):
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
 class Table:
     """Rows of the neutral CSV for one platform and source, with provenance."""
 
@@ -121,16 +129,13 @@ class Table:
         print(f"{path}: {len(rows)} rows{notes}", file=sys.stderr)
         if not rows:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         for key, value in self.provenance.items():
             text.write(f"# {key}: {value}\n")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-        os.replace(temporary, path)
+        write_file(path, text.getvalue())
 
 
 def read_tree(path, pattern):
