@@ -72,8 +72,6 @@ def platform_of(gpu):
     return PLATFORMS.get(label, label)
 
 
-
-
 class Row(dict):
     """A row by column, with the place of its line."""
 
@@ -146,11 +144,10 @@ class ByStack:
 class OperatorTable:
     """Rows in the source's columns. Repeats of one shape become their median."""
 
-    def __init__(self, name, stem, text, column, note):
+    def __init__(self, stem, text, column, note):
         self.header = next(csv.reader(io.StringIO(text)), [])
         self.column = column
         self.provenance = common.Table(**PROVENANCE, path=stem, note=note)
-        self.name = name
         self.rows = {}
         self.skipped = self.provenance.skip
 
@@ -205,7 +202,7 @@ def attention(source, output):
         count += 1
         _, phase, gpu = stem.split("-", 2)
         made = ByStack()
-        others = OperatorTable(name, stem, text, "latency_ms",
+        others = OperatorTable(stem, text, "latency_ms",
                                "attention in 8 bits, or over windows; times in ms")
         length = "isl" if phase == "context" else "step"
         for row in rows_of(name, text, ["attn_dtype", "kv_cache_dtype", "num_heads",
@@ -250,7 +247,7 @@ def operators(source, output):
     for kind, (column, sizes, texts, note) in OPERATORS.items():
         for stem, name, text in tables(source, kind + r"-.+"):
             count += 1
-            table = OperatorTable(name, stem, text, column, note)
+            table = OperatorTable(stem, text, column, note)
             for row in rows_of(name, text, [*texts, *sizes, column]):
                 for size in sizes:
                     row[size] = row.size(size)

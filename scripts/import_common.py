@@ -3,6 +3,7 @@
 The schema is documented in calibration/README.md. Standard library only.
 """
 import argparse
+import contextvars
 import csv
 import io
 import lzma
@@ -29,13 +30,12 @@ def fail(message):
     raise ImportFailure(message)
 
 
-# File, or file and line, that is being read: where what an importer does not understand stands.
-_place = ""
+# File, or file and line, that a run is reading: where what an importer does not understand stands.
+_PLACE = contextvars.ContextVar("place", default="")
 
 
 def reading(place):
-    global _place
-    _place = place
+    _PLACE.set(place)
 
 
 def explanation(error):
@@ -45,17 +45,17 @@ def explanation(error):
 
 def guarded(work, name):
     """Runs `work`; prints what is wrong with its input on one line. Returns the exit code."""
-    reading("")
+    context = contextvars.copy_context()
     try:
-        work()
+        context.run(work)
         return 0
     except ImportFailure as error:
         message = str(error)
     except OSError as error:
-        message = f"{error.filename or _place}: {error.strerror or error}"
+        message = f"{error.filename or context.get(_PLACE)}: {error.strerror or error}"
     except (ArithmeticError, AttributeError, EOFError, LookupError, TypeError, ValueError, csv.Error, lzma.LZMAError,
             tarfile.TarError, zipfile.BadZipFile, ElementTree.ParseError) as error:
-        message = f"{_place or 'the input'}: {explanation(error)}; is the file whole, and as its source has it?"
+        message = f"{context.get(_PLACE) or 'the input'}: {explanation(error)}; is the file whole, and as its source has it?"
     print(f"{name}: error: {message}", file=sys.stderr)
     return 2
 
@@ -63,6 +63,14 @@ def guarded(work, name):
 def shape(**keys):
     """`key=value;key=value` in the order given; booleans as 0 and 1."""
     return ";".join(f"{k}={int(v) if isinstance(v, bool) else v}" for k, v in keys.items())
+
+
+def write_file(path, text):
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
 
 
 class Table:
@@ -121,16 +129,13 @@ class Table:
         print(f"{path}: {len(rows)} rows{notes}", file=sys.stderr)
         if not rows:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         for key, value in self.provenance.items():
             text.write(f"# {key}: {value}\n")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-        os.replace(temporary, path)
+        write_file(path, text.getvalue())
 
 
 def read_tree(path, pattern):

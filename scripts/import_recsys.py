@@ -16,6 +16,8 @@ NEEDED = ["label", "gpu", "num_tables", "embedding_dim", "rows_per_table", "opti
 BINS = 17
 PLATFORMS = {"H100": "h100-sxm5-nvswitch", "H200": "h200-sxm5-nvswitch", "A100": "a100-sxm4-nvswitch",
              "B200": "b200-sxm-nvswitch", "GB200": "gb200-nvswitch", "L40S": "l40s-pcie", "H20": "h20-nvswitch"}
+# Boards in slots are other devices than the modules that those platforms have.
+CARDS, CARD_WORDS = {"L40S"}, {"PCIE", "NVL"}
 # Exponents of the stated distributions; a power law states its own.
 EXPONENTS = {"pow-law": None, "random": 0.0, "uniform": 0.0}
 
@@ -71,7 +73,7 @@ def run(source, output):
         for row in rows:
             words = re.findall(r"\w+", row["gpu"].upper())
             gpu = next((word for word in words if word in PLATFORMS), None)
-            if gpu is None:
+            if gpu is None or gpu not in CARDS and CARD_WORDS.intersection(words):
                 common.fail(f"{rows.place}: unknown GPU '{row['gpu']}'; known are {', '.join(PLATFORMS)}")
             table = made.setdefault(PLATFORMS[gpu], common.Table(
                 source="https://github.com/NVIDIA/recsys-examples", commit="6ac3d68a631c5bf3198725225746518b259c3ffb",

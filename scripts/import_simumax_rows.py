@@ -7,6 +7,7 @@ Megatron with Transformer Engine 2.11, a distributed optimizer, no recomputation
 nothing overlapped. SimuMax's own predictions are left out.
 """
 import csv
+import io
 import pathlib
 import sys
 
@@ -23,13 +24,15 @@ def run(source, output):
     if not path.is_file():
         common.fail(f"{path}: there is no such table; is this the right source?")
     rows = list(common.read_csv(path.name, path.read_text("utf-8-sig"), NEEDED))
-    output.mkdir(parents=True, exist_ok=True)
+    if not rows:
+        common.fail(f"{path}: has a header and no rows")
     target = output / "simumax-b200-training-rows.csv"
-    own = [name for name in rows[0] if not name.startswith("simumax_")] if rows else NEEDED
-    with open(target, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, own + list(COMMON), extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**row, **COMMON} for row in rows)
+    own = [name for name in rows[0] if not name.startswith("simumax_")]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, own + list(COMMON), extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, **COMMON} for row in rows)
+    common.write_file(target, text.getvalue())
     print(f"{target}: {len(rows)} rows", file=sys.stderr)
 
 

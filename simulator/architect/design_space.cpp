@@ -189,20 +189,25 @@ absl::StatusOr<std::vector<SizedDesign>> OnMachine(std::vector<SizedDesign> desi
   const auto most = [](const std::optional<CostRates>& rates) {
     return rates ? rates->cap : std::numeric_limits<double>::infinity();
   };
-  SizedDesign least;
-  if (!designs.empty()) {
-    least =
-        *std::ranges::min_element(designs, {}, [](const SizedDesign& d) { return d.area.um2(); });
-  }
+  if (designs.empty()) return designs;
+  const SizedDesign least =
+      *std::ranges::min_element(designs, {}, [](const SizedDesign& d) { return d.area.um2(); });
   std::erase_if(designs, [&](const SizedDesign& d) {
     return d.watts > most(space.watts) || d.dollars > most(space.dollars);
   });
   if (!designs.empty()) return designs;
+  std::string over;
+  if (least.watts > most(space.watts)) {
+    over = fmt::format("{:.1f} W, cap_W is {:g}", least.watts, space.watts->cap);
+  }
+  if (least.dollars > most(space.dollars)) {
+    over += fmt::format("{}{:.0f} USD, cap_USD is {:g}", over.empty() ? "" : "; ", least.dollars,
+                        space.dollars->cap);
+  }
   return Infeasible(
-      "space {}: no design is within cap_W and cap_USD with {:g} GB/s of memory and links of {:g} "
-      "GB/s; the smallest, {}, takes {:.1f} W and {:.0f} USD",
-      space.name, machine.hbm.gbps(), machine.link.gbps(), Describe(least.design), least.watts,
-      least.dollars);
+      "space {}: no design is within its caps of power and price with {:g} GB/s of memory and "
+      "links of {:g} GB/s: the smallest, {}, takes {}",
+      space.name, machine.hbm.gbps(), machine.link.gbps(), Describe(least.design), over);
 }
 
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/calibrate/table_device.h"
 #include "simulator/hardware/catalog.h"
 
 namespace foretrace {
@@ -88,30 +89,6 @@ absl::Status AddProvenance(const BenchmarkTable& table, PlatformData& data) {
                         table.path, Name(interconnect), Name(data.interconnect));
   }
   data.interconnect = interconnect;
-  return absl::OkStatus();
-}
-
-// Models of kernels and lookups are of the device that the platform is named after.
-absl::Status CheckDevice(const BenchmarkTable& table, const std::string& platform,
-                         const AcceleratorCatalog& devices) {
-  const auto stated = table.provenance.find("device");
-  if (stated == table.provenance.end()) return absl::OkStatus();
-  const Accelerator* device = devices.FindLabel(stated->second);
-  const Accelerator* named = devices.FindLabel(platform);
-  if (device == nullptr) return absl::OkStatus();
-  if (named == nullptr) {
-    return InvalidInput(
-        "{}: its device is {}, but platform '{}' of its rows is named after no device; write for "
-        "example '{}-lab' there",
-        table.path, stated->second, platform, device->name);
-  }
-  // "H100" may be of any of its boards.
-  if (device->chip != named->chip) {
-    return InvalidInput(
-        "{}: its device is {}, but platform '{}' of its rows is named after {}; correct one of "
-        "them",
-        table.path, stated->second, platform, named->name);
-  }
   return absl::OkStatus();
 }
 
@@ -242,7 +219,6 @@ void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
 absl::Status Write(const Fitter& fitter, const CalibrateOptions& options,
                    const std::string& platform, const FittedModels& models,
                    const CalibrationHeader& header, CalibrateReport& report) {
-  FORETRACE_RETURN_IF_ERROR(models.Writable());
   const std::filesystem::path folder = std::filesystem::path(options.output) / platform;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -295,6 +271,7 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
     FORETRACE_ASSIGN_OR_RETURN(final_models, FitOrAdapt(fitter, options, prior.models.get(),
                                                         data.rows, data.interconnect));
   }
+  FORETRACE_RETURN_IF_ERROR(InFile(absl::StrJoin(data.files, ", "), final_models->Writable()));
   CalibrationHeader header;
   header.kind = fitter.kind();
   header.platform = options.output_platform.empty() ? platform : options.output_platform;

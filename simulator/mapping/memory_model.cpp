@@ -202,6 +202,15 @@ MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int
 }
 
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  const MemoryLedger use = LayersMemoryOf(model, m, stage);
+  if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
+  const MemoryLedger last = AtEmbedding(model, m, stage, use);
+  return last.total() > use.total() ? last : use;
+}
+
+}  // namespace
+
+MemoryLedger LayersMemoryOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
                           const MappedLayer& layer) {
     return DeviceMemoryOf(kind, mapping, stage, layer);
@@ -209,12 +218,8 @@ MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t
   MemoryLedger use = OfBothKinds(model, m, stage, of);
   if (m.dual()) use.activations = DualActivations(model, m, stage);
   for (const Bytes placeholder : PlaceholdersOf(model, m, stage)) use.gradients += placeholder;
-  if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
-  const MemoryLedger last = AtEmbedding(model, m, stage, use);
-  return last.total() > use.total() ? last : use;
+  return use;
 }
-
-}  // namespace
 
 std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMapping& m,
                                   int32_t stage) {

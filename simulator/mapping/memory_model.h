@@ -47,6 +47,11 @@ LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping&
 std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMapping& mapping,
                                   int32_t stage);
 
+// Of a stage while layers of its passes run: without the gradient of the embedding, which is made
+// when the pass has nothing else left and may be more.
+MemoryLedger LayersMemoryOf(const ModelLayers& model, const ParallelMapping& mapping,
+                            int32_t stage);
+
 // The gradient of the embedding's table as PyTorch makes it backward, whole and in the model's
 // type, before it is added to what accumulates (torch.nn.functional.embedding); none where the
 // stage has no table that is trained. Under ZeRO 3 it is counted as gathered.

@@ -20,8 +20,9 @@ struct Held {
 class StageWalk {
  public:
   StageWalk(const TransformerConfig& model, const ParallelMapping& m, int32_t stage)
-      : m_(m), stage_(stage), states_(StageMemoryOf(model, m, stage)) {
+      : m_(m), stage_(stage) {
     const ModelLayers layers(model);
+    states_ = LayersMemoryOf(layers, m, stage);
     for (int32_t c = 0; c < m.held_chunks(); ++c) {
       activations_.push_back(ChunkStash(layers, m, stage, c));
     }
@@ -29,7 +30,6 @@ class StageWalk {
     embedding_ = EmbeddingGradientOf(layers, m, stage);
     recomputed_ = states_.recomputed;
     states_.activations = states_.recomputed = states_.logits = Bytes();
-    if (m.zero < 3) states_.gathered = Bytes();
   }
 
   StageMemory Run(const PassList& passes, const std::vector<SimTime>& starts,

@@ -38,17 +38,21 @@ int32_t ZeroOf(const std::string& text) {
   return -1;
 }
 
-// Runs of letters and digits.
+// Runs of letters and digits, and each other sign that separates what is not about one thing: the
+// number of "HYBRID_SHARD (2 nodes)" is not of shards.
 std::vector<std::string> WordsOf(const std::string& text) {
-  std::vector<std::string> words(1);
+  std::vector<std::string> words;
+  bool within = false;
   for (const char c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+    const bool joined = std::string_view(" \t=:_-").find(c) != std::string_view::npos;
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (letter && within) {
       words.back() += c;
-    } else if (!words.back().empty()) {
-      words.emplace_back();
+    } else if (!joined) {
+      words.emplace_back(1, c);
     }
+    within = letter;
   }
-  if (words.back().empty()) words.pop_back();
   return words;
 }
 
@@ -59,7 +63,7 @@ int32_t NumberOf(std::string_view word) {
   return code == std::errc() && end == word.data() + word.size() ? value : 0;
 }
 
-// "2x64", or the same in three words.
+// "2x64", also right behind "hsdp", or the same in three words.
 bool ReadMesh(const std::vector<std::string>& words, StatedDivision& stated) {
   const auto take = [&](std::string_view copies, std::string_view shards) {
     const int32_t first = NumberOf(copies), second = NumberOf(shards);
@@ -69,7 +73,8 @@ bool ReadMesh(const std::vector<std::string>& words, StatedDivision& stated) {
     return true;
   };
   for (size_t i = 0; i < words.size(); ++i) {
-    const std::string_view word = words[i];
+    std::string_view word = words[i];
+    if (word.starts_with("hsdp")) word.remove_prefix(4);
     const size_t by = word.find('x');
     if (by == std::string_view::npos) continue;
     if (take(word.substr(0, by), word.substr(by + 1))) return true;

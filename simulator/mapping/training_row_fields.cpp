@@ -80,7 +80,7 @@ Fields::Amount Fields::NumberAndUnit(const std::string& column) const {
   const std::string text = WithoutSeparators(Text(column));
   Amount amount;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), amount.value);
-  if (code != std::errc()) return Amount();
+  if (code != std::errc() || !std::isfinite(amount.value)) return Amount();
   amount.unit = LowerCase(std::string(end, text.data() + text.size()));
   std::erase(amount.unit, ' ');
   return amount;
@@ -229,18 +229,14 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
 }
 
 double StepSeconds(const Fields& f, const TrainingRow& row) {
-  if (f.States("step_s")) {
-    // "12.3 s" as well.
-    const std::string text = f.Text("step_s");
-    double seconds = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    std::string unit(end, text.data() + text.size());
-    std::erase(unit, ' ');
-    const bool whole = unit.empty() || unit == "s" || unit == "sec" || unit == "seconds";
-    const double scale = whole ? 1 : unit == "ms" ? 1e-3 : 0;
-    return code == std::errc() ? scale * seconds : 0;
+  // "12.3 s" as well; the number's own unit stands over that of the column's name.
+  for (const auto& [column, of_column] : {std::pair("step_s", 1.0), std::pair("step_ms", 1e-3)}) {
+    if (!f.States(column)) continue;
+    const auto [value, unit] = f.NumberAndUnit(column);
+    if (unit.empty()) return of_column * value;
+    if (unit == "s" || unit == "sec" || unit == "seconds") return value;
+    return unit == "ms" ? 1e-3 * value : 0;
   }
-  if (f.States("step_ms")) return 1e-3 * f.Number("step_ms");
   const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
   const double tokens =
       static_cast<double>(row.mapping.global_batch) * static_cast<double>(row.config.sequence);

@@ -25,7 +25,7 @@ class Fields {
   // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
   int64_t Int(const std::string& column, int64_t absent, std::string& error) const;
   double Number(const std::string& column) const;  // 0: none, or with a unit
-  // "80 GiB" apart, the unit in lower case without blanks; 0: no number.
+  // "80 GiB" apart, the unit in lower case without blanks; 0: no finite number.
   struct Amount {
     double value = 0;
     std::string unit;

@@ -73,10 +73,11 @@ std::string NoSizes(const std::string& model, const std::string& missing, bool k
 // What the run took, in time and memory.
 void ReadMeasured(const Fields& f, TrainingRow& row, std::string& error) {
   const double step = StepSeconds(f, row);
-  row.out_of_memory = f.Says("oom") || LowerCase(f.Text("step_s")) == "oom";
+  const auto died = [&](const char* column) { return LowerCase(f.Text(column)) == "oom"; };
+  row.out_of_memory = f.Says("oom") || died("step_s") || died("step_ms");
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
-    error = "no step_s is stated, nor tokens_per_s_per_gpu";
-    for (const char* column : {"tokens_per_s_per_gpu", "step_s"}) {
+    error = "no step_s is stated, nor step_ms or tokens_per_s_per_gpu";
+    for (const char* column : {"tokens_per_s_per_gpu", "step_ms", "step_s"}) {
       if (!f.States(column)) continue;
       error = fmt::format("{} '{}' is not a positive number", column, f.Text(column));
     }
@@ -99,10 +100,40 @@ std::string CheckChunks(const TrainingRow& row) {
       CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus).message());
 }
 
+// What other tables call columns (SimuMax's, Megatron's and HuggingFace's arguments).
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"micro_batch_size", "micro_batch"},
+    {"mbs", "micro_batch"},
+    {"micro_batches", "grad_accum"},
+    {"num_microbatches", "grad_accum"},
+    {"gradient_accumulation_steps", "grad_accum"},
+    {"global_batch_size", "global_batch"},
+    {"gbs", "global_batch"},
+    {"seq_len", "seq"},
+    {"seq_length", "seq"},
+    {"sequence_length", "seq"},
+    {"topk", "top_k"},
+    {"first_k_dense_replace", "dense_layers"},
+    {"max_allocated_gib", "memory_gib"},
+    {"max_reserved_gib", "memory_reserved_gib"}};
+
+// Columns that say the same of a row by two names, but not the same; empty: none.
+std::string OtherNamesDiffer(const Fields& f) {
+  for (const auto& [other, own] : kSynonyms) {
+    const std::string a(own), b(other);
+    if (!f.States(a) || !f.States(b) || f.NumberAndUnit(a).value == f.NumberAndUnit(b).value) {
+      continue;
+    }
+    return fmt::format("{} '{}' and {} '{}' contradict one another", a, f.Text(a), b, f.Text(b));
+  }
+  return "";
+}
+
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
                      TrainingRow& row) {
   std::string error = NotCovered(f);
+  if (error.empty()) error = OtherNamesDiffer(f);
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
@@ -148,23 +179,6 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
-// What other tables call columns (SimuMax's, Megatron's and HuggingFace's arguments).
-constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
-    {"micro_batch_size", "micro_batch"},
-    {"mbs", "micro_batch"},
-    {"micro_batches", "grad_accum"},
-    {"num_microbatches", "grad_accum"},
-    {"gradient_accumulation_steps", "grad_accum"},
-    {"global_batch_size", "global_batch"},
-    {"gbs", "global_batch"},
-    {"seq_len", "seq"},
-    {"seq_length", "seq"},
-    {"sequence_length", "seq"},
-    {"topk", "top_k"},
-    {"first_k_dense_replace", "dense_layers"},
-    {"max_allocated_gib", "memory_gib"},
-    {"max_reserved_gib", "memory_reserved_gib"}};
-
 // In lower case, words joined by '_' ("Memory (GiB)": memory_gib), without what spreadsheets put
 // before the first one.
 std::string ColumnName(std::string name) {
@@ -176,9 +190,6 @@ std::string ColumnName(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return c == ' ' || c == '-'; }, '_');
   std::erase_if(name, [](char c) { return std::string_view("()[]").find(c) != std::string::npos; });
-  for (const auto& [other, own] : kSynonyms) {
-    if (name == other) return std::string(own);
-  }
   return name;
 }
 
@@ -189,6 +200,10 @@ absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path
   std::map<std::string, size_t> header;
   const std::vector<std::string> names = SplitCsvLine(line);
   for (size_t i = 0; i < names.size(); ++i) header.emplace(ColumnName(names[i]), i);
+  for (const auto& [other, own] : kSynonyms) {
+    const auto at = header.find(std::string(other));
+    if (at != header.end()) header.emplace(own, at->second);
+  }
   for (const std::string_view column : kColumns) {
     if (!header.contains(std::string(column))) {
       return InvalidInput("{}:1: column '{}' is missing", path, column);

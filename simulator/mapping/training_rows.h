@@ -51,21 +51,22 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // What an unknown name may have been meant to be; empty: no idea.
 using MeantName = std::function<std::string(const std::string& name)>;
 
-// A table whose header has the columns model, gpus, gpu, precision, framework, and step_s or
-// tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
-// ffn, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep, etp, micro_batch, grad_accum,
-// global_batch, sharding, recompute, oom, memory, memory_reserved, overlap (none: no
-// communication behind computation), source, table, date, note and mapping those are read that are
-// there. `mapping`: words of ParseMapping for which there is no column, instead of what the
-// framework does by itself. Memory has a unit, in the column's name (memory_GiB, memory_MiB,
-// memory_bytes, memory_GB) or behind the number. GB and MB are taken for GiB and MiB, with a note:
-// so torch, Megatron-LM, DeepSpeed and nvidia-smi count what they print as GB or MB.
-// Empty fields, n/a, nan and the like are not stated (of vp, cp, ep and etp neither is 0): sizes
-// and precision then are those of the named model, degrees 1, a micro-batch one sample, a batch or
-// a step what follows from the rest. What the framework does by itself is its stack's (stacks).
-// Runs that went out of memory (oom 1, or that word as step_s) need no step_s. Rows that contradict
-// themselves, that name what no model is known for, or that need what is not covered are listed as
-// refused. Errors: an unreadable file, missing columns, no rows.
+// A table whose header has the columns model, gpus, gpu, precision, framework, and step_s, step_ms
+// or tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
+// ffn, dense_layers, experts, top_k, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep,
+// etp, micro_batch, grad_accum, global_batch, sharding, recompute, oom, memory, memory_reserved,
+// overlap (none: no communication behind computation), source, table, case, date, note and mapping
+// those are read that are there, some also by the names that other tables give them. `mapping`:
+// words of ParseMapping for which there is no column, instead of what the framework does by itself.
+// Memory has a unit, in the column's name (memory_GiB, memory_MiB, memory_bytes, memory_GB) or
+// behind the number. GB and MB are taken for GiB and MiB, with a note: so torch, Megatron-LM,
+// DeepSpeed and nvidia-smi count what they print as GB or MB. Empty fields, n/a, nan and the like
+// are not stated (of vp, cp, ep and etp neither is 0): sizes and precision then are those of the
+// named model, degrees 1, a micro-batch one sample, a batch or a step what follows from the rest.
+// What the framework does by itself is its stack's (stacks). Runs that went out of memory (oom 1,
+// or that word as the step) need no step. Rows that contradict themselves, that name what no model
+// is known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
+// missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,

@@ -11,6 +11,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/csv_columns.h"
 #include "simulator/serve/interpolation.h"
+#include "simulator/serve/operator_rows.h"
 
 namespace foretrace::serve {
 namespace {
@@ -136,7 +137,7 @@ class OperatorCosts : public DeviceCosts {
       : base_(std::move(base)), dtype_(dtype), formats_(std::move(formats)) {}
 
   absl::Status Read(OperatorTableText table) {
-    const std::string header = table.text.substr(0, table.text.find('\n'));
+    const std::string header(HeaderLine(table.text));
     const auto has = [&](std::string_view name) { return header.find(name) != std::string::npos; };
     const size_t before = rows_;
     absl::Status status;

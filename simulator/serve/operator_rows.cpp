@@ -1,6 +1,7 @@
 #include "simulator/serve/operator_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <utility>
 
@@ -138,7 +139,8 @@ class Reader {
     const OperatorColumns columns{
         [&](std::string_view name) {
           double value = 0;
-          return header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value) ? value : 0;
+          const bool stated = header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value);
+          return stated && std::isfinite(value) ? value : 0;
         },
         [&](std::string_view name) -> std::string_view {
           return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
@@ -192,7 +194,8 @@ class Reader {
 
 bool IsComment(std::string_view line) { return line.starts_with('#'); }
 
-// Of the text behind its provenance.
+}  // namespace
+
 std::string_view HeaderLine(std::string_view text) {
   for (std::string_view line : SplitLines(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -200,8 +203,6 @@ std::string_view HeaderLine(std::string_view text) {
   }
   return {};
 }
-
-}  // namespace
 
 bool IsOperatorTable(std::string_view text) {
   return KindOf(Header(HeaderLine(text))) != Kind::kNone;

@@ -45,6 +45,8 @@ struct OperatorRows {
   std::vector<OperatorRow> rows;
 };
 
+// The first line of a table behind its provenance, which are lines that begin with #.
+std::string_view HeaderLine(std::string_view text);
 // Whether the header, which lines that begin with # may precede, is of such a table.
 bool IsOperatorTable(std::string_view text);
 // Errors name file and line.

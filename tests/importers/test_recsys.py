@@ -43,9 +43,10 @@ class Recsys(unittest.TestCase):
         self.assertIn("skipped 1 (indices are distributed as 'gamma')", done.stderr)
         factors = self.shape(made["recsys-h100-sxm5-nvswitch-embedding.csv"][0])["rf"].split("|")
         self.assertAlmostEqual(float(factors[1]), 0.9033, places=3)
-        done, _ = self.rows("T_gpu_a,Some chip,1,1000,64,50000,sgd,False,none,pow-law,1.05,9000,10000,0.1,0.2")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("recsys_examples_x.csv:2: unknown GPU 'Some chip'", done.stderr)
+        for gpu in ("Some chip", "NVIDIA H100 PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 NVL"):
+            done, _ = self.rows(f"T_gpu_a,{gpu},1,1000,64,50000,sgd,False,none,pow-law,1.05,9000,10000,0.1,0.2")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"recsys_examples_x.csv:2: unknown GPU '{gpu}'", done.stderr)
 
 
 if __name__ == "__main__":

@@ -55,8 +55,10 @@ std::string FittedExchanges::ToYaml() const { return ExpertExchangeYaml(fit_.mod
 absl::Status FittedExchanges::Writable() const {
   const std::vector<std::string> missing = fit_.Missing();
   if (missing.empty()) return absl::OkStatus();
-  return InvalidInput("a calibration has all kernels, and there are no rows of {}",
-                      fmt::join(missing, ", "));
+  return InvalidInput(
+      "a calibration file has all kernels, and there are no rows of {}; add tables that have them, "
+      "or leave --output out",
+      fmt::join(missing, ", "));
 }
 
 std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow> rows) const {

@@ -9,8 +9,8 @@
 
 namespace foretrace {
 
-// Errors name the row: a GEMM that is faster than the device's fastest arithmetic or than its
-// memory allows, and GEMMs of which every large one is hundreds of times as long as its work takes.
+// Errors name the row: a GEMM that is faster than the device's fastest arithmetic allows, and GEMMs
+// of which every large one is hundreds of times as long as its work takes.
 // Times a thousandfold off look like that, and so do rows of another device.
 absl::Status CheckKernelTimes(const GpuPeaks& device, std::span<const BenchmarkRow> rows);
 

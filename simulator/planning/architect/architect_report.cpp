@@ -135,6 +135,31 @@ std::string SizesText(const std::vector<Bytes>& sizes) {
   return text;
 }
 
+// The best common design, its machine and what it takes and costs.
+std::string BestDesign(const ArchitectReport& r, bool sizes) {
+  std::string out =
+      fmt::format("Verdict: the best common design is {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
+                  Describe(r.best().design.design), r.best().design.area.mm2(),
+                  100 * r.best().design.area.um2() / r.space.cap.um2());
+  if (sizes) out += fmt::format("with {:g} GiB of HBM\n", Gib(r.training.hbm));
+  if (r.space.machines.size() > 1) {
+    out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
+                       r.machine.hbm.gbps(), r.machine.link.gbps(), r.space.machines.size());
+  }
+  const auto at_most = [](const CostRates& rates) {
+    return std::isinf(rates.cap) ? "" : fmt::format(", {:g} at most", rates.cap);
+  };
+  if (r.space.watts) {
+    out += fmt::format("{:.1f} W by the space's rates{}\n", r.best().design.watts,
+                       at_most(*r.space.watts));
+  }
+  if (r.space.dollars) {
+    out += fmt::format("{:.0f} USD by the space's rates{}\n", r.best().design.dollars,
+                       at_most(*r.space.dollars));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
@@ -165,26 +190,7 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
          fmt::format("{:.4g}", m.common.placement.batch_s),
          m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
   }
-  std::string out =
-      fmt::format("Verdict: the best common design is {}, {:.1f} mm2 ({:.1f} % of the cap)\n",
-                  Describe(r.best().design.design), r.best().design.area.mm2(),
-                  100 * r.best().design.area.um2() / r.space.cap.um2());
-  if (sizes) out += fmt::format("with {:g} GiB of HBM\n", Gib(r.training.hbm));
-  if (r.space.machines.size() > 1) {
-    out += fmt::format("with {:g} GB/s of memory and links of {:g} GB/s, of {} machines\n",
-                       r.machine.hbm.gbps(), r.machine.link.gbps(), r.space.machines.size());
-  }
-  const auto at_most = [](const CostRates& rates) {
-    return std::isinf(rates.cap) ? "" : fmt::format(", {:g} at most", rates.cap);
-  };
-  if (r.space.watts) {
-    out += fmt::format("{:.1f} W by the space's rates{}\n", r.best().design.watts,
-                       at_most(*r.space.watts));
-  }
-  if (r.space.dollars) {
-    out += fmt::format("{:.0f} USD by the space's rates{}\n", r.best().design.dollars,
-                       at_most(*r.space.dollars));
-  }
+  std::string out = BestDesign(r, sizes);
   out += fmt::format("Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n",
                      r.space.name, r.common.designs, r.training.devices, SizesText(r.memory_sizes));
   out += table.Format(style) + "\n";

@@ -44,6 +44,8 @@ void Rows(PrettyJsonWriter& json, const CalibrateReport& report) {
 // All rows together, and the model that is furthest off.
 std::string Verdict(const CalibrateReport& report) {
   const ErrorSummary& all = report.models.back().errors;
+  if (all.count == 0)
+    return "Verdict: no rows were held out: nothing says how far the fit is off\n";
   std::string text = fmt::format("Verdict: GMAE {:.2f} % on {} {} rows", all.gmae_percent,
                                  all.count, report.in_sample ? "fitted" : "held-out");
   const auto worst = std::max_element(
@@ -112,10 +114,13 @@ std::string CalibrationText(const CalibrateReport& report, const TextStyle& styl
                   fmt::format("{:.1f}", e.max_percent),
                   fmt::format("{}", model.extrapolated_count)});
   }
-  const MeanErrors mean = MeanOfModels(report);
-  std::string text = Verdict(report) + table.Format(style);
-  text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
-                      report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
+  std::string text = Verdict(report);
+  if (!report.rows.empty()) {
+    const MeanErrors mean = MeanOfModels(report);
+    text += table.Format(style);
+    text += fmt::format("mean over {} models: GMAE {:.2f} %, MAPE {:.2f} %\n",
+                        report.models.size() - 1, mean.gmae_percent, mean.mape_percent);
+  }
   if (report.uncovered_count > 0) {
     text += fmt::format("{} rows are covered by no model\n", report.uncovered_count);
   }

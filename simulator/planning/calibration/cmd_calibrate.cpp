@@ -120,7 +120,9 @@ absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_vi
   }
   for (const auto& [name, given] :
        {std::pair("--hold-out", !run.hold_out.empty()), std::pair("--adapt", !run.adapt.empty()),
+        std::pair("--calibration", !run.calibration.empty()),
         std::pair("--output", !run.output.empty()), std::pair("--form", !run.fit.form.empty()),
+        std::pair("--seed", options.seed.has_value()),
         std::pair("--rows", !options.rows_file.empty())}) {
     if (!given) continue;
     return InvalidInput(

@@ -60,7 +60,9 @@ double Speed(const Merit& m) { return m.speed; }
 void AddGroup(const Explored& e, const Group& group, const std::string& workload,
               const std::string& variant, TextTable& table) {
   const auto known = [](double value, double unit) {
-    return std::isnan(value) ? std::string("-") : fmt::format("{:.4g}", value * unit);
+    if (std::isnan(value)) return std::string("-");
+    return value * unit >= 9999.5 ? fmt::format("{:.0f}", value * unit)
+                                  : fmt::format("{:.4g}", value * unit);
   };
   const auto add = [&](std::string_view most, const Merit* m) {
     if (m == nullptr) return;

@@ -1,5 +1,4 @@
 #include "simulator/planning/placement/placement_problem.h"
-#include "simulator/planning/mappings/training_models.h"
 
 #include <filesystem>
 #include <set>
@@ -9,6 +8,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/planning/mappings/measured_device.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/workload/network_yaml.h"
 #include "simulator/workload/workload_yaml.h"
 

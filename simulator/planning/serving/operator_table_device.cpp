@@ -10,6 +10,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/graph/operator_graph.h"
 #include "simulator/serve/csv_columns.h"
+#include "simulator/serve/operator_rows.h"
 
 namespace foretrace {
 namespace {
@@ -78,9 +79,7 @@ absl::Status CheckColumn(const std::string& file, const std::string& text,
 
 absl::Status CheckRates(const std::string& file, const std::string& text,
                         const Accelerator& device) {
-  if (text.substr(0, text.find('\n')).find("gemm_dtype") == std::string::npos) {
-    return absl::OkStatus();
-  }
+  if (serve::HeaderLine(text).find("gemm_dtype") == std::string_view::npos) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(
       serve::CsvColumns table,
       serve::CsvColumns::Parse(file, text, {"gemm_dtype", "m", "n", "k", "latency_ms"}));

@@ -1,5 +1,4 @@
 #include "simulator/planning/serving/serving_job.h"
-#include "simulator/planning/mappings/training_models.h"
 
 #include <algorithm>
 
@@ -10,6 +9,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/planning/files/table_text.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/operator_table_device.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/serve/graph_step_model.h"

@@ -1,5 +1,4 @@
 #include "simulator/planning/serving/serving_validation.h"
-#include "simulator/planning/mappings/training_models.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "simulator/hardware/catalog.h"
 #include "simulator/importers/io/input_file.h"
 #include "simulator/planning/mappings/profile_folder.h"
+#include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"

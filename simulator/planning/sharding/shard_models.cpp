@@ -66,9 +66,10 @@ std::optional<std::string> MoreThanThereIs(const ShardingTask& task,
   const Bytes most = std::max(accelerator.visible_memory(),
                               Bytes(std::llround(accelerator.memory_capacity().count() * 1.0737)));
   if (most.count() <= 0 || task.memory <= most) return std::nullopt;
-  return fmt::format("memory_GB: {:g} is more than a {} has ({:g} GB); plans are held to it",
-                     static_cast<double>(task.memory.count()) * 1e-9, accelerator.name,
-                     static_cast<double>(accelerator.memory_capacity().count()) * 1e-9);
+  return fmt::format(
+      "memory_GB: {:g} is more than {} has ({:g} GB); plans may take it all the same",
+      static_cast<double>(task.memory.count()) * 1e-9, accelerator.name,
+      static_cast<double>(accelerator.memory_capacity().count()) * 1e-9);
 }
 
 }  // namespace

@@ -368,6 +368,13 @@ TEST(Objectives, CapsOfPowerAndPrice) {
   EXPECT_DOUBLE_EQ(left()->front().watts, 65);
   s.dollars->cap = 1999;
   EXPECT_TRUE(absl::IsFailedPrecondition(left().status())) << left().status();
+  // What is not above its cap, or has none, is no reason.
+  EXPECT_NE(left().status().message().find("takes 2000 USD, cap_USD is 1999"), std::string::npos)
+      << left().status();
+  s.dollars.reset();
+  s.watts->cap = 64;
+  EXPECT_NE(left().status().message().find("takes 65.0 W, cap_W is 64"), std::string::npos)
+      << left().status();
 }
 
 }  // namespace

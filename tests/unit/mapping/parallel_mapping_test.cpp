@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/memory_timeline.h"
+#include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/reserved_memory.h"
 #include "tests/support/round_links.h"
 
@@ -285,6 +288,28 @@ TEST(MemoryModelTest, DualPipe) {
     EXPECT_EQ((*over_time)[static_cast<size_t>(s)].peak.activations,
               StageMemoryOf(c, m, s).activations);
   }
+}
+
+// Where the embedding's gradient makes the peak, layers were recomputed before it all the same.
+TEST(MemoryModelTest, RecomputedBesideALargeEmbedding) {
+  TransformerConfig c = Gpt22B();
+  c.layers = 4;
+  c.vocabulary = 1 << 20;
+  ParallelMapping m = Mapping(1, 2, 1, 4);
+  m.recompute = Recompute::kFull;
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  const auto passes = TimePasses(c, m, cluster);
+  ASSERT_TRUE(passes.ok()) << passes.status();
+  const auto over_time = MemoryOverTime(c, m, *passes);
+  ASSERT_TRUE(over_time.ok()) << over_time.status();
+  const StageMemory& first = over_time->front();
+  EXPECT_EQ(first.peak.total(), StageMemoryOf(c, m, 0).total());
+  EXPECT_GT(first.peak.gathered, Bytes());
+  const Bytes layer = LayersMemoryOf(ModelLayers(c), m, 0).total();
+  EXPECT_GT(first.peak.total(), layer);
+  const auto at_layers = [&](const MemorySample& sample) { return sample.bytes == layer; };
+  EXPECT_TRUE(std::ranges::any_of(first.samples, at_layers));
 }
 
 TEST(ParallelMappingTest, DualPipeNeedsEvenNumbers) {

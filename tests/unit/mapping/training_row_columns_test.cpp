@@ -29,6 +29,43 @@ TEST(TrainingRowsTest, ColumnsOfOtherTables) {
   EXPECT_EQ(row.memory_gib, 66.5);
 }
 
+// Times with units of their own, and what is none.
+TEST(TrainingRowsTest, StepsInMilliseconds) {
+  const std::string path = testing::TempDir() + "/steps.csv";
+  std::ofstream(path) << "model,gpus,gpu,global_batch,precision,framework,Step (ms)\n"
+                         "known,8,H100,8,bf16,NeMo,843 ms\n"
+                         "known,8,H100,8,bf16,NeMo,0.843 s\n"
+                         "known,8,H100,8,bf16,NeMo,\"1,843.5\"\n"
+                         "known,8,H100,8,bf16,NeMo,OOM\n"
+                         "known,8,H100,8,bf16,NeMo,843 us\n"
+                         "known,8,H100,8,bf16,NeMo,inf\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).measured, SimTime::FromSeconds(0.843));
+  EXPECT_EQ(rows->at(1).measured, SimTime::FromSeconds(0.843));
+  EXPECT_EQ(rows->at(2).measured, SimTime::FromSeconds(1.8435));
+  EXPECT_TRUE(rows->at(3).out_of_memory);
+  EXPECT_EQ(rows->at(3).refused, "");
+  EXPECT_EQ(rows->at(4).refused, "step_ms '843 us' is not a positive number");
+  EXPECT_EQ(rows->at(5).refused, "step_ms 'inf' is not a positive number");
+}
+
+// A column's own name stands over others, wherever it is; what both say has to agree.
+TEST(TrainingRowsTest, ColumnsOfTwoNames) {
+  const std::string path = testing::TempDir() + "/names.csv";
+  std::ofstream(path) << "model,mbs,micro_batch,gpus,gpu,global_batch,precision,framework,step_s\n"
+                         "known,,2,8,H100,16,bf16,NeMo,1\n"
+                         "known,2.0,2,8,H100,16,bf16,NeMo,1\n"
+                         "known,4,2,8,H100,32,bf16,NeMo,1\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const size_t i : {0, 1}) {
+    EXPECT_EQ(rows->at(i).refused, "");
+    EXPECT_EQ(rows->at(i).mapping.micro_batch, 2);
+  }
+  EXPECT_EQ(rows->at(2).refused, "micro_batch '2' and mbs '4' contradict one another");
+}
+
 // Of latent attention beside experts: the feed-forward size of the dense layers and a head's are
 // not the experts' and the keys'; another one is the experts', and said.
 TEST(TrainingRowsTest, SizesOfModelsWithExperts) {

@@ -13,6 +13,7 @@ using testing::HasSubstr;
 TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
   const std::pair<const char*, int> words[] = {{"HSDP", 4},  // of a node of 8, with tp 2
                                                {"HSDP 4x2", 2},
+                                               {"HSDP4x2", 2},
                                                {"HSDP 4 x 2", 2},
                                                {"HSDP (2 x 4)", 4},
                                                {"HSDP 2\xC3\x97"
@@ -24,7 +25,9 @@ TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
                                                {"HSDP replicate degree 4", 2},
                                                {"HSDP with 4 replicas", 2},
                                                {"HSDP 1x8", 0},  // all of them
-                                               {"HYBRID_SHARD (ZeRO-3)", 4}};
+                                               {"HYBRID_SHARD (ZeRO-3)", 4},
+                                               {"HYBRID_SHARD (2 nodes)", 4},
+                                               {"\"HYBRID_SHARD, 2 nodes\"", 4}};
   std::string text;
   for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
   const auto rows = RowsOf(text, Stacks());

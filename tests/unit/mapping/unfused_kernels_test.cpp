@@ -134,6 +134,33 @@ TEST(UnfusedKernelsTest, LossesByForm) {
   }
 }
 
+// A multiprocessor moves 0.28 x 8,000 GB/s x 10 / 8 / 148 = 18.92 GB/s of rows of logits: with one
+// of them and memory of twice that rate, the 6 and 4 bytes of the overwritten form take as long as
+// 12 and 8; with two, or of a device whose number is not known, what they are.
+TEST(UnfusedKernelsTest, RowsOfLogitsByMultiprocessors) {
+  const auto beyond = [](int32_t multiprocessors) {
+    ClusterParameters p = MemoryAlone();
+    p.peak_memory = Bandwidth::GBps(2 * 0.28 * 8000 * 10 / 8 / 148);
+    p.multiprocessors = multiprocessors;
+    const auto bytes = [&p](LossForm form) {
+      TransformerConfig c = Grouped();
+      c.loss = form;
+      const auto times = TimePasses(c, ParallelMapping(), p);
+      EXPECT_TRUE(times.ok()) << times.status();
+      const double each = p.peak_memory.bytes_per_second() / (1024.0 * 2048);
+      return More{times->head_forward.seconds() * each, times->head_backward.seconds() * each};
+    };
+    const More fused = bytes(LossForm::kFused), own = bytes(LossForm::kOverwritten);
+    return More{own.forward - fused.forward, own.backward - fused.backward};
+  };
+  for (const auto& [multiprocessors, more] :
+       {std::pair(1, More{12 - 4, 8 - 4}), std::pair(2, More{6 - 4, 0}),
+        std::pair(0, More{2, 0})}) {
+    EXPECT_NEAR(beyond(multiprocessors).forward, more.forward, 0.05) << multiprocessors;
+    EXPECT_NEAR(beyond(multiprocessors).backward, more.backward, 0.05) << multiprocessors;
+  }
+}
+
 // Two parts, a step beyond the first; keys and values are half as many elements as queries. In
 // units of the queries' 2 bytes: a filled output, two sums of 3, the keys' copy 1 and half of it
 // without; merged, two differences of 6 and a GEMM of 4 in 32 bits, the keys' packing 1,

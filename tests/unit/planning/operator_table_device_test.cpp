@@ -22,6 +22,9 @@ TEST(OperatorTableDevice, WhatATableSaysOfItsDevice) {
             std::string::npos);
   EXPECT_NE(Check("gemm.csv", kFast, "a100").find("gemm.csv:2: is a GEMM at 687 TFLOP/s"),
             std::string::npos);
+  EXPECT_NE(
+      Check("gemm.csv", std::string("# source: s\n") + kFast, "a100").find("gemm.csv:3: is a"),
+      std::string::npos);
   const std::string stated = "device,isl\nNVIDIA H100 80GB HBM3,1\n";
   EXPECT_EQ(Check("t.csv", stated, "h100-sxm5-80gb"), "");
   EXPECT_NE(Check("t.csv", stated, "b200").find("t.csv:2: was measured on NVIDIA H100"),

@@ -179,6 +179,12 @@ TEST(OperatorCosts, MistakesAreNamed) {
               "bfloat16,bfloat16,4,1,1,0.001\n"),
       "t.csv:1: the header has no column 'num_key_value_heads'; needed are attn_dtype, "
       "kv_cache_dtype, num_heads, batch_size, isl, latency_ms, num_key_value_heads, head_dim");
+  // Behind provenance the line is still the file's.
+  EXPECT_EQ(message("# source: a\n# licence: b\n"
+                    "attn_dtype,kv_cache_dtype,num_heads,num_key_value_heads,isl,latency_ms\n"
+                    "bfloat16,bfloat16,4,4,1,0.001\n")
+                .find("t.csv:3: the header has no column 'batch_size'"),
+            0u);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "simulator/serve/operator_rows.h"
+
 namespace foretrace::serve {
 namespace {
 
@@ -49,6 +51,17 @@ TEST(OperatorTable, ReadsProvenanceAndAnyOrderOfColumns) {
                                     "2.5,1024,1024,16,bfloat16\n");
   ASSERT_TRUE(errors.ok()) << errors.status();
   EXPECT_NEAR(errors->front().median_percent, 20, 1e-9);
+}
+
+// A size that is no number counts as one that is not stated.
+TEST(OperatorTable, SizesThatAreNoNumbers) {
+  const auto rows = ReadOperatorRows("a.csv",
+                                     "attn_dtype,kv_cache_dtype,num_heads,num_key_value_heads,"
+                                     "head_dim,window_size,batch_size,isl,latency_ms\n"
+                                     "bfloat16,bfloat16,8,8,nan,inf,1,64,0.01\n");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->rows.front().work.bytes, 0);
+  EXPECT_EQ(rows->rows.front().work.flop, 0);
 }
 
 constexpr std::string_view kExperts =
