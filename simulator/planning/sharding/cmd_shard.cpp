@@ -195,6 +195,32 @@ absl::Status RunShard(const ShardOptions& options, const CommandContext& context
   return context.console->Print(text);
 }
 
+void RegisterOutputs(CLI::App& command, ShardOptions& o) {
+  command.add_option("--output", o.output, "write the best plan as JSON in torchrec's terms")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command.add_option("--svg", o.svg, "draw the load of the best plan's ranks")
+      ->group(kOutputGroup)
+      ->type_name("FILE");
+  command
+      .add_option(
+          "--template", o.captures,
+          "a captured job (folder or tar of ranks) whose lookups and all-to-alls take the "
+          "plan's durations, everything else as recorded; table_wise and column_wise alone; "
+          "may be repeated for files of one job")
+      ->type_name("TRACES")
+      ->allow_extra_args(false);
+  command
+      .add_option("--write-traces", o.traces,
+                  "write the best plan's simulated iteration as Chakra traces, one per rank; "
+                  "predict gives the same time for them")
+      ->group(kOutputGroup)
+      ->type_name("DIR");
+  command.add_option("--traces-of", o.traces_of, "the plan to write, instead of the best")
+      ->type_name("PLAN")
+      ->needs("--write-traces");
+}
+
 }  // namespace
 
 void AddShardCommand(CLI::App& app, CommandContext& context) {
@@ -219,29 +245,7 @@ void AddShardCommand(CLI::App& app, CommandContext& context) {
                    "place; may be repeated")
       ->type_name("TABLE")
       ->allow_extra_args(false);
-  command->add_option("--output", o->output, "write the best plan as JSON in torchrec's terms")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command->add_option("--svg", o->svg, "draw the load of the best plan's ranks")
-      ->group(kOutputGroup)
-      ->type_name("FILE");
-  command
-      ->add_option(
-          "--template", o->captures,
-          "a captured job (folder or tar of ranks) whose lookups and all-to-alls take the "
-          "plan's durations, everything else as recorded; table_wise and column_wise alone; "
-          "may be repeated for files of one job")
-      ->type_name("TRACES")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--write-traces", o->traces,
-                   "write the best plan's simulated iteration as Chakra traces, one per rank; "
-                   "predict gives the same time for them")
-      ->group(kOutputGroup)
-      ->type_name("DIR");
-  command->add_option("--traces-of", o->traces_of, "the plan to write, instead of the best")
-      ->type_name("PLAN")
-      ->needs("--write-traces");
+  RegisterOutputs(*command, *o);
   command
       ->add_option("--seed", o->seed, "of random choices (1); the same seed gives the same plans")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
