@@ -201,8 +201,20 @@ MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int
   return use;
 }
 
+// Whether the embedding's gradient may outweigh what its pass has beside it, by sizes alone.
+bool EmbeddingMayMatter(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
+                        const MemoryLedger& use) {
+  if (!HasEmbedding(m, stage)) return false;
+  constexpr double kSmall = 8;  // rows of segments and norms, and what rounding adds
+  const double rows =
+      Num(c.vocabulary) / m.tensor + Num(std::max(c.positions, c.sequence)) + kSmall;
+  const double gone = m.dual() ? 0 : Num(use.activations.count()) / Num(ChunksInFlight(m, stage));
+  return Num(ElementSize(c.dtype)) * rows * Num(c.hidden) > gone;
+}
+
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const MemoryLedger use = LayersMemoryOf(model, m, stage);
+  if (!EmbeddingMayMatter(model.model(), m, stage, use)) return use;
   if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
   const MemoryLedger last = AtEmbedding(model, m, stage, use);
   return last.total() > use.total() ? last : use;
