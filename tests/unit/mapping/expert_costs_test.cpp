@@ -110,7 +110,8 @@ TEST(ExpertCostsTest, LossesThatBalanceExperts) {
   const PassTimes with = Times(c, m, p);
   const auto sums = [&](const ParallelMapping& mapping, bool forward) {
     PassExchanges::List found;
-    for (const PassExchange& e : Times(c, mapping, p).layer_exchanges.of(forward)) {
+    const PassTimes times = Times(c, mapping, p);
+    for (const PassExchange& e : times.layer_exchanges.of(forward)) {
       if (e.group == ShardGroup::kTokens) found.push_back(e);
     }
     return found;
