@@ -21,7 +21,6 @@ class OpCoster {
       : l_(layer),
         m_(mapping),
         p_(cluster),
-        groups_(groups),
         kernels_(cluster),
         unfused_(layer, cluster),
         experts_(layer, cluster),
@@ -335,7 +334,6 @@ class OpCoster {
   const MappedLayer& l_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
-  const GroupCosts& groups_;
   KernelCoster kernels_;
   UnfusedKernels unfused_;
   ExpertKernels experts_;

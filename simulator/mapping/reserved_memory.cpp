@@ -34,7 +34,7 @@ struct Held {
 class LayerWalk {
  public:
   LayerWalk(const TransformerConfig& c, const ParallelMapping& m, CachingAllocator& memory)
-      : c_(c), m_(m), layer_(c, m), g_(layer_.graph()), memory_(memory) {
+      : m_(m), layer_(c, m), g_(layer_.graph()), memory_(memory) {
     kept_.assign(g_.tensors().size(), false);
     first_reader_.assign(g_.tensors().size(), static_cast<OpId>(g_.ops().size()));
     for (OpId id = 0; static_cast<size_t>(id) < g_.ops().size(); ++id) {
@@ -200,7 +200,6 @@ class LayerWalk {
     }
   }
 
-  const TransformerConfig& c_;
   const ParallelMapping& m_;
   MappedLayer layer_;
   const OperatorGraph& g_;
