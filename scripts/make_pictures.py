@@ -25,7 +25,7 @@ PICTURES = {  # name: (command, title of the figure or id of the section)
     "gpu": (f"predict {DLRM} --on dgx-h100", "What it is spent on"),
     "ranks": (f"predict {SAMPLE} --ranks 64 --platform dgx-a100", "Collectives of groups that grow"),
     "gpus": ("sweep search traces/workloads/gpt-small.yaml --platform dgx-a100 --global-batch 64 --over gpus=2:16:x2 --scaling strong",
-             "iteration time ms"),
+             "iteration time"),
     "mapping": ("search traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16", "Time against memory"),
     "sharding": ("shard traces/samples/dlrm_sharding.yaml --sharders lpt,search", "Memory against capacity"),
     "trust": (f"validate --trace {CONTROL} --allow-missing-ranks", "Predicted over measured"),
