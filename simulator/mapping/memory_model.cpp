@@ -187,7 +187,7 @@ Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_
 
 // While the embedding's gradient is made, its pass has nothing else left.
 MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
-                         MemoryLedger use) {
+                         MemoryLedger use, Bytes gradient) {
   const double chunk = m.dual() ? ChunkStash(model, m, stage, 0)
                                 : Num(use.activations.count()) / Num(ChunksInFlight(m, stage));
   use.activations = use.activations - Rounded(chunk);
@@ -197,7 +197,7 @@ MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int
     const double gone = of_one.kept * Num(1 + model.model().further_tokens) + of_one.passing;
     use.logits = use.logits - std::min(use.logits, Rounded(gone));
   }
-  use.gathered += EmbeddingGradientOf(model, m, stage);
+  use.gathered += gradient;
   return use;
 }
 
@@ -215,8 +215,9 @@ bool EmbeddingMayMatter(const TransformerConfig& c, const ParallelMapping& m, in
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const MemoryLedger use = LayersMemoryOf(model, m, stage);
   if (!EmbeddingMayMatter(model.model(), m, stage, use)) return use;
-  if (EmbeddingGradientOf(model, m, stage) == Bytes()) return use;
-  const MemoryLedger last = AtEmbedding(model, m, stage, use);
+  const Bytes gradient = EmbeddingGradientOf(model, m, stage);
+  if (gradient == Bytes()) return use;
+  const MemoryLedger last = AtEmbedding(model, m, stage, use, gradient);
   return last.total() > use.total() ? last : use;
 }
 

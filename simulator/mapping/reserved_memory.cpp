@@ -218,6 +218,7 @@ class StageWalk {
         m_(m),
         stage_(stage),
         layers_(c),
+        placeholders_(PlaceholdersOf(layers_, m, stage)),
         walk_(c, m, memory_),
         ledger_(StageMemoryOf(c, m, stage)) {}
 
@@ -269,9 +270,7 @@ class StageWalk {
     }
     if (m_.zero < 2) {
       Bytes gradients = ledger_.gradients;
-      for (const Bytes placeholder : PlaceholdersOf(layers_, m_, stage_)) {
-        gradients = gradients - placeholder;
-      }
+      for (const Bytes placeholder : placeholders_) gradients = gradients - placeholder;
       memory_.Allocate(gradients);
     } else {
       ByLayer(Num(ledger_.gradients.count()));
@@ -299,9 +298,7 @@ class StageWalk {
     // Where weight gradients come later, what they read stays until then.
     if (pass.kind == PassKind::kBackwardInput) return;
     if (!holds_places_) {
-      for (const Bytes placeholder : PlaceholdersOf(layers_, m_, stage_)) {
-        memory_.Allocate(placeholder);
-      }
+      for (const Bytes placeholder : placeholders_) memory_.Allocate(placeholder);
       holds_places_ = true;
     }
     if (head) {
@@ -366,6 +363,7 @@ class StageWalk {
   int32_t stage_;
   CachingAllocator memory_;
   ModelLayers layers_;
+  const std::vector<Bytes> placeholders_;
   LayerWalk walk_;
   MemoryLedger ledger_;
   std::map<std::pair<int32_t, int32_t>, std::vector<Held>> held_;
