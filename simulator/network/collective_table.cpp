@@ -216,7 +216,7 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
   spec.members = query.members;
   spec.bytes = Bytes(row.bytes);
   FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
-  return LinkLoads(topology, plan);
+  return LoadsByKind(topology, plan);
 }
 
 std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,

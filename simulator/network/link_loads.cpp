@@ -29,39 +29,39 @@ std::string KindOf(std::string_view name) {
   return kind;
 }
 
-std::vector<double> BytesOfLinks(const Topology& topology, const TransferPlan& plan) {
+}  // namespace
+
+void WalkRoutes(const Topology& topology, const TransferPlan& plan,
+                absl::FunctionRef<void(LinkId link, double bytes)> carry) {
   const CollectiveSchedule& schedule = *plan.schedule;
-  std::vector<double> bytes(topology.link_count());
   std::vector<Send> sends;
   Route route;
-  for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
-    for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
+  for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
+    for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
       for (int32_t step = schedule.NextStep(rank, lane, 0); step < schedule.steps();
            step = schedule.NextStep(rank, lane, step + 1)) {
         sends.clear();
         schedule.Sends(rank, lane, step, sends);
         for (const Send& send : sends) {
-          route.links.clear();
+          if (send.bytes <= 0) continue;
           topology.FindRoute(plan.devices[static_cast<size_t>(rank)],
                              plan.devices[static_cast<size_t>(send.to)], route);
-          for (const LinkId link : route.links) bytes[link] += send.bytes * plan.payload;
+          for (const LinkId link : route.links) carry(link, send.bytes);
         }
       }
     }
   }
-  return bytes;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<LinkKindLoad>> LinkLoads(const Topology& topology,
-                                                    const TransferPlan& plan) {
+absl::StatusOr<std::vector<LinkKindLoad>> LoadsByKind(const Topology& topology,
+                                                      const TransferPlan& plan) {
   if (plan.schedule == nullptr) return std::vector<LinkKindLoad>();
   if (plan.schedule->flows() > kMostMessages) {
     return Infeasible("--links: {} messages are too many to follow one by one; ask for fewer ranks",
                       plan.schedule->flows());
   }
-  const std::vector<double> bytes = BytesOfLinks(topology, plan);
+  std::vector<double> bytes(topology.link_count());
+  WalkRoutes(topology, plan, [&](LinkId link, double sent) { bytes[link] += sent * plan.payload; });
   std::map<std::pair<std::string, double>, LinkKindLoad> kinds;
   for (LinkId link = 0; link < bytes.size(); ++link) {
     if (bytes[link] <= 0) continue;

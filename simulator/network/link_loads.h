@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "simulator/network/schedule_runner.h"
 #include "simulator/topology/topology.h"
@@ -25,9 +26,12 @@ struct LinkKindLoad {
   }
 };
 
-// Every message of the schedule on the links of its route, busiest first. Errors: more messages
-// than can be routed one by one.
-absl::StatusOr<std::vector<LinkKindLoad>> LinkLoads(const Topology& topology,
-                                                    const TransferPlan& plan);
+// Calls `carry` with every message of the plan's schedule on every link of its route, in bytes.
+void WalkRoutes(const Topology& topology, const TransferPlan& plan,
+                absl::FunctionRef<void(LinkId link, double bytes)> carry);
+
+// By kind, the busiest first. Errors: more messages than can be routed one by one.
+absl::StatusOr<std::vector<LinkKindLoad>> LoadsByKind(const Topology& topology,
+                                                      const TransferPlan& plan);
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/engine/transfer_spec.h"
+#include "simulator/network/link_loads.h"
 #include "simulator/network/transfer_planner.h"
 
 namespace foretrace {
@@ -80,25 +81,8 @@ class LoadFinder {
     constexpr int64_t kMostMessages = 2'000'000;
     const absl::StatusOr<TransferPlan> plan = planner_.Plan(spec);
     if (!plan.ok() || plan->schedule->flows() > kMostMessages) return std::nullopt;
-    const CollectiveSchedule& schedule = *plan->schedule;
     BytesOfLinks bytes;
-    std::vector<Send> sends;
-    foretrace::Route route;
-    for (int32_t rank = 0; rank < schedule.ranks(); ++rank) {
-      for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
-        for (int32_t step = schedule.NextStep(rank, lane, 0); step < schedule.steps();
-             step = schedule.NextStep(rank, lane, step + 1)) {
-          sends.clear();
-          schedule.Sends(rank, lane, step, sends);
-          for (const Send& send : sends) {
-            if (send.bytes <= 0) continue;
-            topology_.FindRoute(plan->devices[static_cast<size_t>(rank)],
-                                plan->devices[static_cast<size_t>(send.to)], route);
-            for (const LinkId link : route.links) bytes[link] += send.bytes;
-          }
-        }
-      }
-    }
+    WalkRoutes(topology_, *plan, [&](LinkId link, double sent) { bytes[link] += sent; });
     return bytes;
   }
 
