@@ -109,15 +109,29 @@ bool InSeveralFolders(const std::vector<Document>& documents) {
   });
 }
 
-// The rank a document declares or is named after; the folder counts where the file has no number.
-std::optional<int32_t> RankOf(const Document& document, bool several_folders) {
+// How many documents of a role each folder holds: the number of a folder that holds several is the
+// rank of none.
+using FolderCounts = std::map<std::pair<std::string_view, TraceRole>, int>;
+
+FolderCounts CountByFolder(const std::vector<Document>& documents) {
+  FolderCounts counts;
+  for (const Document& d : documents) ++counts[{FolderOf(d.name), d.file.role}];
+  return counts;
+}
+
+// The rank a document declares or is named after; the folder counts where the file has no number
+// and no other of its role beside it.
+std::optional<int32_t> RankOf(const Document& document, const FolderCounts& folders,
+                              bool several_folders) {
   if (document.file.rank) return document.file.rank;
   // The number of a pipe ("/dev/fd/63") is the shell's.
   if (document.name.starts_with("/dev/") || document.name.starts_with("/proc/")) {
     return std::nullopt;
   }
   if (const auto rank = RankFromFileName(BaseName(document.name))) return rank;
-  const std::string_view folder = BaseName(FolderOf(document.name));
+  const std::string_view path = FolderOf(document.name);
+  if (folders.at({path, document.file.role}) > 1) return std::nullopt;
+  const std::string_view folder = BaseName(path);
   return several_folders ? RankFromFileName(folder) : NumberAfterRankWord(LowerCase(folder));
 }
 
@@ -211,10 +225,11 @@ std::string_view RoleName(TraceRole role) {
 
 absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Document>& documents) {
   std::map<int32_t, RankFiles> ranks;
+  const FolderCounts folders = CountByFolder(documents);
   const bool several_folders = InSeveralFolders(documents);
   for (size_t i = 0; i < documents.size(); ++i) {
     const Document& document = documents[i];
-    std::optional<int32_t> rank = RankOf(document, several_folders);
+    std::optional<int32_t> rank = RankOf(document, folders, several_folders);
     if (!rank) {
       const auto same_role =
           std::count_if(documents.begin(), documents.end(),

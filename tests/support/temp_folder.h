@@ -15,11 +15,14 @@ class TempFolder {
  public:
   TempFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "foretrace_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
+    root_ = ::mkdtemp(pattern.data());
+    // Files lie in a folder of a fixed name: a random one ("foretrace_Et49gE") may name a rank.
+    path_ = root_ + "/files";
+    std::filesystem::create_directory(path_);
   }
   ~TempFolder() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove_all(root_, ignored);
   }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
@@ -34,7 +37,7 @@ class TempFolder {
   }
 
  private:
-  std::string path_;
+  std::string root_, path_;
 };
 
 }  // namespace foretrace

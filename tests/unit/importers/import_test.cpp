@@ -181,6 +181,11 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
   const std::string d = folder.Write("d.json", Trace(2));
   EXPECT_EQ(ErrorOf({c, d}), c + ": cannot tell its rank: the file does not say and its name has "
                                  "no number; name it like rank3.json");
+  // The number of a folder that holds both is the rank of neither.
+  const std::string e = folder.Write("job_et49/e.json", Trace(1));
+  EXPECT_EQ(ErrorOf({e, folder.Write("job_et49/f.json", Trace(2))}),
+            e + ": cannot tell its rank: the file does not say and its name has no number; name it "
+                "like rank3.json");
   EXPECT_EQ(ErrorOf({folder.path() + "/none"}), folder.path() + "/none: no such file or folder");
   std::filesystem::create_directory(folder.path() + "/empty");
   EXPECT_EQ(ErrorOf({folder.path() + "/empty"}),
