@@ -80,13 +80,21 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"imbalance", &ParallelMapping::expert_imbalance},
                                {"capacity", &ParallelMapping::expert_capacity}};
 
+// "8" of "tp8"; nullopt: another word.
+std::optional<int32_t> Behind(std::string_view name, std::string_view word) {
+  if (!word.starts_with(name)) return std::nullopt;
+  const std::string_view digits = word.substr(name.size());
+  int32_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
 bool ReadDegree(std::string_view word, ParallelMapping& m) {
   for (const auto& [name, target] : kDegrees) {
-    if (!word.starts_with(name)) continue;
-    const std::string_view digits = word.substr(name.size());
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), m.*target);
-    if (error == std::errc() && end == digits.data() + digits.size()) return true;
+    const std::optional<int32_t> value = Behind(name, word);
+    m.*target = value.value_or(m.*target);
+    if (value) return true;
   }
   return false;
 }
@@ -239,6 +247,14 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
                         m.hybrid, int64_t{copies} * m.hybrid, m.data, m.context, m.replicas());
   }
   return absl::OkStatus();
+}
+
+std::optional<int32_t> NumberOf(std::string_view word, const std::string& text) {
+  std::istringstream words(LowerCase(text));
+  for (std::string said; words >> said;) {
+    if (const std::optional<int32_t> value = Behind(word, said)) return value;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,

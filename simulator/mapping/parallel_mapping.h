@@ -3,7 +3,9 @@
 // parallelism, with the same stage shape everywhere, as Megatron-LM lays models out.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -172,6 +174,8 @@ absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t gl
                                              const std::string& source);
 // The same onto `mapping`, of which what no word says stays.
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& mapping);
+// The number behind a word: 8 of "tp" in "tp8 pp4"; nullopt: no such word.
+std::optional<int32_t> NumberOf(std::string_view word, const std::string& text);
 
 // No degree or batch size comes near this; products of two stay inside 32 bits times 2.
 inline constexpr int32_t kMaxDegree = 1 << 20;

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iterator>
-#include <sstream>
-#include <tuple>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
-#include "simulator/mapping/idle_choice.h"
-#include "simulator/mapping/training_row_division.h"
 
 namespace foretrace {
 
@@ -152,13 +148,24 @@ std::string MissingSize(const TransformerConfig& c) {
 
 namespace {
 
-// So few that products of three are inside 63 bits.
+// As the column states it, or else a word of `mapping`; so few that products of three are inside 63
+// bits. `error`: both do, and differ.
 int32_t Degree(const Fields& f, const char* column, int64_t absent, std::string& error) {
-  const int64_t value = f.Int(column, absent, error);
+  const std::optional<int32_t> word = DegreeWord(f, column);
+  const int64_t value = f.Int(column, word.value_or(absent), error);
   if (value > kMaxDegree && error.empty()) {
     error = fmt::format("{} {} is more than {}", column, value, kMaxDegree);
   }
+  if (word && *word != value && error.empty()) error = OtherThanWords(f, column);
   return static_cast<int32_t>(std::min<int64_t>(value, kMaxDegree));
+}
+
+// The same of what software says as 0, or not at all, where it does not use it: one, or `absent`.
+int32_t DegreeInUse(const Fields& f, const char* column, int32_t absent, std::string& error) {
+  if (f.Text(column) != "0" && f.Text(column) != "0.0") return Degree(f, column, absent, error);
+  const bool other = DegreeWord(f, column).value_or(absent) != absent;
+  if (other && error.empty()) error = OtherThanWords(f, column);
+  return absent;
 }
 
 // Whether the stated tokens a second and device are those of this batch in the stated step.
@@ -179,10 +186,8 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   row.gpus_per_node = degree("gpus_per_node", 8);
   m.tensor = degree("tp", 1);
   m.pipeline = degree("pp", 1);
-  // What it does not use software says as 0, or not at all.
   const auto used = [&](const char* column, int32_t absent) {
-    const bool none = f.Text(column) == "0" || f.Text(column) == "0.0";
-    return none ? absent : degree(column, absent);
+    return DegreeInUse(f, column, absent, error);
   };
   m.context = used("cp", 1);
   m.chunks = used("vp", 1);
@@ -197,7 +202,8 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   }
   int64_t batch = degree("global_batch", 0);
   const int64_t accumulation = degree("grad_accum", 0);
-  int64_t micro = degree("micro_batch", 0);
+  // Software may divide the one that the column states (CheckMicroBatch).
+  int64_t micro = f.Int("micro_batch", DegreeWord(f, "micro_batch").value_or(0), error);
   if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
   // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
   const bool any_batch = batch == 0 && f.Says("oom");
@@ -241,63 +247,6 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
   const double tokens =
       static_cast<double>(row.mapping.global_batch) * static_cast<double>(row.config.sequence);
   return rate > 0 ? tokens / rate : 0;
-}
-
-namespace {
-
-// What words of the column `mapping` say otherwise than a column does; empty: nothing. `stated`:
-// what the words alone say.
-std::string OtherThanColumns(const Fields& f, const std::vector<std::string>& words,
-                             const ParallelMapping& before, const ParallelMapping& stated) {
-  const auto says = [&](std::string_view beginning) {
-    return std::ranges::any_of(words,
-                               [&](const std::string& w) { return w.starts_with(beginning); });
-  };
-  const StatedDivision division = DivisionIn(f.Text("sharding"));
-  const bool divided = says("zero") && division.zero >= 0 && stated.zero != division.zero;
-  const bool grouped = says("hsdp") && division.hybrid && stated.hybrid != before.hybrid &&
-                       (division.shards > 0 || division.copies > 0);
-  return divided || grouped ? fmt::format("sharding '{}'", f.Text("sharding")) : "";
-}
-
-}  // namespace
-
-void ReadWords(const Fields& f, TrainingRow& row, std::string& error) {
-  if (!f.States("mapping")) return;
-  const std::string text = LowerCase(f.Text("mapping"));
-  ParallelMapping m = row.mapping;
-  std::istringstream in(text);
-  const std::vector<std::string> words(std::istream_iterator<std::string>(in), {});
-  for (const std::string& word : words) {
-    for (int i = 0; i < static_cast<int>(Recompute::kCount); ++i) {
-      row.recompute_stated |= word == Name(static_cast<Recompute>(i));
-    }
-    if (word == "ulysses") m.ring = false;
-    if (word == "ring") m.ulysses = false;
-  }
-  const absl::Status read = AddWords(text, "mapping", m);
-  const auto columns = [](const ParallelMapping& of) {
-    return std::tuple(of.tensor, of.pipeline, of.context, of.data, of.expert, of.expert_tensor,
-                      of.chunks, of.micro_batch, of.global_batch);
-  };
-  if (error.empty() && !read.ok()) error = std::string(read.message());
-  // What software does by itself is no word of the row.
-  ParallelMapping stated;
-  stated.data = m.data;
-  stated.context = m.context;
-  stated.tensor = m.tensor;
-  stated.pipeline = m.pipeline;
-  if (read.ok() && AddWords(text, "mapping", stated).ok()) {
-    row.idle = IdleChoice(stated);
-    const std::string other = OtherThanColumns(f, words, row.mapping, stated);
-    if (error.empty() && !other.empty()) {
-      error = fmt::format("mapping '{}' contradicts {}", text, other);
-    }
-  }
-  if (error.empty() && columns(m) != columns(row.mapping)) {
-    error = fmt::format("mapping '{}' contradicts the columns of degrees and batches", text);
-  }
-  row.mapping = std::move(m);
 }
 
 void SpreadOverChunks(TrainingRow& row) {

@@ -2,10 +2,13 @@
 // One row of a table of training jobs, by the names of its columns.
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "simulator/mapping/software_stack.h"
 #include "simulator/mapping/training_rows.h"
 
@@ -46,8 +49,23 @@ std::string MissingSize(const TransformerConfig& c);
 // Degrees, micro-batches and layers of chunks; `error`: what contradicts itself.
 void ReadMapping(const Fields& f, TrainingRow& row, std::string& error);
 void SpreadOverChunks(TrainingRow& row);
-// The column `mapping`, over what the row's other columns and its software say.
+// What a word of the column `mapping` says of a degree or a batch for which there may be a column
+// ("vp": v4); nullopt: none does, or no number that can be one.
+std::optional<int32_t> DegreeWord(const Fields& f, std::string_view column);
+// That the column and the words contradict one another.
+std::string OtherThanWords(const Fields& f, std::string_view column);
+// The column `mapping` onto `m`, for a row whose degrees and software are read; `selective` is what
+// the software has of that name, and a batch that its pipeline divides stays divided.
+absl::Status AddRowWords(const Fields& f, const TrainingRow& row, ParallelMapping& m);
+// The same over what the row's other columns and its software say. `error`: what columns say
+// otherwise.
 void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
+// Whether a word of the column `mapping` is of recomputation.
+bool SaysRecomputation(const Fields& f);
+// Recomputation as columns and people say it; nullopt: in no word that is known.
+std::optional<Recompute> RecomputeIn(const std::string& text, Recompute selective);
+// Whether nothing is to hide communication: the column `overlap`, or a note.
+bool OverlapsNothing(const Fields& f);
 // TrainingRow::memory_gib and reserved_gib. `error`: columns that contradict one another.
 void ReadMemory(const Fields& f, TrainingRow& row, std::string& error);
 // Of a step, as stated or by the tokens a second; 0: neither.

@@ -133,7 +133,9 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   const StatedDivision division = DivisionIn(sharding);
   const int32_t stated = division.zero;
   // A distributed optimizer is the least that software of this kind divides.
-  m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+  if (!NumberOf("zero", f.Text("mapping"))) {
+    m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+  }
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
   if (m.expert_tensor != width) {
@@ -142,10 +144,10 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   }
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
-  m.offload = Contains(sharding, "cpu");
-  m.offload_weights = m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
-                                      Contains(sharding, "full cpu offload") ||
-                                      (Contains(sharding, "fsdp") && m.offload));
+  m.offload |= Contains(sharding, "cpu");
+  m.offload_weights |= m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
+                                       Contains(sharding, "full cpu offload") ||
+                                       (Contains(sharding, "fsdp") && m.offload));
   if (division.hybrid) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
     std::string contradiction;
@@ -154,10 +156,6 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
       error = fmt::format("sharding '{}': {}", sharding, contradiction);
     }
   }
-}
-
-bool OverlapsNothing(const Fields& f) {
-  return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
 }
 
 // How exchanges of tensor parallelism hide behind GEMMs, as a row says it.
@@ -260,12 +258,16 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
 // A schedule that interleaves has at least two chunks a stage.
 void SetInterleaving(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (m.pipeline == 1 || f.States("vp") || !HasWord(f.Text("note"), "interleaved")) return;
+  if (m.pipeline == 1 || f.States("vp") || DegreeWord(f, "vp") ||
+      !HasWord(f.Text("note"), "interleaved"))
+    return;
   m.chunks = 2;
   row.notes.emplace_back("two chunks a stage, as it is interleaved and vp is not stated");
 }
 
-void DivideBatches(TrainingRow& row) {
+void DivideBatches(const Fields& f, TrainingRow& row) {
+  // Words are of micro-batches as they run.
+  if (!f.States("micro_batch") && DegreeWord(f, "micro_batch")) return;
   ParallelMapping& m = row.mapping;
   const int32_t batch = m.micro_batch;
   if (m.pipeline == 1 || batch < 1 || m.data < 1 || m.microbatches() >= m.pipeline) return;
@@ -278,8 +280,14 @@ void DivideBatches(TrainingRow& row) {
                   m.micro_batch, batch));
 }
 
-// As columns and people say it; nullopt: in no word that is known.
-std::optional<Recompute> RecomputeOf(const std::string& text, Recompute selective) {
+}  // namespace
+
+bool OverlapsNothing(const Fields& f) {
+  return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
+}
+
+std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selective) {
+  const std::string text = LowerCase(said);
   const auto is = [&](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, text) != words.end();
   };
@@ -306,18 +314,19 @@ std::optional<Recompute> RecomputeOf(const std::string& text, Recompute selectiv
   return std::nullopt;
 }
 
+namespace {
+
 void SetRecomputation(const Fields& f, TrainingRow& row) {
-  const std::string recompute = LowerCase(f.Text("recompute"));
+  const std::string recompute = f.Text("recompute");
   const StackRelease& software = row.software;
   row.recompute_stated = !recompute.empty() || software.recompute != Recompute::kNone;
   row.mapping.recompute = software.recompute;
   if (recompute.empty()) return;
-  const auto said = RecomputeOf(recompute, software.selective);
+  const auto said = RecomputeIn(recompute, software.selective);
   row.mapping.recompute = said.value_or(software.selective);
-  if (!said) {
-    row.notes.push_back(
-        fmt::format("recompute '{}' is taken for selective; known are none, selective and full",
-                    f.Text("recompute")));
+  if (!said && !SaysRecomputation(f)) {
+    row.notes.push_back(fmt::format(
+        "recompute '{}' is taken for selective; known are none, selective and full", recompute));
   }
 }
 
@@ -328,9 +337,11 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
   SetInterleaving(f, row);
-  DivideBatches(row);
+  DivideBatches(f, row);
   ReadVariants(f, row);
   SetRecomputation(f, row);
+  // What choices depend on; what is wrong with them, ReadWords says.
+  AddRowWords(f, row, row.mapping).IgnoreError();
   SetDivision(f, row, error);
   SetOverlap(f, row);
   SetExpertWidth(row);

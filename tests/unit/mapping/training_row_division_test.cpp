@@ -97,12 +97,12 @@ TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
                       << row << "ZeRO-1,none,NeMo,0,1,,zero3\n";
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_THAT((*rows)[0].refused, HasSubstr("contradicts sharding 'HSDP 4x2'"));
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("sharding 'HSDP 4x2' and mapping"));
   EXPECT_EQ((*rows)[1].refused, "");
   EXPECT_EQ((*rows)[2].refused, "");
   EXPECT_EQ((*rows)[2].mapping.hybrid, 2);
   EXPECT_THAT((*rows)[3].refused, HasSubstr("hsdp2x2"));
-  EXPECT_THAT((*rows)[4].refused, HasSubstr("contradicts sharding 'ZeRO-1'"));
+  EXPECT_THAT((*rows)[4].refused, HasSubstr("sharding 'ZeRO-1' and mapping"));
 }
 
 }  // namespace

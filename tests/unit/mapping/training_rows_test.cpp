@@ -264,7 +264,7 @@ TEST(TrainingRowsTest, WordsOfMappingsAndWhatFollows) {
   EXPECT_EQ(rows[1].mapping.lora, 32);
   EXPECT_TRUE(rows[1].recompute_stated);
   EXPECT_EQ(rows[1].config.dtype, DType::kBFloat16);
-  EXPECT_THAT(rows[2].refused, HasSubstr("contradicts the columns"));
+  EXPECT_THAT(rows[2].refused, HasSubstr("tp '1' and mapping 'tp2' contradict"));
   EXPECT_THAT(rows[3].refused, HasSubstr("'fast' is not part of a mapping"));
   EXPECT_THAT(rows[4].refused, HasSubstr("no step_s is stated"));
   EXPECT_EQ(rows[4].mapping.zero, 2);
