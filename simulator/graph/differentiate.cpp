@@ -75,11 +75,12 @@ KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op
   return list;
 }
 
-BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId id) {
+BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId id,
+                           const TableGradient& table) {
   const GraphOp& op = graph.op(id);
   BackwardWork work;
   AppendSums(graph, sizes, id, work.input);
-  for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kBackward)) {
+  for (OperatorCall call : CallsOf(graph, sizes, id, Direction::kBackward, table)) {
     const auto append = [&](KernelList& list) {
       for (const KernelWork& kernel : Kernels(call)) list.push_back(kernel);
     };

@@ -16,7 +16,8 @@ namespace foretrace {
 struct BackwardWork {
   KernelList input, weights;
 };
-BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId op);
+BackwardWork Differentiate(const OperatorGraph& graph, const Binding& sizes, OpId op,
+                           const TableGradient& table = {});
 
 KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op);
 

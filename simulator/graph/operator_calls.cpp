@@ -9,8 +9,9 @@ namespace {
 
 class CallMaker {
  public:
-  CallMaker(const OperatorGraph& graph, const Binding& sizes, const GraphOp& op, Direction pass)
-      : g_(graph), s_(sizes), op_(op), pass_(pass) {}
+  CallMaker(const OperatorGraph& graph, const Binding& sizes, const GraphOp& op, Direction pass,
+            const TableGradient& table)
+      : g_(graph), s_(sizes), op_(op), pass_(pass), table_(table) {}
 
   CallList Make() const {
     const GraphTensor& in = g_.tensor(op_.inputs[0]);
@@ -205,14 +206,17 @@ class CallMaker {
     IndexOp call;
     call.elements = Size(op_.outputs[0]);
     call.index_count = Size(op_.inputs[1]);
-    // Of a permutation every row is written; of a table the gradient is cleared, and then added to
-    // the one that accumulates in 32 bits.
+    // Of a permutation every row is written; of a table the gradient is cleared first.
     const bool table = g_.tensor(source).role == TensorRole::kWeight;
     call.source_elements = table ? Size(source) : 0;
-    if (!table || pass_ == Direction::kForward) return {Call(call)};
+    if (!table || pass_ == Direction::kForward || !table_.added) return {Call(call)};
     const int64_t all = Size(source);
-    const ElementwiseOp accumulate{all, all + Units(source) * ElementSize(DType::kFloat16) / 4};
-    return {Call(call), {accumulate, DType::kFloat32, Direction::kForward}};
+    const DType dtype = g_.tensor(source).dtype;
+    if (table_.bytes <= ElementSize(dtype)) {
+      return {Call(call), {ElementwiseOp{all, 2 * all}, dtype, Direction::kForward}};
+    }
+    const ElementwiseOp add{all, all + all * ElementSize(dtype) / table_.bytes};
+    return {Call(call), {add, DType::kFloat32, Direction::kForward}};
   }
 
   // The cast to 32 bits, and the rows in 32 bits.
@@ -238,12 +242,14 @@ class CallMaker {
   const Binding& s_;
   const GraphOp& op_;
   Direction pass_;
+  const TableGradient& table_;
 };
 
 }  // namespace
 
-CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass) {
-  return CallMaker(graph, sizes, graph.op(op), pass).Make();
+CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass,
+                 const TableGradient& table) {
+  return CallMaker(graph, sizes, graph.op(op), pass, table).Make();
 }
 
 Flop GemmFlopOf(OperatorCall call) {

@@ -163,9 +163,17 @@ class OperatorGraph {
 int64_t Elements(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
 Bytes SizeOf(const OperatorGraph& graph, const Binding& sizes, TensorId tensor);
 
+// How the gradient of a table of rows, a weight that kGather reads, is kept: cleared, made of the
+// rows' gradients, and then added to what earlier micro-batches gave, or not.
+struct TableGradient {
+  bool added = true;
+  int64_t bytes = 4;  // an element of what it is added to
+};
+
 // The bound operator as calls whose kernels kernel_work.h derives, in order of issue.
 using CallList = absl::InlinedVector<OperatorCall, 3>;
-CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass);
+CallList CallsOf(const OperatorGraph& graph, const Binding& sizes, OpId op, Direction pass,
+                 const TableGradient& table = {});
 
 // Forward FLOP of GEMMs alone ("model FLOP"), without biases or a saving for causal
 // masks: of a call, of an operator, and of a model of `blocks` blocks.

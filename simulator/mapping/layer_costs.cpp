@@ -33,10 +33,9 @@ class OpCoster {
     const OperatorGraph& g = l_.graph();
     const GraphOp& op = g.op(id);
     KernelList list = ForwardWork(g, l_.sizes(), id);
-    BackwardWork work = Differentiate(g, l_.sizes(), id);
+    BackwardWork work = Differentiate(g, l_.sizes(), id, TableGradients());
     unfused_.Apply(id, list, work);
     experts_.Apply(op, list, work);
-    if (op.kind == GraphOpKind::kGather) AccumulateTable(op, work.input);
     const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
@@ -103,22 +102,12 @@ class OpCoster {
     return copied && m_.zero >= 3 && m_.replicas() > 1;
   }
 
-  // A table's gradient, which the graph adds to one of 32 bits (operator_calls.cpp), is added to
-  // one of as many bits as it has where gradients accumulate so, and to none where it is the only
-  // one and has no buffer, or where gradients are divided over replicas: every micro-batch's is
-  // reduced by itself.
-  void AccumulateTable(const GraphOp& op, KernelList& backward) const {
-    const GraphTensor& table = l_.graph().tensor(op.inputs[0]);
-    if (table.role != TensorRole::kWeight || backward.empty()) return;
-    const int64_t n = Elements(l_.graph(), l_.sizes(), op.inputs[0]);
-    const bool wider = l_.gradient_bytes() > ElementSize(table.dtype);
+  // A table's gradient is added to none where it is the only one and has no buffer, or where
+  // gradients are divided over replicas: every micro-batch's is reduced by itself.
+  TableGradient TableGradients() const {
+    const bool wider = l_.gradient_bytes() > ElementSize(l_.dtype());
     const bool alone = !p_.fused_accumulation && !wider && m_.microbatches() == 1;
-    if (m_.zero >= 2 || alone) {
-      backward.pop_back();
-    } else if (l_.gradient_bytes() < ElementSize(DType::kFloat32)) {
-      backward.back() =
-          Kernels({ElementwiseOp{n, 2 * n}, table.dtype, Direction::kForward}).front();
-    }
+    return {m_.zero < 2 && !alone, l_.gradient_bytes()};
   }
 
   // What arrives from other devices lies by sender; where several experts are at home it is copied

@@ -102,11 +102,10 @@ class OperatorReader {
   // Activations alone: weights are read once for all samples.
   Bytes Traffic(OpId id, Direction pass) const {
     const GraphOp& op = graph_.op(id);
-    const CallList calls = CallsOf(graph_, sizes_, id, pass);
+    // Gradients of a table are cleared and accumulated once for all samples too.
+    constexpr TableGradient kApart = {.added = false};
     Bytes all, weights;
-    for (const OperatorCall& call : calls) {
-      // Gradients of a table are cleared and accumulated once for all samples too.
-      if (op.kind == GraphOpKind::kGather && &call != &calls.front()) continue;
+    for (const OperatorCall& call : CallsOf(graph_, sizes_, id, pass, kApart)) {
       all += TotalWork(call).bytes;
     }
     for (const TensorId t : op.inputs) {
