@@ -31,7 +31,8 @@ std::vector<std::string> NamesIn(const fs::path& folder, const ShippedKind& kind
   return names;
 }
 
-// " (did you mean X?)": those that have the name as a part (h100: dgx-h100), else the nearest.
+// " (did you mean X?)": those that have the name as a part (h100: dgx-h100), else the nearest. Of
+// many the first ones, and how many more there are.
 std::string MeantNames(const std::string& name, const std::vector<std::string>& names) {
   std::vector<std::string> meant;
   const std::string typed = LowerCase(name);
@@ -43,6 +44,13 @@ std::string MeantNames(const std::string& name, const std::vector<std::string>& 
   }
   if (meant.empty()) meant.push_back(NearestName(name, names));
   if (meant.front().empty()) return "";
+  constexpr size_t kMostMeant = 6;
+  if (meant.size() > kMostMeant) {
+    const size_t others = meant.size() - kMostMeant;
+    meant.resize(kMostMeant);
+    return fmt::format(" (did you mean {} or another of {} more with \"{}\" in it?)",
+                       fmt::join(meant, ", "), others, name);
+  }
   return fmt::format(" (did you mean {}?)", fmt::join(meant, " or "));
 }
 

@@ -19,10 +19,11 @@ struct NumberReader {
 };
 
 Workload ReadWorkload(const YamlReader& in);
-// `also` has names for tables of training runs (workload/workload_yaml.h) and is not read here.
-inline constexpr std::array<std::string_view, 12> kWorkloadKeys = {
-    "name", "also", "batch", "train", "transformer", "state_space",
-    "dlrm", "hpl",  "fft",   "graph", "chips",       "topologies"};
+// `also` and `published` are for tables of training runs (workload/workload_yaml.h) and not read
+// here.
+inline constexpr std::array<std::string_view, 13> kWorkloadKeys = {
+    "name", "also", "published", "batch", "train", "transformer", "state_space",
+    "dlrm", "hpl",  "fft",       "graph", "chips", "topologies"};
 
 Chip ReadChip(const YamlReader& in, const NumberReader& number,
               const AcceleratorCatalog& accelerators);

@@ -142,11 +142,13 @@ std::vector<std::string> KernelNames(const Workload& workload, const Partition& 
   return names;
 }
 
-std::string MappingJson(const Workload& workload, const System& system, const MappedWorkload& m) {
+std::string MappingJson(const Workload& workload, const System& system, const MappedWorkload& m,
+                        const std::vector<std::string>& notes) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
   json.Field("workload", workload.name);
+  if (!notes.empty()) json.Field("notes", notes);
   json.Field("system", system.name);
   json.Field("chips", system.chips());
   json.Field("iteration_ns", m.time.total.ns());

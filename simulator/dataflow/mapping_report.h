@@ -2,15 +2,16 @@
 // A mapping as JSON and as a picture.
 
 #include <string>
+#include <vector>
 
 #include "simulator/dataflow/mapping.h"
 
 namespace foretrace::dataflow {
 
 // The object of `dataflow --json`: iteration_ns, utilisation, mapping, tensors, exchanges, stages,
-// partitions, roofline.
+// partitions, roofline, and notes where there are any.
 std::string MappingJson(const Workload& workload, const System& system,
-                        const MappedWorkload& mapped);
+                        const MappedWorkload& mapped, const std::vector<std::string>& notes);
 
 // The graph, its kernels in columns of their partitions.
 std::string MappingSvg(const Workload& workload, const MappedWorkload& mapped);

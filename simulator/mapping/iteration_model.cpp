@@ -210,8 +210,9 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
   if (passes.lone != nullptr) exposed += ExposedByLone(model(), mapping, passes, line);
   out.exposed_communication = exposed / (out.time.seconds() * mapping.pipeline);
   const Flop sample = mapping.trains_ends() ? flop_ : TrainedFlopOf(model(), mapping);
-  out.model_flop_utilisation = ModelFlopUtilisation(Flop(sample.count() * mapping.global_batch),
-                                                    out.time, cluster_.peak, mapping.devices());
+  out.model_flop_utilisation =
+      ModelFlopUtilisation(Flop(sample.count() * mapping.global_batch), out.time,
+                           PeakOf(mapping, cluster_), mapping.devices());
   return out;
 }
 
@@ -224,6 +225,13 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
                                                     const ParallelMapping& mapping,
                                                     const ClusterParameters& cluster) {
   return IterationModel(model, cluster).Estimate(mapping);
+}
+
+FlopRate PeakOf(const ParallelMapping& mapping, const ClusterParameters& cluster) {
+  const FlopRate own = mapping.nvfp4      ? cluster.peak_fp4
+                       : mapping.narrow() ? cluster.peak_fp8
+                                          : cluster.peak;
+  return own > FlopRate() ? own : cluster.peak;
 }
 
 double ModelFlopUtilisation(Flop of_iteration, SimTime iteration, FlopRate peak, int64_t devices) {

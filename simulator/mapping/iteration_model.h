@@ -29,6 +29,7 @@ struct DeepEpDevice;
 // to a node with NVSwitch and one 200 Gb/s NIC each; peaks from data sheets.
 struct ClusterParameters : SoftwareBehaviour {
   FlopRate peak = FlopRate::Teraflops(312);
+  FlopRate peak_fp8, peak_fp4;      // of GEMMs in 8 and 4 bits; zero: not stated
   double matrix_efficiency = 0.73;  // of the peak, for large GEMMs
   // A GEMM with smallest dimension m attains m / (m + this) of that. Fits to measured iterations
   // find 0: their GEMMs are all large.
@@ -206,8 +207,12 @@ struct IterationEstimate {
   // Share of the iteration in which devices only communicate, the mean over stages; what stages
   // wait for each other is the bubble.
   double exposed_communication = 0;
-  double model_flop_utilisation = 0;
+  double model_flop_utilisation = 0;  // of PeakOf
 };
+
+// The peak of what GEMMs of the mapping's layers take: 16 bits, or fewer where it says so and the
+// device's rate in these is stated.
+FlopRate PeakOf(const ParallelMapping& mapping, const ClusterParameters& cluster);
 
 // Model FLOP over what the devices that the mapping takes could do in the time (PaLM, appendix B):
 // the one definition of utilisation, of all kinds of mapping.

@@ -287,14 +287,23 @@ absl::Status CheckBatch(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+// What would divide layers over chunks that do not divide them.
+std::string OtherDivision(const TransformerConfig& model, const ParallelMapping& m) {
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  if (m.counted_ends) return " with embedding and output layer";
+  if ((model.layers + 2) % chunks == 0) {
+    return "; ends (embedding and output layer count as layers) would do";
+  }
+  if (model.layers < chunks) return "";
+  return fmt::format("; layers=N,N,... says how many each of the {} chunks has", chunks);
+}
+
 absl::Status CheckDivision(const TransformerConfig& model, const ParallelMapping& m) {
   if (!m.layers.empty()) return CheckLayers(model, m);
   const int64_t counted = model.layers + (m.counted_ends ? 2 : 0);
   if (counted % (int64_t{m.pipeline} * m.chunks) != 0) {
     return Infeasible("C1: mapping {}: {} stages of {} chunks do not divide {} layers{}",
-                      ToString(m), m.pipeline, m.chunks, model.layers,
-                      m.counted_ends ? " with embedding and output layer"
-                                     : "; ends (embedding and output layer count as layers) may");
+                      ToString(m), m.pipeline, m.chunks, model.layers, OtherDivision(model, m));
   }
   if (m.counted_ends && m.pipeline == 1) {
     return Infeasible("C1: mapping {}: ends needs a pipeline", ToString(m));

@@ -72,6 +72,7 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"mb", &ParallelMapping::micro_batch},
                                {"gb", &ParallelMapping::global_batch},
                                {"v", &ParallelMapping::chunks},
+                               {"vp", &ParallelMapping::chunks},
                                {"k", &ParallelMapping::k},
                                {"zero", &ParallelMapping::zero},
                                {"lora", &ParallelMapping::lora},
@@ -80,10 +81,11 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"imbalance", &ParallelMapping::expert_imbalance},
                                {"capacity", &ParallelMapping::expert_capacity}};
 
-// "8" of "tp8"; nullopt: another word.
+// "8" of "tp8" and "tp=8"; nullopt: another word.
 std::optional<int32_t> Behind(std::string_view name, std::string_view word) {
   if (!word.starts_with(name)) return std::nullopt;
-  const std::string_view digits = word.substr(name.size());
+  std::string_view digits = word.substr(name.size());
+  if (digits.starts_with('=')) digits.remove_prefix(1);
   int32_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
@@ -137,8 +139,19 @@ std::string SubjectOf(const std::string& word) {
   if (word.starts_with(kDispatch)) return "dispatch";
   if (ParseEnum<Recompute>(word)) return "recomputation";
   if (ParseEnum<ScheduleKind>(word)) return "schedule";
-  const size_t digits = word.find_first_of("0123456789");
+  if (word.starts_with("vp")) return "v";
+  const size_t digits = word.find_first_of("=0123456789");
   return digits == 0 ? word : word.substr(0, digits);
+}
+
+// In lower case, without commas between them ("tp8,pp4"; those of layers=6,7 stay).
+std::istringstream WordsIn(const std::string& text) {
+  std::string plain = LowerCase(text);
+  for (size_t i = 0; i + 1 < plain.size(); ++i) {
+    const char next = plain[i + 1];
+    if (plain[i] == ',' && (next == ' ' || (next >= 'a' && next <= 'z'))) plain[i] = ' ';
+  }
+  return std::istringstream(plain);
 }
 
 }  // namespace
@@ -214,9 +227,8 @@ int32_t ReadCopies(std::string_view word, ParallelMapping& m) {
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& m) {
   std::set<std::string> said;
   int32_t copies = 0;
-  std::istringstream words(text);
-  for (std::string said_word; words >> said_word;) {
-    const std::string word = LowerCase(said_word);
+  std::istringstream words = WordsIn(text);
+  for (std::string word; words >> word;) {
     if (!said.insert(SubjectOf(word)).second) {
       return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
     }
@@ -233,7 +245,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
           "moments8 keep-fp8 none selective full operators alternate light gpipe 1f1b kfkb zb-h1 "
           "dualpipe",
-          source, said_word);
+          source, word);
     }
   }
   if (m.global_batch == 0 && !said.contains("gb")) {
@@ -250,7 +262,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
 }
 
 std::optional<int32_t> NumberOf(std::string_view word, const std::string& text) {
-  std::istringstream words(LowerCase(text));
+  std::istringstream words = WordsIn(text);
   for (std::string said; words >> said;) {
     if (const std::optional<int32_t> value = Behind(word, said)) return value;
   }

@@ -62,11 +62,27 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"fused_optimizer", &StackRelease::fused_optimizer}};
 
 void CheckKeys(const YamlReader& in) {
-  static constexpr std::string_view kValues[] = {
-      "since",    "source",      "models",         "attention_slowdown", "attention_slowdown_depth",
-      "shards",   "zero",        "selective",      "recompute",          "packed_document",
-      "loss",     "token_ns",    "gradient_bits",  "recorded_losses",    "vocabulary_multiple",
-      "dispatch", "score_steps", "reuse_distance", "pipeline_batches",   "moment_bits"};
+  static constexpr std::string_view kValues[] = {"since",
+                                                 "source",
+                                                 "models",
+                                                 "attention_slowdown",
+                                                 "attention_slowdown_depth",
+                                                 "shards",
+                                                 "zero",
+                                                 "selective",
+                                                 "recompute",
+                                                 "packed_document",
+                                                 "loss",
+                                                 "token_ns",
+                                                 "gradient_bits",
+                                                 "recorded_losses",
+                                                 "vocabulary_multiple",
+                                                 "dispatch",
+                                                 "score_steps",
+                                                 "reuse_distance",
+                                                 "pipeline_batches",
+                                                 "moment_bits",
+                                                 "adapter_loss"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
@@ -122,6 +138,9 @@ StackRelease ReadRelease(const YamlReader& in) {
   static constexpr std::array<std::string_view, 5> kLoss = {"in_place", "compiled_in_place",
                                                             "overwritten", "stepwise", "fused"};
   if (in.Has("loss")) r.loss = static_cast<LossForm>(in.Choice("loss", kLoss));
+  if (in.Has("adapter_loss")) {
+    r.adapter_loss = static_cast<LossForm>(in.Choice("adapter_loss", kLoss));
+  }
   return r;
 }
 
@@ -204,10 +223,13 @@ const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
                                const std::string& framework) {
   const std::string name = LowerCase(framework);
   const SoftwareStack* found = nullptr;
-  size_t longest = 0;
+  size_t first = std::string::npos, longest = 0;
   for (const SoftwareStack& stack : stacks) {
     for (const std::string& word : stack.frameworks) {
-      if (word.size() <= longest || name.find(word) == std::string::npos) continue;
+      const size_t at = name.find(word);
+      if (at == std::string::npos || at > first || (at == first && word.size() <= longest))
+        continue;
+      first = at;
       longest = word.size();
       found = &stack;
     }

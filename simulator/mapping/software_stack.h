@@ -2,6 +2,7 @@
 // What training software does without being told, by release: topologies/stacks/*.yaml.
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,6 +67,7 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   Recompute selective = Recompute::kSelective;  // what it does of that name; kFull: it has no such
   Recompute recompute = Recompute::kNone;       // where a run does not say
   LossForm loss = LossForm::kInPlace;
+  std::optional<LossForm> adapter_loss;  // where adapters are trained; as `loss` unless stated
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's
   bool expandable_segments = false;    // the allocator's: it leaves no fragments
@@ -87,7 +89,8 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file);
 // All that are shipped.
 absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks();
 
-// The one of which a word is in the framework's name, the longest word first; null: none.
+// The one of which a word is in the framework's name, the first word there, and of these the
+// longest; null: none.
 const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework);
 
 }  // namespace foretrace

@@ -78,6 +78,10 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   if (!release.further_tokens) model.further_tokens = 0;
 }
 
+LossForm LossOf(const StackRelease& release, const ParallelMapping& m) {
+  return m.lora > 0 ? release.adapter_loss.value_or(release.loss) : release.loss;
+}
+
 void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model) {
   const int64_t unit = int64_t{release.vocabulary_multiple} * tensor;
   if (unit > 0) model.vocabulary = (model.vocabulary + unit - 1) / unit * unit;

@@ -33,6 +33,8 @@ void Compile(StackRelease& release);
 
 // Which kernels and formats it takes.
 void SetKernels(const StackRelease& release, TransformerConfig& model);
+// The loss that it computes under the mapping, where that depends on what is trained.
+LossForm LossOf(const StackRelease& release, const ParallelMapping& mapping);
 // A GEMM over an odd vocabulary loads its operands element by element.
 void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model);
 // Schedule, overlap, sequence parallelism, rings (of what is not exchanged all to all) and formats

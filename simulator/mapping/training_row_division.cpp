@@ -26,16 +26,33 @@ int32_t StageOf(const std::string& text) {
 }
 
 // PyTorch's strategies are named in torch/distributed/fsdp/api.py, ShardingStrategy.
-int32_t ZeroOf(const std::string& text) {
-  if (const int32_t stage = StageOf(text); stage >= 0) return stage;
-  constexpr std::pair<std::string_view, int32_t> kWords[] = {
-      {"no_shard", 0},   {"shard_grad_op", 2}, {"distributed optimizer", 1},
-      {"fsdp", 3},       {"hsdp", 3},          {"hybrid", 3},
-      {"full_shard", 3}, {"none", 0},          {"ddp", 0}};
+int32_t ZeroOf(const std::string& said) {
+  if (const int32_t stage = StageOf(said); stage >= 0) return stage;
+  std::string text = said;
+  std::ranges::replace_if(
+      text, [](char c) { return c == '_' || c == '-'; }, ' ');
+  // DeepSpeed's ZeRO-Offload is of its stage 2 (Ren et al., 2021).
+  constexpr std::pair<std::string_view, int32_t> kWords[] = {{"no shard", 0},
+                                                             {"shard grad op", 2},
+                                                             {"zero offload", 2},
+                                                             {"distributed optim", 1},
+                                                             {"dist opt", 1},
+                                                             {"dist. opt", 1},
+                                                             {"optimizer shard", 1},
+                                                             {"shard optimizer", 1},
+                                                             {"sharded optimizer", 1},
+                                                             {"optimizer state", 1},
+                                                             {"fsdp", 3},
+                                                             {"hsdp", 3},
+                                                             {"hybrid", 3},
+                                                             {"full shard", 3},
+                                                             {"fully shard", 3},
+                                                             {"none", 0},
+                                                             {"ddp", 0}};
   for (const auto& [word, zero] : kWords) {
     if (text.find(word) != std::string::npos) return zero;
   }
-  return -1;
+  return text == "no" || text == "off" || text == "false" ? 0 : -1;
 }
 
 // Runs of letters and digits, and each other sign that separates what is not about one thing: the

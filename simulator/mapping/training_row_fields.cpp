@@ -89,7 +89,7 @@ double Fields::Number(const std::string& column) const {
 
 bool Fields::Says(const std::string& column) const {
   const std::string text = LowerCase(Text(column));
-  return text == "1" || text == "1.0" || text == "true" || text == "yes";
+  return text == "1" || text == "1.0" || text == "true" || text == "yes" || text == "y";
 }
 
 namespace {
@@ -182,7 +182,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   const auto degree = [&](const char* column, int64_t absent) {
     return Degree(f, column, absent, error);
   };
-  row.gpus = degree("gpus", 1);
+  row.gpus = degree("gpus", 0);
   row.gpus_per_node = degree("gpus_per_node", 8);
   m.tensor = degree("tp", 1);
   m.pipeline = degree("pp", 1);
@@ -196,6 +196,11 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   m.expert_tensor = whole ? 1 : used("etp", 0);
   const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
   m.data = degree("dp", std::max<int64_t>(row.gpus / model, 1));
+  if (row.gpus == 0) {
+    const bool follows = f.States("dp") || DegreeWord(f, "dp");
+    if (error.empty() && !follows) error = "gpus is not stated, nor dp, from which it would follow";
+    row.gpus = static_cast<int32_t>(std::min<int64_t>(model * m.data, kMaxDegree));
+  }
   if (error.empty() && model * m.data != row.gpus) {
     error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
                         m.pipeline, m.context, m.data, model * m.data, row.gpus);
@@ -240,8 +245,9 @@ double StepSeconds(const Fields& f, const TrainingRow& row) {
     if (!f.States(column)) continue;
     const auto [value, unit] = f.NumberAndUnit(column);
     if (unit.empty()) return of_column * value;
-    if (unit == "s" || unit == "sec" || unit == "seconds") return value;
-    return unit == "ms" ? 1e-3 * value : 0;
+    const std::string each = unit.substr(0, unit.find('/'));  // "s/it"
+    if (each == "s" || each == "sec" || each == "seconds") return value;
+    return each == "ms" ? 1e-3 * value : 0;
   }
   const double rate = f.Number("tokens_per_s_per_gpu") * row.gpus;
   const double tokens =
@@ -255,6 +261,10 @@ void SpreadOverChunks(TrainingRow& row) {
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
   if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;
+    row.notes.push_back(
+        fmt::format("{} layers on {} chunks: embedding and output layer count as a layer each, as "
+                    "nothing else is stated",
+                    row.config.layers, chunks));
   } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
     m.layers = SpreadLayers(row.config.layers, chunks);
     row.notes.push_back(

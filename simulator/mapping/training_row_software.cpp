@@ -121,17 +121,35 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
     if (framework.empty()) row.stack = "not stated";
     return nullptr;
   }
-  const StackRelease& release = stack->At(date, row.taken_as);
+  const StackRelease* release = &stack->At(date, row.taken_as);
+  if (date.empty() && !row.earliest.empty()) {
+    const StackRelease& then = stack->At(row.earliest, row.taken_as);
+    // Releases are in order.
+    if (&then > release) {
+      release = &then;
+      row.notes.push_back(fmt::format(
+          "software as of {}, when the model was published, as no date is stated", row.earliest));
+    }
+  }
   row.family = stack->name;
-  row.release = release.since;
-  return &release;
+  row.release = release->since;
+  return release;
 }
 
 void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
-  const std::string sharding = f.Text("sharding");
+  // "PyTorch FSDP" says it, too.
+  const bool named = f.Text("sharding").empty() && row.family.empty();
+  const std::string sharding = f.Text(named ? "framework" : "sharding");
   ParallelMapping& m = row.mapping;
   const StatedDivision division = DivisionIn(sharding);
   const int32_t stated = division.zero;
+  if (stated < 0 && !named && !sharding.empty()) {
+    row.notes.push_back(
+        fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
+                    "distributed optimizer): "
+                    "taken as the software divides by itself",
+                    sharding));
+  }
   // A distributed optimizer is the least that software of this kind divides.
   if (!NumberOf("zero", f.Text("mapping"))) {
     m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
@@ -144,7 +162,7 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   }
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
-  m.offload |= Contains(sharding, "cpu");
+  m.offload |= Contains(sharding, "cpu") || HasWord(sharding, "offload");
   m.offload_weights |= m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
                                        Contains(sharding, "full cpu offload") ||
                                        (Contains(sharding, "fsdp") && m.offload));
@@ -251,6 +269,7 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
   const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
   row.software.compiled = false;
   if (compiled) Compile(row.software);
+  row.software.loss = LossOf(row.software, row.mapping);
   FuseLoss(f, row);
   SetKernels(row.software, row.config);
 }
@@ -296,18 +315,19 @@ std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selectiv
         words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
   };
   // "none (FlashAttention)", "no checkpointing", "checkpointing off".
-  constexpr std::string_view kNone[] = {"none", "no",       "off",     "false",
-                                        "0",    "disabled", "without", "0.0"};
+  constexpr std::string_view kNone[] = {"none",     "no",      "off", "false", "0",
+                                        "disabled", "without", "0.0", "n"};
   const std::string begins = text.substr(0, text.find_first_of(" ,;:(-_"));
   if (std::ranges::find(kNone, begins) != std::end(kNone) || has({" off", "disabled"})) {
     return Recompute::kNone;
   }
-  if (has({"every other layer", "every second layer", "every 2nd layer", "alternate"})) {
+  if (has({"every other layer", "every second layer", "every 2nd layer", "every 2 layers",
+           "every two layers", "alternate"})) {
     return Recompute::kAlternate;
   }
   if (text.starts_with("full")) return Recompute::kFull;
   if (has({"selective", "attn", "attention"}) || is({"op", "sac"})) return selective;
-  if (is({"yes", "on", "true", "1", "1.0"}) ||
+  if (is({"yes", "y", "on", "true", "1", "1.0", "all", "recompute all"}) ||
       has({"checkpointing", "uniform", "block", "layer"})) {
     return Recompute::kFull;
   }

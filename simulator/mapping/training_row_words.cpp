@@ -37,7 +37,8 @@ std::optional<int32_t> DegreeWord(const Fields& f, std::string_view column) {
   for (const auto& [name, as_word] : kOtherNames) {
     if (column == name) word = as_word;
   }
-  const std::optional<int32_t> value = NumberOf(word, f.Text("mapping"));
+  std::optional<int32_t> value = NumberOf(word, f.Text("mapping"));
+  if (!value && column == "vp") value = NumberOf(column, f.Text("mapping"));
   return value && *value >= 1 && *value <= kMaxDegree ? value : std::nullopt;
 }
 

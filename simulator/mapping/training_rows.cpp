@@ -35,8 +35,8 @@ DType PrecisionOf(const std::string& text) {
   const std::pair<std::string_view, DType> words[] = {
       {"fp4", DType::kBFloat16},    {"fp8", DType::kBFloat16},      {"float8", DType::kBFloat16},
       {"bf16", DType::kBFloat16},   {"bfloat16", DType::kBFloat16}, {"fp16", DType::kFloat16},
-      {"float16", DType::kFloat16}, {"fp32", DType::kFloat32},      {"float32", DType::kFloat32},
-      {"tf32", DType::kFloat32}};
+      {"float16", DType::kFloat16}, {"half", DType::kFloat16},      {"fp32", DType::kFloat32},
+      {"float32", DType::kFloat32}, {"tf32", DType::kFloat32}};
   for (const auto& [word, dtype] : words) {
     if (Contains(text, word)) return dtype;
   }
@@ -74,7 +74,7 @@ std::string NoSizes(const std::string& model, const std::string& missing, bool k
 void ReadMeasured(const Fields& f, TrainingRow& row, std::string& error) {
   const double step = StepSeconds(f, row);
   const auto died = [&](const char* column) { return LowerCase(f.Text(column)) == "oom"; };
-  row.out_of_memory = f.Says("oom") || died("step_s") || died("step_ms");
+  row.out_of_memory = f.Says("oom") || died("oom") || died("step_s") || died("step_ms");
   if (error.empty() && !(step > 0) && !row.out_of_memory) {
     error = "no step_s is stated, nor step_ms or tokens_per_s_per_gpu";
     for (const char* column : {"tokens_per_s_per_gpu", "step_ms", "step_s"}) {
@@ -131,7 +131,7 @@ std::string OtherNamesDiffer(const Fields& f) {
 
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
-                     TrainingRow& row) {
+                     const ModelYear& published, TrainingRow& row) {
   std::string error = NotCovered(f);
   if (error.empty()) error = OtherNamesDiffer(f);
   row.model = f.Text("model");
@@ -144,7 +144,14 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   }
   row.taken_as = known ? known->name : row.model;
   row.config.name = row.model;
+  if (known && published) row.earliest = published(row.taken_as);
   ReadSizes(f, row, error);
+  const bool cut = WithoutIdleExperts(row.config).experts != row.config.experts;
+  if (cut) {
+    row.notes.push_back(fmt::format("all {} layers are dense, as the first {} of the model are",
+                                    row.config.layers, row.config.dense_first));
+    row.config = WithoutIdleExperts(row.config);
+  }
   ReadMapping(f, row, error);
   ReadSoftware(f, stacks, row, error);
   ReadWords(f, row, error);
@@ -154,6 +161,10 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
     row.notes.push_back(fmt::format("precision {}, the model's, as none is stated", Name(dtype)));
   }
   if (dtype != DType::kUnknown) row.config.dtype = dtype;
+  if (Contains(f.Text("precision"), "tf32")) {
+    row.notes.emplace_back(
+        "GEMMs in tf32 are timed as those in fp32, without tensor cores, and so too long");
+  }
   if (error.empty() && row.gpu.empty()) error = "gpu is not stated";
   if (error.empty() && dtype == DType::kUnknown) {
     error = fmt::format(
@@ -163,7 +174,12 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   if (const std::string missing = MissingSize(row.config); error.empty() && !missing.empty()) {
     error = NoSizes(row.model, missing, known.has_value(), meant);
   }
-  if (error.empty() && row.mapping.expert > 1 && row.config.experts == 0) {
+  if (error.empty() && row.mapping.expert > 1 && cut) {
+    error = fmt::format(
+        "ep {}, but all {} layers are dense, as the first ones of model '{}' are; a column "
+        "dense_layers says otherwise",
+        row.mapping.expert, row.config.layers, row.model);
+  } else if (error.empty() && row.mapping.expert > 1 && row.config.experts == 0) {
     error = fmt::format(
         "ep {}, but model '{}' has no experts that are known: a file in --workloads can say them",
         row.mapping.expert, row.model);
@@ -267,7 +283,8 @@ bool NextRow(std::istream& file, std::string& text, int& number) {
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,
-                                                          const MeantName& meant) {
+                                                          const MeantName& meant,
+                                                          const ModelYear& published) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
   std::istringstream file(content);
   FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
@@ -279,7 +296,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
     TrainingRow row;
     row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), first);
     FORETRACE_RETURN_IF_ERROR(
-        ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, meant, row));
+        ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, meant, published, row));
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);

@@ -22,6 +22,7 @@ struct TrainingRow {
   std::string gpu, source;
   int32_t gpus = 0, gpus_per_node = 8;
   std::string stack;               // framework and release, as the row names them
+  std::string earliest;            // a year before which nobody ran it; empty: not known
   std::string family, release;     // of stacks
   StackRelease software;           // with what the row says of it
   bool eight_bit_gathers = false;  // ClusterParameters'
@@ -51,6 +52,9 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // What an unknown name may have been meant to be; empty: no idea.
 using MeantName = std::function<std::string(const std::string& name)>;
 
+// The year in which a model was published, by TrainingRow::taken_as; empty: not known.
+using ModelYear = std::function<std::string(const std::string& model)>;
+
 // A table whose header has the columns model, gpus, gpu, precision, framework, and step_s, step_ms
 // or tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
 // ffn, dense_layers, experts, top_k, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep,
@@ -63,14 +67,16 @@ using MeantName = std::function<std::string(const std::string& name)>;
 // DeepSpeed and nvidia-smi count what they print as GB or MB. Empty fields, n/a, nan and the like
 // are not stated (of vp, cp, ep and etp neither is 0): sizes and precision then are those of the
 // named model, degrees 1, a micro-batch one sample, a batch or a step what follows from the rest.
-// What the framework does by itself is its stack's (stacks). Runs that went out of memory (oom 1,
-// or that word as the step) need no step. Rows that contradict themselves, that name what no model
-// is known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
-// missing columns, no rows.
+// What the framework does by itself is its stack's (stacks); where no date is stated, no release is
+// taken that a later one had replaced when the model was published. Runs that went out of memory
+// (oom 1, or that word as the step) need no step. Rows that contradict themselves, that name what
+// no model is known for, or that need what is not covered are listed as refused. Errors: an
+// unreadable file, missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,
-                                                          const MeantName& meant = {});
+                                                          const MeantName& meant = {},
+                                                          const ModelYear& published = {});
 
 // A run that is reported did fit: where it does not say whether it recomputes, and could not have
 // kept its activations in `memory` (zero: not known), the least recomputation with which it fits is

@@ -123,6 +123,9 @@ int64_t WindowedLayers(const TransformerConfig& config);
 // The same model with feed-forward parts of one kind alone.
 TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense);
 
+// A model cut to so few layers that all of them are dense: without experts.
+TransformerConfig WithoutIdleExperts(const TransformerConfig& config);
+
 // What a model has, by its family or its own word.
 bool IsGated(const TransformerConfig& config);
 bool HasBiases(const TransformerConfig& config);

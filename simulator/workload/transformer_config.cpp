@@ -61,6 +61,11 @@ TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense) {
   return c;
 }
 
+TransformerConfig WithoutIdleExperts(const TransformerConfig& c) {
+  const bool idle = c.experts > 0 && c.dense_ffn > 0 && c.layers > 0 && DenseLayers(c) == c.layers;
+  return idle ? WithLayersOf(c, true) : c;
+}
+
 namespace {
 
 // No published model comes near these; they keep every product below inside 63 bits.

@@ -101,13 +101,22 @@ absl::StatusOr<ModelFile> ReadTransformer(const YAML::Node& node, const std::str
     *format = *known;
   }
   c.name = family;
-  FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(c));
-  return ModelFile{std::move(workload), WithDefaults(c)};
+  ModelFile file;
+  if (WithoutIdleExperts(c).experts != c.experts) {
+    file.notes.push_back(
+        fmt::format("all {} layers are dense, and none has the {} experts", c.layers, c.experts));
+    c = WithoutIdleExperts(c);
+  }
+  FORETRACE_ASSIGN_OR_RETURN(file.workload, BuildTransformer(c));
+  file.transformer = WithDefaults(c);
+  return file;
 }
 
 absl::StatusOr<ModelFile> Graph(absl::StatusOr<Workload> workload) {
   if (!workload.ok()) return workload.status();
-  return ModelFile{*std::move(workload), std::nullopt};
+  ModelFile file;
+  file.workload = *std::move(workload);
+  return file;
 }
 
 absl::StatusOr<ModelFile> ReadMmt(const YAML::Node& node, const std::string& where) {
@@ -243,7 +252,7 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
   FORETRACE_RETURN_IF_ERROR(ReadEdges(edges, where, index, w));
   FORETRACE_RETURN_IF_ERROR(w.Validate());
   FindTensorParallelism(w, Kept::kResults);
-  return ModelFile{std::move(w), std::nullopt};
+  return Graph(std::move(w));
 }
 
 // Bounds nesting before yaml-cpp, which recurses, sees the text.
@@ -286,13 +295,19 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
       {"transformer", ReadTransformer}, {"mmt", ReadMmt},     {"dlrm", ReadDlrm},
       {"candle_uno", ReadCandleUno},    {"graph", ReadGraph}, {"two_branch", ReadTwoBranch}};
   if (!root.IsMap()) return InvalidInput("{}: not a workload: the top must be a map", source);
-  std::string name, chosen;
+  std::string name, chosen, published;
   std::vector<std::string> also;
   for (const auto& entry : root) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
     if (key == "name") {
       if (!entry.second.IsScalar()) return InvalidInput("{}: 'name' is not a word", source);
       name = entry.second.Scalar();
+    } else if (key == "published") {
+      int year = 0;
+      if (!YAML::convert<int>::decode(entry.second, year) || year < 1950 || year > 2100) {
+        return InvalidInput("{}: 'published' is not a year", source);
+      }
+      published = fmt::format("{}", year);
     } else if (key == "also") {
       FORETRACE_ASSIGN_OR_RETURN(also, ReadNames(entry.second, source));
     } else if (!readers.contains(key) || !chosen.empty()) {
@@ -311,6 +326,7 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
   FORETRACE_ASSIGN_OR_RETURN(
       ModelFile model, readers.at(chosen)(root[chosen], fmt::format("{}: {}", source, chosen)));
   model.also = std::move(also);
+  model.published = std::move(published);
   if (!name.empty()) {
     model.workload.name = name;
     if (model.transformer) model.transformer->name = name;

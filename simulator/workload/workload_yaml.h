@@ -17,8 +17,8 @@
 // `function`, which point-wise one. With calls a graph can be divided by tensor parallelism
 // (tensor_parallel.h) and run on tensor and vector cores.
 //
-// and, optionally, `name`, and `also`, a list of other names that tables of training runs give the
-// model. Quantities are per sample, in bytes and FLOP.
+// and, optionally, `name`, `also`, a list of other names that tables of training runs give the model,
+// and `published`, its year. Quantities are per sample, in bytes and FLOP.
 
 #include <optional>
 #include <string>
@@ -41,6 +41,8 @@ struct ModelFile {
   Workload workload;
   std::optional<TransformerConfig> transformer;  // with its defaults filled in
   std::vector<std::string> also;                 // other names of it
+  std::string published;                         // a year; empty: not said
+  std::vector<std::string> notes;                // what follows from it otherwise than it says
 };
 absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source);
 absl::StatusOr<ModelFile> LoadModel(const std::string& path);

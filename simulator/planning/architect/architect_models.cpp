@@ -23,19 +23,19 @@ bool IsRecording(const std::string& name) {
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
                                                   const TrainingSetup& setup,
                                                   const CommandContext& context,
-                                                  std::string& inputs) {
-  const absl::StatusOr<std::string> file = FindWorkload(name);
+                                                  std::string& inputs,
+                                                  std::vector<std::string>& notes) {
   if (!IsRecording(name)) {
-    if (!file.ok()) return file.status();
-    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(*file, kMaxYamlBytes));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindWorkload(name, notes));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
     inputs += text;
-    FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(*file));
+    FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(file));
     // The graph of transformers has one stack; an encoder and a decoder are operators in a row.
     if (!loaded.transformer || loaded.transformer->family == TransformerFamily::kT5) {
       absl::StatusOr<ArchitectModel> model = PrepareModel(loaded.workload, setup);
       if (model.ok()) return model;
       return absl::Status(model.status().code(),
-                          fmt::format("{}: {}", *file, std::string(model.status().message())));
+                          fmt::format("{}: {}", file, std::string(model.status().message())));
     }
     TransformerConfig config = *loaded.transformer;
     config.name = loaded.workload.name;

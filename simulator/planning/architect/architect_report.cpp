@@ -204,6 +204,7 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
     }
     out += ProofLine(m.search.statistics);
   }
+  for (const std::string& note : r.notes) out += "Note: " + note + "\n";
   return out;
 }
 
@@ -219,6 +220,7 @@ std::string ArchitectJson(const ArchitectReport& r) {
   json.Field("hbm_GiB", Gib(r.training.hbm));
   json.Field("hbm_GBps", r.machine.hbm.gbps());
   json.Field("link_GBps", r.machine.link.gbps());
+  if (!r.notes.empty()) json.Field("notes", r.notes);
   json.Key("common");
   json.StartObject();
   json.Key("design");

@@ -36,6 +36,7 @@ struct ArchitectReport {
   ArchitectResult common;  // over all models; of one model its own search
   MachineBase machine;     // of the common design
   SearchSeconds seconds;   // of all searches, on this process
+  std::vector<std::string> notes;
 
   const EvaluatedDesign& best() const { return common.evaluated[common.best]; }
 };

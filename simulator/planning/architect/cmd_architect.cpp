@@ -83,11 +83,12 @@ absl::StatusOr<TrainingSetup> SetupOf(const ArchitectOptions& o) {
   return setup;
 }
 
-// `inputs` learns what the models were read from.
+// `inputs` learns what the models were read from; `notes`, which a name was taken to mean.
 absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
                                                       const TrainingSetup& setup,
                                                       const CommandContext& context,
-                                                      std::string& inputs) {
+                                                      std::string& inputs,
+                                                      std::vector<std::string>& notes) {
   if (!o.weights.empty() && o.weights.size() != o.models.size()) {
     return InvalidInput("--weights: {} for {} models; give one each", o.weights.size(),
                         o.models.size());
@@ -102,8 +103,8 @@ absl::StatusOr<std::vector<SearchedModel>> LoadModels(const ArchitectOptions& o,
       return InvalidInput("{}: given twice; --weights says how much a model counts", o.models[i]);
     }
     SearchedModel model;
-    FORETRACE_ASSIGN_OR_RETURN(model.model,
-                               LoadArchitectModel(o.models[i], o.samples, setup, context, inputs));
+    FORETRACE_ASSIGN_OR_RETURN(
+        model.model, LoadArchitectModel(o.models[i], o.samples, setup, context, inputs, notes));
     if (!o.weights.empty()) {
       FORETRACE_ASSIGN_OR_RETURN(model.weight, Positive(o.weights[i], "--weights"));
     }
@@ -243,7 +244,7 @@ absl::StatusOr<ArchitectReport> Run(const ArchitectOptions& o, const Processes& 
   FORETRACE_ASSIGN_OR_RETURN(report.training, SetupOf(o));
   FORETRACE_ASSIGN_OR_RETURN(report.memory_sizes, MemorySizes(o));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SearchedModel> models,
-                             LoadModels(o, report.training, context, inputs));
+                             LoadModels(o, report.training, context, inputs, report.notes));
   const int jobs =
       o.jobs > 0 ? o.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const ThreadRunner threads(jobs, context.stop);

@@ -165,7 +165,8 @@ absl::StatusOr<std::unique_ptr<dataflow::KernelTimes>> KernelTimesOf(
 }
 
 absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindWorkload(o.workload));
+  std::vector<std::string> notes;
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload_file, FindWorkload(o.workload, notes));
   FORETRACE_ASSIGN_OR_RETURN(dataflow::Workload workload, dataflow::LoadWorkload(workload_file));
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators, AcceleratorCatalog::Load());
   FORETRACE_ASSIGN_OR_RETURN(const std::string system_file,
@@ -193,10 +194,14 @@ absl::Status RunDataflow(const DataflowOptions& o, const CommandContext& context
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.picture, MappingSvg(workload, mapped)));
   if (!o.traces.empty())
     FORETRACE_RETURN_IF_ERROR(WriteTraces(o, workload, system, mapped, context));
-  FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("dataflow", [&] { return MappingJson(workload, system, mapped); }));
-  if (o.json) return context.console->PrintJson("dataflow", MappingJson(workload, system, mapped));
-  return context.console->Print(DataflowText(workload, system, mapped, context.console->style()));
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
+      "dataflow", [&] { return MappingJson(workload, system, mapped, notes); }));
+  if (o.json) {
+    return context.console->PrintJson("dataflow", MappingJson(workload, system, mapped, notes));
+  }
+  std::string text = DataflowText(workload, system, mapped, context.console->style());
+  for (const std::string& note : notes) text += "Note: " + note + "\n";
+  return context.console->Print(text);
 }
 
 void RegisterModel(CLI::App& command, DataflowOptions& o) {

@@ -131,6 +131,17 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
+// Both of a comparison, or the best, of which the pictures are.
+absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
+                        SearchReport& report) {
+  report.device_memory = job.memory;
+  const size_t count = !o.compare.empty() ? report.rows.size() : o.memory ? 1 : 0;
+  for (size_t i = 0; i < count && i < report.rows.size(); ++i) {
+    FORETRACE_RETURN_IF_ERROR(FollowMemory(job, report.rows[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
   for (const std::string& argument : o.compare) {
     FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
@@ -199,6 +210,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
                                            report));
     if (o.compare.empty()) OrderBySimulation(report);
   }
+  FORETRACE_RETURN_IF_ERROR(FollowRows(o, job, report));
   std::string text;
   if (!report.rows.empty()) {
     FORETRACE_RETURN_IF_ERROR(
@@ -207,8 +219,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));
   if (report.rows.size() == 2 && !o.compare.empty()) {
-    return context.console->Print(
-        CompareText(report.rows[0], report.rows[1], context.console->style()) + text);
+    return context.console->Print(CompareText(report, context.console->style()) + text);
   }
   return context.console->Print(SearchText(report, o.top, context.console->style()) + text);
 }

@@ -11,6 +11,7 @@
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/mapping_plan.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/reserved_memory.h"
 #include "simulator/mapping/stage_plan.h"
 #include "simulator/search/coarsen.h"
 #include "simulator/search/mapping_search.h"
@@ -175,14 +176,26 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   e.model_flop_utilisation =
       ModelFlopUtilisation(Flop(job.model.workload.ModelFlop().count() * problem.mini_batch),
                            e.iteration, job.cluster.peak, plan.devices);
+  row.arithmetic = Name(job.model.workload.dtype);
+  row.peak = job.cluster.peak;
+  row.utilisation_of_model_type = e.model_flop_utilisation;
   row.throughput = problem.mini_batch / plan.iteration_s;
   row.estimate = SimTime::FromSeconds(result.estimate_s);
   return row;
 }
 
-SearchRow RowOf(const TrainingJob&, std::string searcher, const ParallelMapping& mapping,
+SearchRow RowOf(const TrainingJob& job, std::string searcher, const ParallelMapping& mapping,
                 const Evaluation& evaluation) {
   SearchRow row;
+  row.arithmetic = mapping.nvfp4   ? "nvfp4"
+                   : mapping.mxfp8 ? "mxfp8"
+                   : mapping.fp8   ? "fp8"
+                                   : Name(job.model.workload.dtype);
+  row.peak = PeakOf(mapping, job.cluster);
+  row.utilisation_of_model_type = evaluation.model_flop_utilisation;
+  if (row.peak != job.cluster.peak) {
+    row.utilisation_of_model_type *= row.peak.per_second() / job.cluster.peak.per_second();
+  }
   row.searcher = std::move(searcher);
   row.text = ToString(mapping);
   row.mapping = mapping;
@@ -241,16 +254,26 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
         "mapping {}: workload '{}' is not a transformer; its mappings are stage graphs",
         ToString(parallel), job.model.workload.name);
   }
-  FORETRACE_RETURN_IF_ERROR(CheckMapping(*job.model.transformer, parallel, job.devices));
+  const TransformerConfig model = ModelUnder(job, parallel);
+  FORETRACE_RETURN_IF_ERROR(CheckMapping(model, parallel, job.devices));
   if (parallel.fp8 && !job.eight_bit_gemms) {
     return Infeasible(
         "mapping {}: fp8 needs a device with GEMMs of 8 bits; the platform's accelerator states "
         "no fp8 rate",
         ToString(parallel));
   }
-  const IterationEvaluator evaluator(*job.model.transformer, job.cluster, job.capacity);
+  const IterationEvaluator evaluator(model, job.cluster, job.capacity);
   FORETRACE_ASSIGN_OR_RETURN(const Evaluation evaluation, evaluator.Evaluate(parallel));
   return RowOf(job, "given", parallel, evaluation);
+}
+
+absl::Status FollowMemory(const TrainingJob& job, SearchRow& row) {
+  const auto* mapping = std::get_if<ParallelMapping>(&row.mapping);
+  if (mapping == nullptr) return absl::OkStatus();
+  row.reserved = row.evaluation.memory;
+  if (LeavesNoFragments(job)) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(row.reserved, ReservedMemoryOf(ModelUnder(job, *mapping), *mapping));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
@@ -267,9 +290,9 @@ absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
     title += fmt::format(": {} stages, depth {}", names.size(), graph.result.plan.depth);
   } else {
     const auto& parallel = std::get<ParallelMapping>(mapping);
-    FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes,
-                               TimePasses(*job.model.transformer, parallel, job.cluster));
-    FORETRACE_ASSIGN_OR_RETURN(pipeline, PipelineOf(*job.model.transformer, parallel, passes));
+    const TransformerConfig model = ModelUnder(job, parallel);
+    FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, parallel, job.cluster));
+    FORETRACE_ASSIGN_OR_RETURN(pipeline, PipelineOf(model, parallel, passes));
     for (int32_t s = 0; s < parallel.pipeline; ++s) names.push_back(fmt::format("stage {}", s));
     title += ": " + ToString(parallel);
   }
@@ -289,9 +312,9 @@ absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFi
     const auto& parallel = std::get<ParallelMapping>(mapping);
     FORETRACE_ASSIGN_OR_RETURN(const SearchRow row, EvaluateMapping(job, mapping));
     iteration = row.evaluation.iteration;
-    FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes,
-                               TimePasses(*job.model.transformer, parallel, job.cluster));
-    FORETRACE_ASSIGN_OR_RETURN(plan, PlanOf(*job.model.transformer, parallel, passes));
+    const TransformerConfig model = ModelUnder(job, parallel);
+    FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, parallel, job.cluster));
+    FORETRACE_ASSIGN_OR_RETURN(plan, PlanOf(model, parallel, passes));
   }
   FORETRACE_ASSIGN_OR_RETURN(TraceStore store, Lower(plan, options));
   return GeneratedJob{std::move(store), iteration};

@@ -34,6 +34,12 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
 
 // Errors: infeasible mappings, operators that the workload lacks or that are left out.
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping);
+// SearchRow::reserved, of parallel mappings.
+absl::Status FollowMemory(const TrainingJob& job, SearchRow& row);
+// Whether the software's allocator maps expandable segments, so that it reserves what is allocated.
+inline bool LeavesNoFragments(const TrainingJob& job) {
+  return job.software && job.software->release.expandable_segments;
+}
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
                                                  const MappingFile& mapping);
 

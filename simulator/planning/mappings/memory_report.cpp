@@ -13,7 +13,7 @@ double Gib(double bytes) { return bytes / (1 << 30); }
 
 absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
                                            const TextStyle& style) {
-  const TransformerConfig& model = *job.model.transformer;
+  const TransformerConfig model = ModelUnder(job, mapping);
   FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
   FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
   using Align = TextTable::Align;
@@ -42,9 +42,13 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
         gib(use.activations),
         fmt::format("{}", stage.passes_held),
         gib(use.recomputed + use.logits + use.gathered)};
-    FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
-                               FollowAllocations(model, mapping, static_cast<int32_t>(s)));
-    cells.push_back(gib(use.total() + followed.Fragments()));
+    Bytes fragments;
+    if (!LeavesNoFragments(job)) {
+      FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
+                                 FollowAllocations(model, mapping, static_cast<int32_t>(s)));
+      fragments = followed.Fragments();
+    }
+    cells.push_back(gib(use.total() + fragments));
     if (mapping.offload) {
       cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
     }
@@ -54,8 +58,9 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
              "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
              "are; other: recomputed layer, logits, gathered weights; reserved: with what "
              "PyTorch's "
-             "allocator holds in fragments{})\n",
+             "allocator holds in fragments{}{})\n",
              Gib(static_cast<double>(job.capacity.count())),
+             LeavesNoFragments(job) ? ", none as its segments are expandable" : "",
              mapping.offload ? "; host: states that it keeps for each device" : "") +
          table.Format(style);
 }

@@ -59,7 +59,7 @@ std::string WithoutCount(const std::string& text) {
 // The first word that is not a vendor's or a system's: "h100" of "DGX H100".
 std::string ChipOf(const std::string& gpu) {
   std::string name = LowerCase(gpu);
-  for (const std::string_view before : {"nvidia", "amd", "instinct", "dgx", "hgx"}) {
+  for (const std::string_view before : {"nvidia", "tesla", "amd", "instinct", "dgx", "hgx"}) {
     const size_t rest = name.find_first_not_of(" -_", before.size());
     if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
   }

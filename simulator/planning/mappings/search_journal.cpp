@@ -55,7 +55,7 @@ absl::StatusOr<SearchJournal> SearchJournal::Open(const std::string& file,
       LineJournal lines,
       LineJournal::Open(
           file,
-          {"search journal 2", question, "workload, platform, calibration, devices, batch, memory"},
+          {"search journal 3", question, "workload, platform, calibration, devices, batch, memory"},
           processes));
   return SearchJournal(std::move(lines));
 }

@@ -25,6 +25,37 @@ constexpr std::string_view kUsual = "exhaustive";
 
 std::string Milliseconds(SimTime time) { return fmt::format("{:.3f}", time.us() * 1e-3); }
 
+// Whether GEMMs take fewer bits than the model's type has.
+bool IsNarrow(const SearchRow& row) {
+  return row.utilisation_of_model_type != row.evaluation.model_flop_utilisation;
+}
+
+// Of which peaks utilisation is, and what it would be over the model's own type's; empty: of that.
+std::string PeaksText(std::span<const SearchRow> rows) {
+  std::string text;
+  std::vector<std::string> said;
+  for (const SearchRow& row : rows) {
+    if (!IsNarrow(row) || std::ranges::find(said, row.arithmetic) != said.end()) continue;
+    said.push_back(row.arithmetic);
+    text += fmt::format(
+        "{} {} {:.0f} TFLOP/s (over that of the model's type, as some publish it, "
+        "times {:.2f})",
+        text.empty() ? "MFU: of the peak of what GEMMs of layers run in:" : ",", row.arithmetic,
+        row.peak.per_second() * 1e-12,
+        row.utilisation_of_model_type / row.evaluation.model_flop_utilisation);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+// What the allocator reserves where that is more than the device has; empty: it is not.
+std::string Overflow(const SearchReport& report, const SearchRow& row) {
+  if (row.reserved <= report.device_memory || report.device_memory == Bytes()) return "";
+  return fmt::format(
+      "PyTorch's allocator would reserve {:.1f} GiB for its tensors of {:.1f}, more than the "
+      "device's {:.1f}, so that it may run out of memory",
+      Gib(row.reserved), Gib(row.evaluation.memory), Gib(report.device_memory));
+}
+
 bool Estimated(std::span<const SearchRow> rows) {
   return std::ranges::any_of(rows, [](const SearchRow& r) { return r.estimate > SimTime(); });
 }
@@ -90,14 +121,24 @@ void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row
       {"iteration_time_us", e.iteration.us()},
       {"throughput_samples_per_s", row.throughput},
       {"model_flop_utilisation", e.model_flop_utilisation},
+      {"peak_tflops", row.peak.per_second() * 1e-12},
+      {"model_flop_utilisation_of_model_type", row.utilisation_of_model_type},
       {"bubble_share", e.bubble},
       {"exposed_communication_share", e.exposed_communication}};
   for (const auto& [key, value] : numbers) {
     json.Key(key);
     json.Double(value);
   }
+  json.Key("arithmetic");
+  Text(json, row.arithmetic);
   json.Key("memory_bytes_max");
   json.Int64(e.memory.count());
+  if (row.reserved > Bytes()) {
+    json.Key("memory_reserved_bytes_max");
+    json.Int64(row.reserved.count());
+    json.Key("reserved_fits");
+    json.Bool(Overflow(report, row).empty());
+  }
   if (row.estimate > SimTime()) {
     json.Key("own_estimate_us");
     json.Double(row.estimate.us());
@@ -137,6 +178,8 @@ std::string Verdict(const SearchReport& report) {
     text += fmt::format("; the next, {}, takes {:.1f} % longer", report.rows[1].text,
                         100 * (time(report.rows[1]).seconds() / time(best).seconds() - 1));
   }
+  const std::string overflow = Overflow(report, best);
+  if (!overflow.empty()) text += "; " + overflow;
   return text + "\n";
 }
 
@@ -155,6 +198,8 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
   text += fmt::format(
       "exposed: a device only communicates{}\n",
       estimated ? "; surrogate: the searcher's own estimate against the simulated time" : "");
+  const std::span<const SearchRow> rows = report.rows;
+  text += PeaksText(rows.first(std::min(top, rows.size())));
   if (!report.network.empty()) {
     text += fmt::format(
         "{} ms: the same mapping's traces on the event engine, where transfers share links; it "
@@ -226,9 +271,13 @@ void WriteSearch(JsonWriter& json, const SearchReport& report) {
     Text(json, report.network);
   }
   const std::pair<const char*, int64_t> counts[] = {
-      {"devices", report.devices},       {"global_batch", report.global_batch},
-      {"candidates", report.candidates}, {"evaluated", report.evaluated},
-      {"infeasible", report.infeasible}, {"pruned", report.pruned}};
+      {"devices", report.devices},
+      {"global_batch", report.global_batch},
+      {"candidates", report.candidates},
+      {"evaluated", report.evaluated},
+      {"infeasible", report.infeasible},
+      {"pruned", report.pruned},
+      {"device_memory_bytes", report.device_memory.count()}};
   for (const auto& [key, value] : counts) {
     json.Key(key);
     json.Int64(value);
@@ -268,8 +317,9 @@ std::string SearchJson(const SearchReport& report) {
   return buffer.GetString();
 }
 
-std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style) {
+std::string CompareText(const SearchReport& report, const TextStyle& style) {
   using Align = TextTable::Align;
+  const SearchRow &a = report.rows[0], &b = report.rows[1];
   TextTable table({{"", Align::kLeft}, {"A"}, {"B"}, {"B - A"}});
   const auto row = [&](const char* what, double x, double y, const char* format) {
     table.AddRow(
@@ -283,12 +333,24 @@ std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle&
   }
   row("samples/s", a.throughput, b.throughput, "{:.2f}");
   row("MFU %", 100 * x.model_flop_utilisation, 100 * y.model_flop_utilisation, "{:.1f}");
+  if (IsNarrow(a) || IsNarrow(b)) {
+    row("MFU % of the model's type", 100 * a.utilisation_of_model_type,
+        100 * b.utilisation_of_model_type, "{:.1f}");
+  }
   row("memory GiB", Gib(x.memory), Gib(y.memory), "{:.1f}");
+  if (a.reserved > Bytes() && b.reserved > Bytes()) {
+    row("reserved GiB", Gib(a.reserved), Gib(b.reserved), "{:.1f}");
+  }
   row("bubble %", 100 * x.bubble, 100 * y.bubble, "{:.1f}");
   row("exposed %", 100 * x.exposed_communication, 100 * y.exposed_communication, "{:.1f}");
-  return fmt::format("Verdict: B takes {:.3f} times as long as A\nA: {}\nB: {}\n",
-                     y.iteration.seconds() / x.iteration.seconds(), a.text, b.text) +
-         table.Format(style);
+  std::string text = fmt::format("Verdict: B takes {:.3f} times as long as A",
+                                 y.iteration.seconds() / x.iteration.seconds());
+  for (const SearchRow* each : {&a, &b}) {
+    const std::string overflow = Overflow(report, *each);
+    if (!overflow.empty()) text += fmt::format("; {}: {}", each == &a ? "A" : "B", overflow);
+  }
+  return text + fmt::format("\nA: {}\nB: {}\n", a.text, b.text) + table.Format(style) +
+         PeaksText(report.rows);
 }
 
 std::string SourcesNote(std::string_view of, const CostSources& sources) {

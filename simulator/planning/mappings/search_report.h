@@ -20,6 +20,12 @@ struct SearchRow {
   MappingFile mapping;
   Evaluation evaluation;
   double throughput = 0;  // samples a second
+  // Of Evaluation::model_flop_utilisation: what GEMMs of layers take, its peak, and the same over
+  // the peak of the model's own type, which some publish of 8 bits, too.
+  std::string arithmetic;
+  FlopRate peak;
+  double utilisation_of_model_type = 0;
+  Bytes reserved;  // by the framework's allocator, of the fullest device; zero: not followed
   // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
   SimTime estimate;
   // On the event engine with SearchReport::network (mapping_simulation.h); zero: not simulated.
@@ -41,12 +47,13 @@ struct SearchReport {
   double device_watts = 0;  // rated; 0: energy is not asked for
   std::string software;     // stack and release that is assumed; empty: none
   std::string network;      // tier of a network model that rows are simulated with; empty: none
+  Bytes device_memory;      // all of a device's; zero: not known
 };
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style);
 std::string SearchJson(const SearchReport& report);
-// Two mappings side by side.
-std::string CompareText(const SearchRow& a, const SearchRow& b, const TextStyle& style);
+// The first two of its mappings side by side.
+std::string CompareText(const SearchReport& report, const TextStyle& style);
 
 // The picture as a timeline file, by its ending (timeline_writer.h).
 absl::Status WritePictureTimeline(const std::string& path, const PipelinePicture& picture);

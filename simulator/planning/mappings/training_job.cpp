@@ -146,6 +146,8 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   // sheets round it.
   const double doubled = 2 * device->peak(RateKind::kFp16).per_second();
   const FlopRate eight = device->peak(RateKind::kFp8), four = device->peak(RateKind::kFp4);
+  cluster.peak_fp8 = eight;
+  cluster.peak_fp4 = four;
   if (four > FlopRate()) {
     cluster.four_bit_share = cluster.eight_bit_share * doubled / four.per_second();
   }
@@ -241,8 +243,7 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
 
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   TrainingJob job;
-  FORETRACE_ASSIGN_OR_RETURN(const std::string workload,
-                             FindWorkload(options.workload, &job.notes));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindWorkload(options.workload, job.notes));
   FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
   Accelerator device;
   int64_t on_platform = 0;
@@ -275,7 +276,9 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
     return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
                         options.platform);
   }
+  job.memory = Bytes(static_cast<int64_t>(memory));
   job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
+  job.notes.insert(job.notes.end(), job.model.notes.begin(), job.model.notes.end());
   if (job.model.transformer && DenseLayers(*job.model.transformer) > 0) {
     job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
                                     DenseLayers(*job.model.transformer),
@@ -290,6 +293,12 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));
   return job;
+}
+
+TransformerConfig ModelUnder(const TrainingJob& job, const ParallelMapping& mapping) {
+  TransformerConfig model = *job.model.transformer;
+  if (job.software) model.loss = LossOf(job.software->release, mapping);
+  return model;
 }
 
 absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {

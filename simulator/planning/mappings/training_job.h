@@ -37,7 +37,8 @@ struct TrainingJobOptions {
 struct TrainingJob {
   ModelFile model;
   ClusterParameters cluster;
-  Bytes capacity;  // of a device, less the margin
+  Bytes memory;    // of a device
+  Bytes capacity;  // less the margin
   int64_t devices = 1;
   double device_watts = 0;               // rated; 0: not stated
   bool eight_bit_gemms = false;          // the device has units for them
@@ -65,6 +66,9 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
 
 // Errors: unreadable files; infeasible: more devices than the platform can have.
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options);
+
+// The job's transformer as its software computes it under the mapping (LossOf).
+TransformerConfig ModelUnder(const TrainingJob& job, const ParallelMapping& mapping);
 
 // The bytes of all its files: what its evaluations depend on besides options.
 absl::StatusOr<std::string> InputBytes(const TrainingJob& job);

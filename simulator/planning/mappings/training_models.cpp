@@ -75,12 +75,13 @@ std::optional<double> SizeIn(const std::string& word) {
   return *end == 'm' ? std::optional(1e6 * size) : std::nullopt;
 }
 
-// "8\xC3\x977B" (a multiplication sign) as 8x7B.
+// "8\xC3\x977B" (a multiplication sign) as 8x7B, "GPT-3 (175B)" without brackets.
 std::string WithLetters(std::string name) {
   constexpr std::string_view kTimes = "\xC3\x97";
   for (size_t at = name.find(kTimes); at != std::string::npos; at = name.find(kTimes)) {
     name.replace(at, kTimes.size(), "x");
   }
+  std::erase_if(name, [](char c) { return c == '(' || c == ')'; });
   return name;
 }
 
@@ -214,6 +215,16 @@ absl::StatusOr<const std::string*> TrainingModels::Within(const std::string& nam
   return nullptr;
 }
 
+std::string TrainingModels::Published(const std::string& name) const {
+  const auto [year, unknown] = years_.emplace(name, "");
+  if (!unknown) return year->second;
+  if (const std::string path = OfThatName(WithLetters(name)); !path.empty()) {
+    const auto model = LoadModel(path);
+    if (model.ok()) year->second = model->published;
+  }
+  return year->second;
+}
+
 std::string TrainingModels::Meant(const std::string& stated) const {
   const std::string name = PlainName(WithLetters(stated));
   const auto size_of = [](const std::string& text) {
@@ -262,7 +273,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
   return std::nullopt;
 }
 
-absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>* notes) {
+absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>& notes) {
   absl::StatusOr<std::string> shipped = FindShipped(kWorkloads, name);
   std::error_code error;
   const bool file = name.ends_with(".yaml") || name.ends_with(".yml") || fs::exists(name, error);
@@ -276,10 +287,8 @@ absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<st
     return InvalidInput("workload \"{}\": none is of that name alone; did you mean {}?", name,
                         meant);
   }
-  if (notes != nullptr) {
-    notes->push_back(
-        fmt::format("workload {}: taken to be {}", name, fs::path(*named).stem().string()));
-  }
+  notes.push_back(
+      fmt::format("workload {}: taken to be {}", name, fs::path(*named).stem().string()));
   return *named;
 }
 

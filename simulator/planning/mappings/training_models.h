@@ -31,6 +31,8 @@ class TrainingModels {
   // The file of the model that Find takes for `name`, before it looks for what shares its family;
   // empty: none.
   absl::StatusOr<std::string> FileOf(const std::string& name) const;
+  // The year that the file of that name states; empty: none does.
+  std::string Published(const std::string& name) const;
   // What a name that Find finds no sizes for may have been meant to be: "gpt-oss-120b or
   // gpt-oss-20b"; empty: none is near.
   std::string Meant(const std::string& name) const;
@@ -58,12 +60,12 @@ class TrainingModels {
   // needed.
   mutable std::map<std::string, std::set<std::string>> names_, others_;
   mutable std::map<std::string, Sizes> sizes_;  // of files
+  mutable std::map<std::string, std::string> years_;
 };
 
 // The workload file that an argument of a command means: a path or a shipped file's name
 // (FindShipped), else the model that its publisher or tables of runs call so (TrainingModels),
-// which a note then says. Errors: as FindShipped.
-absl::StatusOr<std::string> FindWorkload(const std::string& name,
-                                         std::vector<std::string>* notes = nullptr);
+// which `notes` then learn, for the command's report. Errors: as FindShipped.
+absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>& notes);
 
 }  // namespace foretrace

@@ -178,6 +178,12 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
+  if (!row.out_of_memory && judged.device_gib > 0 && judged.memory_gib > judged.device_gib) {
+    row.notes.push_back(fmt::format(
+        "its tensors are predicted to take {:.1f} GiB of the {:.1f} that a device has, in which it "
+        "ran",
+        judged.memory_gib, judged.device_gib));
+  }
   if (row.out_of_memory || row.memory_gib || row.reserved_gib) {
     const bool interleaves = row.mapping.chunks > 1;
     const auto reserved =
@@ -242,7 +248,8 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
       LoadTrainingRows(
           options.rows,
           [&](const std::string& name, bool own_sizes) { return models.Find(name, own_sizes); },
-          stacks, [&](const std::string& name) { return models.Meant(name); }));
+          stacks, [&](const std::string& name) { return models.Meant(name); },
+          [&](const std::string& name) { return models.Published(name); }));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

@@ -119,9 +119,11 @@ absl::Status AddTracedDetails(const PlaceOptions& o, TracedPlacement& placed) {
 }
 
 absl::Status PlaceNetwork(const PlaceOptions& o, const OperatorView& dag,
-                          std::optional<SimTime> launch, const CommandContext& context) {
+                          std::optional<SimTime> launch, std::vector<std::string> notes,
+                          const CommandContext& context) {
   PlacementAnswer answer;
   answer.dag = &dag;
+  answer.notes = std::move(notes);
   FORETRACE_ASSIGN_OR_RETURN(answer.backends, LoadBackends(o.backends));
   FORETRACE_ASSIGN_OR_RETURN(const OperatorCosts costs, LoadCosts(o.costs));
   if (o.costs.empty() && o.device.empty()) {
@@ -189,15 +191,16 @@ absl::Status PlaceRecording(const PlaceOptions& o, std::optional<SimTime> launch
 absl::Status RunPlace(const PlaceOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::optional<SimTime> launch, LaunchOf(o));
   if (o.traces.paths.size() == 1 && context.traces == nullptr) {
+    std::vector<std::string> notes;
     FORETRACE_ASSIGN_OR_RETURN(const std::optional<OperatorView> dag,
-                               FindNetwork(o.traces.paths.front(), o.micro_batch));
+                               FindNetwork(o.traces.paths.front(), o.micro_batch, notes));
     if (dag.has_value()) {
       if (o.traces.strict || o.allow_missing_ranks) {
         return InvalidInput("{} would change nothing: {} is no recording",
                             o.traces.strict ? "--strict" : "--allow-missing-ranks",
                             o.traces.paths.front());
       }
-      return PlaceNetwork(o, *dag, launch, context);
+      return PlaceNetwork(o, *dag, launch, std::move(notes), context);
     }
   }
   if (o.micro_batch != 1) {

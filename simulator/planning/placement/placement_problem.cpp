@@ -62,13 +62,22 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
 }
 
 absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
-                                                        int32_t micro_batch) {
+                                                        int32_t micro_batch,
+                                                        std::vector<std::string>& notes) {
   const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-  const bool is_path = name.find('/') != std::string::npos || std::filesystem::exists(name);
-  if (name == "-" || (is_path && !is_yaml)) return std::optional<OperatorView>();
-  const absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
-  const absl::StatusOr<std::string> model =
-      network.ok() ? FindShipped(kWorkloads, name) : FindWorkload(name);
+  std::error_code unreadable;
+  if (name == "-" || (std::filesystem::exists(name, unreadable) && !is_yaml)) {
+    return std::optional<OperatorView>();
+  }
+  absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
+  absl::StatusOr<std::string> model =
+      network.ok() ? FindShipped(kWorkloads, name) : FindWorkload(name, notes);
+  if (name.find('/') != std::string::npos && !is_yaml) {
+    // A publisher's name, or else a recording that is not there.
+    model = FindWorkload(name, notes);
+    if (!model.ok() || *model == name) return std::optional<OperatorView>();
+    network = absl::NotFoundError("");
+  }
   if (!network.ok() && !model.ok()) {
     return InvalidInput("{}; nor is it a model of traces/workloads, or a recording",
                         std::string(network.status().message()));

@@ -37,6 +37,7 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
 // A network or model, by name or file; nullopt: `name` is neither, but may be a recording. Errors:
 // a network or model that is bad.
 absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
-                                                        int32_t micro_batch);
+                                                        int32_t micro_batch,
+                                                        std::vector<std::string>& notes);
 
 }  // namespace foretrace

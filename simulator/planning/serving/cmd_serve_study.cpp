@@ -126,11 +126,13 @@ std::string Text(const std::vector<StudyRow>& rows, const TextStyle& style) {
   return table.Format(style);
 }
 
-std::string Json(const std::string& study, const std::vector<StudyRow>& rows) {
+std::string Json(const std::string& study, const std::vector<StudyRow>& rows,
+                 const std::vector<std::string>& notes) {
   rapidjson::StringBuffer buffer;
   PrettyJsonWriter out(buffer);
   out.StartObject();
   out.Field("study", study);
+  if (!notes.empty()) out.Field("notes", notes);
   out.Key("rows");
   out.StartArray();
   for (const StudyRow& row : rows) {
@@ -147,14 +149,16 @@ std::string Json(const std::string& study, const std::vector<StudyRow>& rows) {
 
 absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, RowsOf(options));
+  std::vector<std::string> notes;
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, RowsOf(options, notes));
   FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("serve-study", [&] { return Json(options.study, rows); }));
+      context.WriteAnswer("serve-study", [&] { return Json(options.study, rows, notes); }));
   if (options.json) {
-    return context.console->PrintJson("serve-study", Json(options.study, rows));
+    return context.console->PrintJson("serve-study", Json(options.study, rows, notes));
   }
-  return context.console->Print(Verdict(options.study, rows) +
-                                Text(rows, context.console->style()));
+  std::string text = Verdict(options.study, rows) + Text(rows, context.console->style());
+  for (const std::string& note : notes) text += "Note: " + note + "\n";
+  return context.console->Print(text);
 }
 
 // Of prompts and tokens on dataflow devices.

@@ -104,8 +104,8 @@ int64_t GemmWeights(const TransformerConfig& model) {
 
 // DFModel's figure 20: a prompt and a token under each division of the devices into tensor and
 // pipeline parallelism.
-absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o) {
-  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, LoadServedModel(o.model));
+absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o, std::vector<std::string>& notes) {
+  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, LoadServedModel(o.model, notes));
   FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
   const Accelerator* device = catalog.Find(o.accelerator);
@@ -151,13 +151,17 @@ absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<StudyRow>> RowsOf(const ServeStudy& study) {
+absl::StatusOr<std::vector<StudyRow>> RowsOf(const ServeStudy& study,
+                                             std::vector<std::string>& notes) {
   if (study.study == "drafts") return Drafts(study);
-  if (study.study == "phases") return Phases(study);
+  if (study.study == "phases") return Phases(study, notes);
   ServingOptions serving;
   serving.model = study.model;
   serving.platform = study.platform;
   FORETRACE_ASSIGN_OR_RETURN(const ServingBase base, LoadServingBase(serving, study.devices));
+  for (const std::string& note : base.notes) {
+    if (note.starts_with("workload ")) notes.push_back(note);
+  }
   FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
   if (study.study == "volumes") return Volumes(base.model);
   if (study.devices > base.platform.devices()) {

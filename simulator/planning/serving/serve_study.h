@@ -28,7 +28,9 @@ struct ServeStudy {
 // One line: names and numbers in order.
 using StudyRow = std::vector<std::pair<std::string, std::variant<double, std::string>>>;
 
-// At least one. Errors: models and devices that cannot be, divisions that leave none.
-absl::StatusOr<std::vector<StudyRow>> RowsOf(const ServeStudy& study);
+// At least one; `notes` learns which model a name was taken to mean. Errors: models and devices
+// that cannot be, divisions that leave none.
+absl::StatusOr<std::vector<StudyRow>> RowsOf(const ServeStudy& study,
+                                             std::vector<std::string>& notes);
 
 }  // namespace foretrace

@@ -34,8 +34,9 @@ absl::Status CheckServable(const TransformerConfig& model) {
 
 }  // namespace
 
-absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindWorkload(name));
+absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name,
+                                                  std::vector<std::string>& notes) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindWorkload(name, notes));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
   if (!model.transformer || model.transformer->decoder_layers > 0 ||
       model.transformer->family == TransformerFamily::kBert) {
@@ -262,7 +263,7 @@ absl::StatusOr<serve::RequestTrace> LoadRequests(const ServingOptions& options,
 
 absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices) {
   ServingBase base;
-  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadServedModel(options.model));
+  FORETRACE_ASSIGN_OR_RETURN(base.model, LoadServedModel(options.model, base.notes));
   if (!options.weights.empty()) {
     const auto format = ParseWeightFormat(options.weights);
     if (!format) {
@@ -273,7 +274,7 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
   }
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
   if (!options.draft.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft));
+    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
   }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   const bool experts = base.model.experts > 0 || (base.draft && base.draft->experts > 0);

@@ -60,8 +60,10 @@ struct ServingBase {
   std::optional<TransformerConfig> draft;
   std::vector<std::string> notes;
 };
-// A decoder-only transformer of which a layer attends to all tokens. Errors: other models.
-absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name);
+// A decoder-only transformer of which a layer attends to all tokens; `notes` learns which a name
+// was taken to mean. Errors: other models.
+absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name,
+                                                  std::vector<std::string>& notes);
 // `devices`: that the platform should have, where it can. Errors: files that cannot be read.
 absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32_t devices);
 

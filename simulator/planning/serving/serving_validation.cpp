@@ -25,9 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 using serve::MeasuredRun;
 
-// Releases and tunings of a model share its sizes ("Meta-Llama-3.1-8B-Instruct").
-absl::StatusOr<TransformerConfig> FindModel(const std::string& model) {
-  const absl::StatusOr<std::string> path = FindWorkload(model);
+// Releases and tunings of a model share its sizes ("Meta-Llama-3.1-8B-Instruct"). `notes` learns
+// which was taken.
+absl::StatusOr<TransformerConfig> FindModel(const std::string& model,
+                                            std::vector<std::string>& notes) {
+  const absl::StatusOr<std::string> path = FindWorkload(model, notes);
   std::error_code error;
   if (!path.ok() || !fs::exists(*path, error)) {
     return InvalidInput("model '{}': no file of traces/workloads is named like it", model);
@@ -185,7 +187,7 @@ absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& pro
 
 absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
-  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model));
+  FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model, run.notes));
   FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
                              FindProfileFolder(ProfilesOf(options).string(), run));
   FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,

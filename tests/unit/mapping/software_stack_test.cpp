@@ -124,9 +124,10 @@ TEST(SoftwareStackTest, BitsOfFormats) {
 TEST(SoftwareStackTest, Losses) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    loss: stepwise\n"
-            "    compiled_loss: true\n    eager: true\n"));
+            "    adapter_loss: in_place\n    compiled_loss: true\n    eager: true\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_EQ(stack->At("", "").loss, LossForm::kStepwise);
+  EXPECT_EQ(stack->At("", "").adapter_loss, LossForm::kInPlace);
   EXPECT_TRUE(stack->At("", "").compiled_loss);
   EXPECT_TRUE(stack->At("", "").eager);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
@@ -134,11 +135,12 @@ TEST(SoftwareStackTest, Losses) {
                    .ok());
 }
 
-TEST(SoftwareStackTest, TheLongestWordDecides) {
-  const SoftwareStack stacks[] = {{"lm", {"megatron-lm"}, {}},
-                                  {"ds", {"deepspeed", "megatron"}, {}}};
+TEST(SoftwareStackTest, TheFirstWordDecidesThenTheLongest) {
+  const SoftwareStack stacks[] = {
+      {"lm", {"megatron-lm"}, {}}, {"ds", {"deepspeed", "megatron"}, {}}, {"nemo", {"nemo"}, {}}};
   EXPECT_EQ(FindStack(stacks, "Megatron-LM 3D")->name, "lm");
   EXPECT_EQ(FindStack(stacks, "Megatron-DeepSpeed")->name, "ds");
+  EXPECT_EQ(FindStack(stacks, "NeMo (Megatron-LM)")->name, "nemo");
   EXPECT_EQ(FindStack(stacks, "abacus"), nullptr);
 }
 
@@ -160,6 +162,14 @@ TEST(SoftwareStackTest, ShippedOnesAreRead) {
   for (const char* framework :
        {"NeMo", "Megatron-LM", "Megatron-DeepSpeed 3D", "Composer FSDP", "torchtitan", "PaxML"}) {
     EXPECT_NE(FindStack(*stacks, framework), nullptr) << framework;
+  }
+  for (const auto& [framework, stack] :
+       {std::pair("Megatron-Core 0.12", "megatron-lm"), std::pair("MCore", "megatron-lm"),
+        std::pair("NeMo (Megatron Core 0.12)", "nemo"),
+        std::pair("Megatron-DeepSpeed", "megatron-deepspeed"),
+        std::pair("Megatron-DeepSpeed 3D (1.1.5)", "megatron-deepspeed-1.1.5"),
+        std::pair("HF Trainer with DeepSpeed", "huggingface")}) {
+    EXPECT_EQ(FindStack(*stacks, framework)->name, stack) << framework;
   }
 }
 

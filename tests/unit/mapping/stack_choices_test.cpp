@@ -122,5 +122,17 @@ TEST(StackChoicesTest, CompiledKernels) {
   EXPECT_EQ(model.loss, LossForm::kFused);
 }
 
+// Where adapters are trained, the loss that the release has for that, if it has one.
+TEST(StackChoicesTest, LossesWhereAdaptersAreTrained) {
+  StackRelease release;
+  release.loss = LossForm::kOverwritten;
+  ParallelMapping adapters;
+  adapters.lora = 8;
+  EXPECT_EQ(LossOf(release, adapters), LossForm::kOverwritten);
+  release.adapter_loss = LossForm::kInPlace;
+  EXPECT_EQ(LossOf(release, adapters), LossForm::kInPlace);
+  EXPECT_EQ(LossOf(release, ParallelMapping()), LossForm::kOverwritten);
+}
+
 }  // namespace
 }  // namespace foretrace

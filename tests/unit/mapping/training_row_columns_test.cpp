@@ -75,6 +75,7 @@ TEST(TrainingRowsTest, SizesOfModelsWithExperts) {
     if (known.ok() && *known) {
       (*known)->latent = 512;
       (*known)->head_size = 192;
+      (*known)->value_size = 128;
       (*known)->ffn = 1536;
       (*known)->dense_first = 3;
       (*known)->dense_ffn = 12288;
@@ -86,7 +87,9 @@ TEST(TrainingRowsTest, SizesOfModelsWithExperts) {
                          "global_batch,precision,framework,step_s\n"
                          "experts,4,12288,128,,,,8,H100,8,bf16,NeMo,1\n"
                          "experts,4,2048,,32,4,1,8,H100,8,bf16,NeMo,1\n"
-                         "experts,4,,,,,0,8,H100,8,bf16,NeMo,1\n";
+                         "experts,4,,,,,0,8,H100,8,bf16,NeMo,1\n"
+                         "experts,2,,,,,,8,H100,8,bf16,NeMo,1\n"
+                         "experts,5,,,,,5,8,H100,8,bf16,NeMo,1\n";
   const auto rows = LoadTrainingRows(path, find, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
   const TransformerConfig &first = rows->at(0).config, &second = rows->at(1).config;
@@ -99,6 +102,35 @@ TEST(TrainingRowsTest, SizesOfModelsWithExperts) {
   EXPECT_EQ(second.dense_first, 1);
   EXPECT_THAT(rows->at(1).notes, testing::Contains(HasSubstr("each expert's")));
   EXPECT_EQ(rows->at(2).config.dense_first, 0);
+  // Cut below its dense layers: those stay as they are.
+  for (const size_t i : {3, 4}) {
+    EXPECT_EQ(rows->at(i).refused, "");
+    EXPECT_EQ(rows->at(i).config.experts, 0);
+    EXPECT_EQ(rows->at(i).config.ffn, 12288);
+    EXPECT_THAT(rows->at(i).notes, testing::Contains(HasSubstr("layers are dense")));
+  }
+}
+
+// Then nothing is left that expert parallelism could divide.
+TEST(TrainingRowsTest, ExpertParallelismOfCutModels) {
+  const auto find = [](const std::string& name,
+                       bool own) -> absl::StatusOr<std::optional<TransformerConfig>> {
+    auto known = KnownModel(name, own);
+    if (known.ok() && *known) (*known)->dense_first = 3, (*known)->dense_ffn = 12288;
+    return known;
+  };
+  const std::string path = testing::TempDir() + "/cut.csv";
+  std::ofstream(path) << "model,layers,dense_layers,ep,gpus,gpu,global_batch,precision,framework,"
+                         "step_s\n"
+                         "experts,3,,8,8,H100,8,bf16,NeMo,1\n"
+                         "experts,3,1,8,8,H100,8,bf16,NeMo,1\n"
+                         "experts,4,,8,8,H100,8,bf16,NeMo,1\n";
+  const auto rows = LoadTrainingRows(path, find, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT(rows->at(0).refused, HasSubstr("ep 8, but all 3 layers are dense"));
+  EXPECT_EQ(rows->at(1).refused, "");
+  EXPECT_EQ(rows->at(1).config.experts, 64);
+  EXPECT_EQ(rows->at(2).refused, "");
 }
 
 // The loss of Megatron and its kind, where a row says that it is fused; others have their own.

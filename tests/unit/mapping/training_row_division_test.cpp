@@ -85,6 +85,18 @@ TEST(TrainingRowsTest, HybridShardsBesideContextParallelism) {
   EXPECT_THAT(rows[2].refused, HasSubstr("3 x 64 is 192, but there are 256 replicas"));
 }
 
+// What no word of is known is the software's own, and said; "offload" is the host's part.
+TEST(TrainingRowsTest, UnknownDivisionsAndHosts) {
+  const auto rows =
+      RowsOf(RowOf("BF16", "in thirds", "none") + RowOf("BF16", "", "none") +
+                 RowOf("BF16", "ZeRO-Offload", "none") + RowOf("BF16", "ZeRO-3 no offload", "none"),
+             Stacks());
+  EXPECT_THAT(rows[0].notes, testing::ElementsAre(HasSubstr("sharding 'in thirds' is none")));
+  EXPECT_TRUE(rows[1].notes.empty());
+  EXPECT_TRUE(rows[2].mapping.offload);
+  EXPECT_FALSE(rows[3].mapping.offload);
+}
+
 TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",mapping");

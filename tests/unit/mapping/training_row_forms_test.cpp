@@ -88,12 +88,47 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
 }
 
+// How many devices there were follows from their degrees, if these are stated, and is never taken
+// to be one; a framework that no file describes may say in its name how it divides.
+TEST(TrainingRowsTest, DevicesAndDivisionThatFollow) {
+  const auto rows = RowsOf(
+      "known,,,,,,,,,H100,8,2,1,8,1,,,1,,16,BF16,,none,NeMo,0,1,,,\n"
+      "known,,,,,,,,,H100,8,2,1,,1,,,1,,16,BF16,,none,NeMo,0,1,,,\n"
+      "known,,,,,,,,8,H100,8,1,1,8,1,,,1,,16,BF16,,none,PyTorch FSDP,0,1,,,\n"
+      "known,,,,,,,,8,H100,8,1,1,8,1,,,1,,16,BF16,,none,NeMo,OOM,,,,\n"
+      "known,,,,,,,,8,H100,8,1,1,8,1,,,1,,16,BF16,,none,NeMo,0,2 s/it,,,\n",
+      Stacks());
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[0].gpus, 16);
+  EXPECT_THAT(rows[1].refused, HasSubstr("gpus is not stated"));
+  EXPECT_EQ(rows[2].mapping.zero, 3);
+  EXPECT_TRUE(rows[3].out_of_memory);
+  EXPECT_EQ(rows[4].measured, SimTime::FromSeconds(2));
+}
+
 TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
-  const std::pair<const char*, int> words[] = {
-      {"ZeRO-1", 1},   {"ZeRO stage 1", 1}, {"zero_stage=1", 1}, {"zs=1", 1},
-      {"1", 1},        {"stage 3", 3},      {"zs=0", 0},         {"0", 0},
-      {"NO_SHARD", 0}, {"FSDP2", 3},        {"ZeRO-3 x", 3},     {"DDP", 0},
-      {"HSDP", 3},     {"SHARD_GRAD_OP", 2}};
+  const std::pair<const char*, int> words[] = {{"ZeRO-1", 1},
+                                               {"ZeRO stage 1", 1},
+                                               {"zero_stage=1", 1},
+                                               {"zs=1", 1},
+                                               {"1", 1},
+                                               {"stage 3", 3},
+                                               {"zs=0", 0},
+                                               {"0", 0},
+                                               {"NO_SHARD", 0},
+                                               {"FSDP2", 3},
+                                               {"ZeRO-3 x", 3},
+                                               {"DDP", 0},
+                                               {"HSDP", 3},
+                                               {"SHARD_GRAD_OP", 2},
+                                               {"no", 0},
+                                               {"FULL SHARD", 3},
+                                               {"fully sharded", 3},
+                                               {"full-shard", 3},
+                                               {"dist opt", 1},
+                                               {"ZeRO-Offload", 2},
+                                               {"sharded optimizer state", 1},
+                                               {"use_distributed_optimizer", 1}};
   std::string text;
   for (const auto& [word, stage] : words) text += RowOf("BF16", word, "none");
   const auto rows = RowsOf(text, Stacks());
@@ -107,6 +142,10 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
 TEST(TrainingRowsTest, RecomputationAsPeopleWriteIt) {
   const std::pair<const char*, Recompute> words[] = {
       {"yes", Recompute::kFull},
+      {"Y", Recompute::kFull},
+      {"all", Recompute::kFull},
+      {"N", Recompute::kNone},
+      {"every 2 layers", Recompute::kAlternate},
       {"TRUE", Recompute::kFull},
       {"activation checkpointing", Recompute::kFull},
       {"full_block", Recompute::kFull},

@@ -49,6 +49,8 @@ std::string Words(const Cells& cells, const std::string& model = "known") {
 TEST(TrainingRowWordsTest, DegreesThatNoColumnStates) {
   EXPECT_THAT(Words({{"mapping", "tp2 pp4 dp2 mb4 v2"}}), HasSubstr("tp2 pp4 dp2 mb4 v2"));
   EXPECT_THAT(Words({{"mapping", "tp2 cp2"}}), HasSubstr("tp2 cp2 pp1 dp4"));
+  EXPECT_THAT(Words({{"mapping", "TP=2, pp=4,VP2 layers=5,4,4,4,4,4,4,3"}}),
+              AllOf(HasSubstr("tp2 pp4 dp2 mb1 v2"), HasSubstr("layers=5,4,")));
   EXPECT_THAT(Words({{"mapping", "ep16"}}, "experts"), HasSubstr("ep16"));
   EXPECT_THAT(Words({{"mapping", "ep16"}, {"ep", ""}}, "experts"), HasSubstr("ep16"));
   EXPECT_THAT(Words({{"mapping", "tp2 etp1 ep4"}}, "experts"), HasSubstr("ep4 etp1"));

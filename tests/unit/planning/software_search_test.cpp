@@ -131,5 +131,15 @@ TEST(SoftwareSearchTest, Refusals) {
   EXPECT_THAT(message(Options("nemo", "two-branch")), HasSubstr("stacks run transformers"));
 }
 
+// NeMo's recipes fuse their loss but where adapters are trained.
+TEST(SoftwareSearchTest, LossesOfAdapters) {
+  const auto job = LoadTrainingJob(Options("nemo@v25.02"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  ParallelMapping mapping;
+  EXPECT_EQ(ModelUnder(*job, mapping).loss, LossForm::kCompiledInPlace);
+  mapping.lora = 8;
+  EXPECT_EQ(ModelUnder(*job, mapping).loss, LossForm::kInPlace);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -118,16 +118,16 @@ TEST(TrainingModelsTest, WhatUnknownNamesWereMeantToBe) {
 
 // One place resolves the arguments of all commands.
 TEST(TrainingModelsTest, WorkloadsOfCommands) {
-  const auto found = [](const std::string& name, std::vector<std::string>* notes = nullptr) {
+  std::vector<std::string> notes;
+  const auto found = [&](const std::string& name) {
     const auto file = FindWorkload(name, notes);
     return file.ok() ? *file : std::string(file.status().message());
   };
-  std::vector<std::string> notes;
-  EXPECT_TRUE(found("llama3-8b", &notes).ends_with("traces/workloads/llama3-8b.yaml"));
-  EXPECT_TRUE(found("Llama3-8B", &notes).ends_with("/llama3-8b.yaml"));
+  EXPECT_TRUE(found("llama3-8b").ends_with("traces/workloads/llama3-8b.yaml"));
+  EXPECT_TRUE(found("Llama3-8B").ends_with("/llama3-8b.yaml"));
   EXPECT_TRUE(notes.empty());
-  EXPECT_TRUE(found("meta-llama/Llama-3.1-405B", &notes).ends_with("/llama3.1-405b.yaml"));
-  EXPECT_TRUE(found("bloom", &notes).ends_with("/bloom-176b.yaml"));
+  EXPECT_TRUE(found("meta-llama/Llama-3.1-405B").ends_with("/llama3.1-405b.yaml"));
+  EXPECT_TRUE(found("bloom").ends_with("/bloom-176b.yaml"));
   EXPECT_EQ(notes, (std::vector<std::string>{
                        "workload meta-llama/Llama-3.1-405B: taken to be llama3.1-405b",
                        "workload bloom: taken to be bloom-176b"}));
