@@ -134,6 +134,13 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   const int32_t stated = division.zero;
   // A distributed optimizer is the least that software of this kind divides.
   m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+  const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
+  if (!division.hybrid && divided < m.zero) {
+    m.zero = divided;
+    row.notes.push_back(
+        "under a pipeline weights stay gathered and gradients whole until the last micro-batch, as "
+        "zero1");
+  }
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
   if (m.expert_tensor != width) {
