@@ -10,6 +10,8 @@
 namespace foretrace {
 namespace {
 
+double Num(int64_t n) { return static_cast<double>(n); }
+
 class ExchangeCoster {
  public:
   ExchangeCoster(const TransformerConfig& model, const ParallelMapping& mapping,
@@ -55,7 +57,12 @@ class ExchangeCoster {
  private:
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
-    const Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
+    if (op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor &&
+        GathersCast(EdgeOf(l_, l_.graph().op(placed.of)), m_, p_)) {
+      const double elements = Num(bytes.count()) / Num(ElementSize(l_.dtype()));
+      bytes = Bytes(static_cast<int64_t>(elements * CastBytes(m_)));
+    }
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;
       PassExchange same = e;

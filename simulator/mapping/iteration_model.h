@@ -62,13 +62,16 @@ struct ClusterParameters : SoftwareBehaviour {
   // Engine and torchao promote their partial sums to 32 bits as they go (_2X_ACC_DGRAD and
   // _2X_ACC_WGRAD in transformer_engine/pytorch/module/base.py; use_fast_accum in
   // torchao/float8/config.py), without which GEMMs are 1.1 to 1.2 times as fast on Hopper
-  // (pytorch/ao, issue 2377); later chips sum in 32 bits anyway.
+  // (pytorch/ao, issue 2377); later chips sum in 32 bits anyway. Forward ones where
+  // SoftwareBehaviour::promotes_forward.
   double split_accumulation = 1;
   // Fused attention takes this many times as long as the device's best kernels of it.
   double attention_slowdown = 1;
   KernelForms forms;
   // Weights that are divided over replicas are cast to 8 bits before they are gathered.
   bool eight_bit_gathers = false;
+  // Operands in 8 bits have a scale for each row of what a GEMM sums over (operand_casts.cpp).
+  bool scaled_by_row = false;
   // What kernels that run beside a collective take longer, both sharing memory and multiprocessors:
   // measured on eight A100 (Galvatron, overlap_coefficient.json: 1.1256).
   double overlap_slowdown = 0.1256;

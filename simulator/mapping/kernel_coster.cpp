@@ -34,7 +34,7 @@ double KernelCoster::Seconds(const KernelWork& work, CostSources& sources,
     if (narrow && sustained > FlopRate()) {
       seconds = std::max(seconds, work.flop.count() / sustained.per_second());
     }
-    if (form.eight_bit && form.backward) seconds *= p_.split_accumulation;
+    if (form.eight_bit && (form.backward || p_.promotes_forward)) seconds *= p_.split_accumulation;
   }
   if (IsGemmLike(work.kind)) seconds *= p_.slowest_device;
   seconds += p_.kernel_gap.seconds();

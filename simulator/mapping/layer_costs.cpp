@@ -6,6 +6,7 @@
 #include "simulator/mapping/expert_kernels.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kernel_coster.h"
+#include "simulator/mapping/operand_casts.h"
 #include "simulator/mapping/partwise_gemms.h"
 #include "simulator/mapping/unfused_kernels.h"
 
@@ -25,6 +26,7 @@ class OpCoster {
         unfused_(layer, cluster),
         experts_(layer, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
+        casts_(layer, mapping, cluster, sources),
         alternate_(EverySecondGemm(layer.graph(), layer.sizes())),
         light_(LightOf(layer.graph(), mapping).again),
         sources_(sources) {}
@@ -51,8 +53,9 @@ class OpCoster {
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
     if (trained) weight = WeightGradients(op, work.weights);
     if (op.kind == GraphOpKind::kMatmul && op.in_block) {
-      if (m_.fp8 && p_.dynamic_scaling) AddScaledCasts(op, forward, input);
-      if (m_.narrow() && !(m_.fp8 && p_.dynamic_scaling)) AddCasts(op, forward, input);
+      const CastTimes casts = TakesCasts(op) ? casts_.Of(op, trained) : CastTimes();
+      forward += casts.forward;
+      input += casts.backward;
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
     if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
@@ -172,7 +175,7 @@ class OpCoster {
   }
 
   bool IsNarrow(const GraphOp& op, const KernelWork& work) const {
-    return m_.narrow() && op.in_block && op.kind == GraphOpKind::kMatmul && work.m > 0;
+    return m_.narrow() && TakesCasts(op) && work.m > 0;
   }
 
   // The sums down the rows, which are of a norm's own weights.
@@ -239,51 +242,6 @@ class OpCoster {
     return Call(call, DType::kFloat32);
   }
 
-  // Forward the input, backward the output's gradient are cast to 8 bits, and transposed for the
-  // other GEMM that takes them: two bytes read, two written (Transformer Engine,
-  // cast_transpose). Weights are cast once an iteration. By blocks the same kernel finds and writes
-  // their scales, a byte for 32 values in each order; of NVFP4 a byte for 16 values of half a byte,
-  // after a kernel that finds the tensor's largest magnitude (Transformer Engine, MXFP8BlockScaling
-  // and NVFP4BlockScaling of common/recipe; NVIDIA, 2025, Pretraining Large Language Models with
-  // NVFP4, section 4: forward, input gradient and weight gradient all in 4 bits).
-  void AddCasts(const GraphOp& op, double& forward, double& input) const {
-    const auto cast = [&](TensorId t) {
-      ElementwiseOp call;
-      call.read_elements = Elements(l_.graph(), l_.sizes(), t);
-      const int64_t n = call.read_elements;
-      call.elements = m_.nvfp4 ? n / 2 + n / 16 : m_.mxfp8 ? n + n / 32 : n;
-      call.outputs = 2;
-      call.output_dtype = DType::kUInt8;
-      const DType dtype = l_.graph().tensor(t).dtype;
-      return Call(call, dtype) + (m_.nvfp4 ? Call(ReductionOp{1, n}, dtype) : 0);
-    };
-    forward += cast(op.inputs[0]);
-    for (const TensorId t : op.outputs) input += cast(t);
-  }
-
-  // The scale of a whole tensor is its largest magnitude, which a kernel of its own finds. Operands
-  // are kept in 16 bits, and the input and the weights scaled and cast again for the backward pass
-  // (torchao, float8/float8_linear.py, matmul_with_hp_or_float8_args); the output's gradient is
-  // cast in both orders. Weights that are gathered in 8 bits were cast while divided.
-  void AddScaledCasts(const GraphOp& op, double& forward, double& input) const {
-    const OperatorGraph& g = l_.graph();
-    const auto cast = [&](TensorId t, int64_t orders) {
-      const int64_t n = Elements(g, l_.sizes(), t);
-      ElementwiseOp call{n, n, orders};
-      call.output_dtype = DType::kUInt8;
-      const DType dtype = g.tensor(t).dtype;
-      return Call(ReductionOp{1, n}, dtype) + Call(call, dtype);
-    };
-    for (const TensorId t : op.inputs) {
-      const bool weight = g.tensor(t).role == TensorRole::kWeight;
-      if (weight && (p_.eight_bit_gathers || g.tensor(t).axes.size() < 2)) continue;
-      const double seconds = cast(t, 1);
-      forward += seconds;
-      if (weight || IsTrained(op, m_)) input += seconds;
-    }
-    for (const TensorId t : op.outputs) input += cast(t, 2);
-  }
-
   // What is kept in fewer bits and no GEMM took so is cast for it: what a gated activation took;
   // what attention gave, in 12 bits, which is cast again backward, to scales down the columns.
   void AddKept(const GraphOp& op, double& forward, double& input) const {
@@ -327,6 +285,7 @@ class OpCoster {
   UnfusedKernels unfused_;
   ExpertKernels experts_;
   PartwiseGemms partwise_;
+  OperandCasts casts_;
   AlternateGemms alternate_;
   std::vector<bool> light_;  // by operator: run again by light recomputation
   CostSources& sources_;

@@ -44,6 +44,11 @@ SharedGraph GraphOf(const TransformerConfig& config) {
   return std::make_shared<const ModelGraph>(MakeTransformerGraph(WithDefaults(config)));
 }
 
+LossForm LossOf(const TransformerConfig& c, const ParallelMapping& m) {
+  const bool divided = m.tensor > 1 && c.loss == LossForm::kStepwise;
+  return divided ? LossForm::kStepwiseParallel : c.loss;
+}
+
 MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping& m,
                          const SharedGraph& graph)
     : model_(graph != nullptr ? graph : GraphOf(config)), mapping_(m) {
@@ -55,7 +60,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
   dtype_ = c.dtype;
-  loss_ = c.loss;
+  loss_ = LossOf(c, mapping_);
   const OperatorGraph& g = model_->graph;
   for (OpId id = 0; m.lora > 0 && static_cast<size_t>(id) < g.ops().size(); ++id) {
     if (!IsAdapted(g.op(id), m)) continue;

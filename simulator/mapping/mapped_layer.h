@@ -43,6 +43,9 @@ SharedGraph GraphOf(const TransformerConfig& config);
 // The first size of a weight and the product of the others.
 using WeightShape = std::pair<int64_t, int64_t>;
 
+// TransformerConfig::loss as the mapping divides the vocabulary.
+LossForm LossOf(const TransformerConfig& config, const ParallelMapping& mapping);
+
 class MappedLayer {
  public:
   // `graph`: of the config, where it was built before; null: built here.

@@ -23,6 +23,9 @@ LogitMemory LogitBytes(LossForm loss, double e) {
     case LossForm::kStepwise:
       // Backward the choice's gradient and the softmax's, both in 32 bits, beside what was kept.
       return {4, 8};
+    case LossForm::kStepwiseParallel:
+      // Backward the choice's gradient, its sum with the softmax, and that times the loss's.
+      return {4, 12};
     case LossForm::kFused:
       return {e, e};
     case LossForm::kOverwritten:
@@ -51,7 +54,7 @@ double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute rec
 
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
-  const LogitMemory each = LogitBytes(c.loss, Num(ElementSize(c.dtype)));
+  const LogitMemory each = LogitBytes(LossOf(c, m), Num(ElementSize(c.dtype)));
   return {each.kept * logits, each.passing * logits};
 }
 

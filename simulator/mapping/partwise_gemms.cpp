@@ -26,6 +26,15 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
   return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
 }
 
+double CastBytes(const ParallelMapping& m) {
+  return m.nvfp4 ? 0.5 + 1.0 / 16 : m.mxfp8 ? 1 + 1.0 / 32 : 1;
+}
+
+bool GathersCast(RegionEdge edge, const ParallelMapping& m, const ClusterParameters& p) {
+  if (edge == RegionEdge::kNone || !m.sequence_parallel || !m.narrow()) return false;
+  return p.casts_before_gathers && (m.fp8 || !p.dynamic_scaling);
+}
+
 bool RunsBesideForward(RegionEdge edge, const ParallelMapping& m) {
   return (m.async_tensor || m.chunked_tensor) && edge != RegionEdge::kNone;
 }
@@ -80,7 +89,11 @@ double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, Ten
     linear->m /= split.parts;
     parts += add(Kernels(call), split.share, split.parts);
   }
-  const double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
+  double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
+  const RegionEdge edge = EdgeOf(l_, g.op(id));
+  if ((backward || edge == RegionEdge::kEnters) && GathersCast(edge, m_, p_)) {
+    bytes *= CastBytes(m_) / static_cast<double>(ElementSize(g.tensor(passed).dtype));
+  }
   // Every part is waited for across streams.
   const double exchange = groups_.TensorReduction(bytes).seconds() / 2 +
                           (split.parts - 1) * groups_.Handovers().seconds();

@@ -12,6 +12,13 @@ namespace foretrace {
 enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
 RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 
+// Bytes that an element of what a GEMM takes has once cast, with its share of the scales by block.
+double CastBytes(const ParallelMapping& mapping);
+
+// Whether what tensor-parallel ranks gather at that edge was cast before, by the rank that had it
+// (SoftwareBehaviour::casts_before_gathers). By blocks torchao gathers in 16 bits.
+bool GathersCast(RegionEdge edge, const ParallelMapping& mapping, const ClusterParameters& cluster);
+
 // Whether the exchange at a GEMM's edge runs beside it: forward (ParallelMapping::async_tensor,
 // chunked_tensor); backward the gathering of its result's gradient (chunked_tensor).
 bool RunsBesideForward(RegionEdge edge, const ParallelMapping& mapping);

@@ -43,9 +43,17 @@ struct SoftwareBehaviour {
   // (PyTorch's first FSDP, torch/distributed/fsdp/flat_param.py, _get_unflat_views: torch.split,
   // whose backward pass concatenates).
   bool flat_parameters = false;
-  // Scales of 8-bit operands come from the operands themselves (layer_costs.cpp, AddScaledCasts);
-  // otherwise from earlier steps, and weights are cast once an iteration.
+  // Scales of 8-bit operands come from the operands themselves (operand_casts.cpp); otherwise from
+  // earlier steps, and weights are cast once an iteration.
   bool dynamic_scaling = false;
+  // GEMMs in 8 bits promote their partial sums forward too, where scales go with blocks of what is
+  // summed (Transformer Engine, common/recipe, Float8BlockScaling: use_split_accumulator;
+  // DeepSeek-V3, section 3.3.2).
+  bool promotes_forward = false;
+  // What tensor-parallel ranks gather for GEMMs in 8 bits, and of gradients, each has cast before
+  // (Transformer Engine, pytorch/module/layernorm_linear.py and base.py, grad_output_preprocess;
+  // torchao, float8/float8_tensor_parallel.py).
+  bool casts_before_gathers = false;
   // Largest magnitudes of 8-bit operands are reduced over all devices of a stage after every pass
   // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
   // reduce_and_update_fp8_tensors, with reduce_amax).

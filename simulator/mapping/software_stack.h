@@ -60,6 +60,10 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   int32_t gradient_bits = 0;        // ParallelMapping::gradient_bytes; 0: as the model's type asks
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
+  // Weights that are divided stay gathered over all micro-batches of a pipeline, and gradients are
+  // summed whole until the last one's (torchtitan, parallelize_llama.py: reshard_after_forward is
+  // off; PyTorch, torch/distributed/pipelining/stage.py, backward_maybe_with_nosync): as zero1.
+  bool pipelines_keep_weights = false;
   // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.
   int32_t shards = 0;
   PipelineBatches pipeline_batches = PipelineBatches::kAsStated;

@@ -132,6 +132,11 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   m.overlap_experts = release.overlap_experts && HasOppositePasses(m) && !whole_layers;
 }
 
+int32_t DividedAs(const StackRelease& release, int32_t zero, const ParallelMapping& mapping) {
+  if (mapping.replicas() == 1) return 0;
+  return release.pipelines_keep_weights && mapping.pipeline > 1 ? std::min(zero, 1) : zero;
+}
+
 void DivideAmong(int32_t shards, ParallelMapping& m) {
   if (m.zero < 3 || shards <= 1 || shards >= m.replicas() || m.replicas() % shards != 0) return;
   m.hybrid = shards;

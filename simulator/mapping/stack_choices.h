@@ -45,6 +45,8 @@ void SetChoices(const StackRelease& release, const TransformerConfig& model,
 // does not send them all to all experts are whole where they would be divided. Part of SetChoices.
 void SetDispatch(const StackRelease& release, const TransformerConfig& model,
                  ParallelMapping& mapping);
+// What is divided where a run does not say, or as `zero` says of runs without pipelines.
+int32_t DividedAs(const StackRelease& release, int32_t zero, const ParallelMapping& mapping);
 // Under zero 3, weights are divided among `shards` replicas where that leaves copies.
 void DivideAmong(int32_t shards, ParallelMapping& mapping);
 // On a cluster of devices with that chip.

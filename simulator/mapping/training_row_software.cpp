@@ -21,12 +21,6 @@ namespace {
 // (nemo/collections/llm/recipes, finetune_performance_optimizations).
 constexpr int32_t kAssumedRank = 16;
 
-// ClusterParameters::eight_bit_share of operands with a scale for each row. Llama 3 8B on eight
-// H100 takes 173.6 us a token and device in bf16, 139.2 with scales by tensor and 155.7 by row
-// (torchtitan, commit 7a04053: 5,760, 7,186 and 6,424 tokens a second); of the 84 us of its
-// GEMMs in bf16 (52.5 GFLOP a token at 624 TFLOP/s) the 16.5 between both are 0.20.
-constexpr double kScaledByRow = 0.58 + 0.20;
-
 // Whether a word of the text begins so and is not said not to be ("no LoRA").
 bool HasWord(const std::string& text, std::string_view beginning) {
   const std::string lower = " " + LowerCase(text);
@@ -91,7 +85,10 @@ void ReadVariants(const Fields& f, TrainingRow& row) {
   row.mapping.mxfp8 = eight && Contains(precision, "mx");
   row.mapping.nvfp4 = Contains(precision, "fp4");
   row.mapping.fp8 = eight && !row.mapping.mxfp8 && !row.mapping.nvfp4;
-  if (Contains(precision, "rowwise")) row.eight_bit_share = kScaledByRow;
+  if (row.mapping.fp8 && Contains(precision, "block")) row.software.promotes_forward = true;
+  // Such are gathered in 16 bits.
+  row.scaled_by_row = row.mapping.fp8 && Contains(precision, "rowwise");
+  if (row.scaled_by_row) row.software.casts_before_gathers = false;
   // Largest magnitudes of earlier steps are reduced over ranks, present ones are each rank's own
   // (Transformer Engine, DelayedScaling and Float8CurrentScaling of common/recipe).
   if (row.mapping.fp8 && ScalesByPresent(precision)) row.software.reduces_scales = false;
@@ -138,10 +135,14 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
 
 void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   // "PyTorch FSDP" says it, too.
-  const bool named = f.Text("sharding").empty() && row.family.empty();
+  const bool named = f.Text("sharding").empty();
   const std::string sharding = f.Text(named ? "framework" : "sharding");
   ParallelMapping& m = row.mapping;
   const StatedDivision division = DivisionIn(sharding);
+  if (row.software.flat_parameters && Contains(sharding, "fsdp2")) {
+    row.software.flat_parameters = false;
+    row.software.per_parameter_sharding = true;
+  }
   const int32_t stated = division.zero;
   if (stated < 0 && !named && !sharding.empty()) {
     row.notes.push_back(
@@ -153,6 +154,13 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   // A distributed optimizer is the least that software of this kind divides.
   if (!NumberOf("zero", f.Text("mapping"))) {
     m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+    const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
+    if (!division.hybrid && divided < m.zero) {
+      m.zero = divided;
+      row.notes.push_back(
+          "under a pipeline weights stay gathered and gradients whole until the last micro-batch, "
+          "as zero1");
+    }
   }
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
@@ -373,7 +381,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
 
 void ApplySoftware(const TrainingRow& row, const std::string& chip, ClusterParameters& cluster) {
   SetCluster(row.software, chip, cluster);
-  cluster.eight_bit_share *= row.eight_bit_share / ClusterParameters().eight_bit_share;
+  cluster.scaled_by_row = row.scaled_by_row;
   cluster.eight_bit_gathers = row.eight_bit_gathers;
 }
 

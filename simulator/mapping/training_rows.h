@@ -26,7 +26,7 @@ struct TrainingRow {
   std::string family, release;     // of stacks
   StackRelease software;           // with what the row says of it
   bool eight_bit_gathers = false;  // ClusterParameters'
-  double eight_bit_share = ClusterParameters().eight_bit_share;
+  bool scaled_by_row = false;      // ClusterParameters'
   bool recompute_stated = false;
   TransformerConfig config;
   ParallelMapping mapping;

@@ -235,6 +235,7 @@ void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
     Append(backward, FillOp{n}, kWide);
     return;
   }
+  if (form == LossForm::kStepwiseParallel) return AddParallelLossSteps(op, forward, backward);
   forward.clear();
   backward.clear();
   if (form == LossForm::kOverwritten) {
@@ -258,6 +259,32 @@ void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
   if (!compiled || !narrow) Step(backward, n, 1, kWide, kWide);
   // Compiled, 4 bytes more are written, here read.
   if (narrow) Step(backward, n, compiled ? 2 : 1, kWide, dtype);
+}
+
+// Forward the cast, the largest, what is left of each, exponentials, their sum and the logarithm;
+// backward zeros with the targets' places, exponentials, their sum, its product with the loss's
+// gradient, and the cast (loss.py, _log_softmax, _nll_loss_and_log_softmax_backward).
+void UnfusedKernels::AddParallelLossSteps(const GraphOp& op, KernelList& forward,
+                                          KernelList& backward) const {
+  const GraphTensor& logits = l_.graph().tensor(op.inputs[0]);
+  const DType dtype = logits.dtype;
+  const bool narrow = ElementSize(dtype) < 4;
+  const int64_t n = Count(op.inputs[0]);
+  const int64_t columns = std::max<int64_t>(l_.sizes().of(logits.axes.back()), 1);
+  const ReductionOp rows{n / columns, columns};
+  forward.clear();
+  backward.clear();
+  if (narrow) Step(forward, n, 1, dtype, kWide);
+  Append(forward, rows, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  Append(forward, rows, kWide);
+  Step(forward, n, 1, kWide, kWide);
+  Append(backward, FillOp{n}, kWide);
+  Step(backward, n, 1, kWide, kWide);
+  Step(backward, n, 2, kWide, kWide);
+  Step(backward, n, 1, kWide, kWide);
+  if (narrow) Step(backward, n, 1, kWide, dtype);
 }
 
 void UnfusedKernels::RepeatKeys(const GraphOp& op, KernelList& forward,

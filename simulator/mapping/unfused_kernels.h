@@ -32,6 +32,7 @@ class UnfusedKernels {
   void AddResidualSteps(const GraphOp& op, KernelList& forward) const;
   // What the loss runs by its form, in place of or beside the graph's kernels.
   void AddLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void AddParallelLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
 
   // As many times as long rows of logits take as a stream of their bytes.
   double SlowerRows() const;

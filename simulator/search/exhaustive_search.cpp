@@ -193,7 +193,8 @@ void SetFormat(GemmFormat format, ParallelMapping& m) {
 }
 
 int32_t LeastZero(const MappingSpace& space, const ParallelMapping& mapping) {
-  return space.software != nullptr && mapping.replicas() > 1 ? space.software->zero : 0;
+  if (space.software == nullptr) return 0;
+  return DividedAs(*space.software, space.software->zero, mapping);
 }
 
 int32_t MostZero(const MappingSpace& space, const ParallelMapping& mapping) {

@@ -24,13 +24,16 @@ std::string_view Name(TransformerFamily family);
 // choice of the target's, each with its own result, backward too
 // (torch.nn.functional.cross_entropy of float()). kFused: one kernel each way, which keeps the
 // logits in the model's type and their gradient takes their place's size alone (cross entropy
-// compiled by torch.compile).
+// compiled by torch.compile). kStepwiseParallel: kStepwise over a vocabulary that tensor-parallel
+// ranks divide, where softmax and gradient are made of steps too
+// (torch/distributed/tensor/parallel/loss.py); no software's of itself (LossOf).
 enum class LossForm : uint8_t {
   kInPlace,
   kCompiledInPlace,
   kOverwritten,
   kStepwise,
   kFused,
+  kStepwiseParallel,
   kCount
 };
 

@@ -214,6 +214,9 @@ TEST(DividedCostsTest, LogitsByTheLossesForm) {
     EXPECT_EQ(memory.kept, bytes.first * logits);
     EXPECT_EQ(memory.passing, bytes.second * logits);
   }
+  // Of a divided vocabulary each rank has half, and three gradients of 4 bytes.
+  c.loss = LossForm::kStepwise;
+  EXPECT_EQ(LogitMemoryOf(c, Mapping(2, 1)).passing, 12 * logits / 2);
 }
 
 // Links of a newer platform than an A100's: runs measured at 40 GB/s a NIC where the data

@@ -221,6 +221,11 @@ TEST(PassCostsTest, PartialSumsInThirtyTwoBits) {
   EXPECT_EQ(promoted.head_backward, fast.head_backward);
   const double gemms = 2 * 2 * 1024 * 12 * kH2 * p.eight_bit_share / 100e12;
   EXPECT_NEAR((promoted.layer_backward - fast.layer_backward).seconds(), 0.5 * gemms, 1e-7);
+  // With scales by block forward ones too, half as many.
+  p.promotes_forward = true;
+  const PassTimes both = Times(c, m, p);
+  EXPECT_EQ(both.layer_backward, promoted.layer_backward);
+  EXPECT_NEAR((both.layer_forward - fast.layer_forward).seconds(), 0.5 * gemms / 2, 1e-7);
 }
 
 // A gradient that accumulates in 32 bits over micro-batches is read and written by its GEMM, 8

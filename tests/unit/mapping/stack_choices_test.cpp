@@ -80,6 +80,22 @@ TEST(StackChoicesTest, ChoicesFollowDegrees) {
   EXPECT_FALSE(wide.overlap_tensor || wide.chunked_tensor);
 }
 
+// What is divided stays whole over a pipeline's micro-batches; nothing is divided among one.
+TEST(StackChoicesTest, PipelinesKeepWeights) {
+  StackRelease release;
+  ParallelMapping m;
+  m.data = 4;
+  m.pipeline = 2;
+  EXPECT_EQ(DividedAs(release, 3, m), 3);
+  release.pipelines_keep_weights = true;
+  EXPECT_EQ(DividedAs(release, 3, m), 1);
+  EXPECT_EQ(DividedAs(release, 0, m), 0);
+  m.pipeline = 1;
+  EXPECT_EQ(DividedAs(release, 3, m), 3);
+  m.data = 1;
+  EXPECT_EQ(DividedAs(release, 3, m), 0);
+}
+
 // DualPipe where there are enough micro-batches and stages in pairs; other schedules stay.
 TEST(StackChoicesTest, DualPipeWhereItCanBe) {
   StackRelease release;

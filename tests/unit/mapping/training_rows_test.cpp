@@ -110,6 +110,31 @@ TEST(TrainingRowsTest, ExpertsAreWholeWhereNothingElseCanBe) {
   EXPECT_THAT(rows[2].refused, HasSubstr("C3"));
 }
 
+// Of torchtitan's rows under FSDP2 those with a pipeline keep weights gathered and gradients whole;
+// a framework may say what is divided; PyTorch's second FSDP divides parameter by parameter.
+TEST(TrainingRowsTest, FsdpByItselfAndUnderPipelines) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  StackRelease& release = stacks[0].releases[0];
+  release.pipelines_keep_weights = release.flat_parameters = true;
+  const std::string path = testing::TempDir() + "/fsdp.csv";
+  std::ofstream(path) << kHeader
+                      << "known,,,,,,,,16,H100,8,1,2,8,1,,1,1,,16,BF16,FSDP,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,BF16,FSDP,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,BF16,,,NeMo FSDP,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,BF16,FSDP2,,NeMo,0,1,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->size(), 4u);
+  for (const TrainingRow& row : *rows) EXPECT_EQ(row.refused, "");
+  EXPECT_EQ((*rows)[0].mapping.zero, 1);
+  EXPECT_THAT((*rows)[0].notes, ::testing::Contains(HasSubstr("as zero1")));
+  EXPECT_EQ((*rows)[1].mapping.zero, 3);
+  EXPECT_EQ((*rows)[2].mapping.zero, 3);
+  EXPECT_TRUE((*rows)[1].software.flat_parameters);
+  EXPECT_TRUE((*rows)[3].software.per_parameter_sharding);
+  EXPECT_FALSE((*rows)[3].software.flat_parameters);
+}
+
 TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   const auto rows = Read(
       "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,FP8,none,,NeMo,0,1,\n"
@@ -120,8 +145,9 @@ TEST(TrainingRowsTest, EightBitsAdaptersAndStacks) {
   EXPECT_EQ(rows[0].refused, "");
   EXPECT_EQ(ToString(rows[0].mapping), "tp1 pp1 dp16 mb1 v1 none overlap fp8 grad16");
   EXPECT_EQ(rows[0].config.dtype, DType::kBFloat16);
-  EXPECT_EQ(rows[0].eight_bit_share, 0.58);
-  EXPECT_NEAR(rows[3].eight_bit_share, 0.78, 1e-9);
+  EXPECT_FALSE(rows[0].scaled_by_row);
+  EXPECT_TRUE(rows[3].scaled_by_row);
+  EXPECT_FALSE(rows[3].software.casts_before_gathers);
   EXPECT_EQ(ToString(rows[1].mapping), "tp1 pp1 dp16 mb1 v1 none overlap lora16 grad16");
   // Fine-tuning packs documents.
   EXPECT_EQ(rows[1].notes.size(), 2u);

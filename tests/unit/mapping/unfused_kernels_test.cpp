@@ -134,6 +134,25 @@ TEST(UnfusedKernelsTest, LossesByForm) {
   }
 }
 
+// Divided among two ranks: forward cast 6, largest 4, difference 8, exponential 8, sum 4,
+// difference 8; backward cleared 4, exponential 8, sum 12, product 8, cast 6; of half of the logits
+// each.
+TEST(UnfusedKernelsTest, LossOfADividedVocabulary) {
+  const auto head = [](LossForm form) {
+    TransformerConfig c = Grouped();
+    c.loss = form;
+    ParallelMapping m;
+    m.tensor = 2;
+    const auto times = TimePasses(c, m, MemoryAlone());
+    EXPECT_TRUE(times.ok()) << times.status();
+    const double logits = 1024.0 * 2048 / 2 / 1e9;
+    return More{times->head_forward.seconds() / logits, times->head_backward.seconds() / logits};
+  };
+  const More fused = head(LossForm::kFused), steps = head(LossForm::kStepwise);
+  EXPECT_NEAR(steps.forward - fused.forward, 38 - 4, 0.05);
+  EXPECT_NEAR(steps.backward - fused.backward, 38 - 4, 0.05);
+}
+
 // A multiprocessor moves 0.28 x 8,000 GB/s x 10 / 8 / 148 = 18.92 GB/s of rows of logits: with one
 // of them and memory of twice that rate, the 6 and 4 bytes of the overwritten form take as long as
 // 12 and 8; with two, or of a device whose number is not known, what they are.
