@@ -150,9 +150,14 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
                     "taken as the software divides by itself",
                     sharding));
   }
-  // A distributed optimizer is the least that software of this kind divides.
   if (!NumberOf("zero", f.Text("mapping"))) {
-    m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
+    // A distributed optimizer is the least that software of this kind divides.
+    const bool least = stated < 0 || (stated == 1 && HasWord(sharding, "optim"));
+    m.zero = least ? std::max(stated, row.software.zero) : stated;
+    if (stated >= 0 && m.zero != stated) {
+      row.notes.push_back(
+          fmt::format("sharding '{}': the software divides as zero{} does", sharding, m.zero));
+    }
   }
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
