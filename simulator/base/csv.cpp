@@ -21,7 +21,14 @@ std::string CsvLine(std::span<const std::string> fields) {
   return line + "\n";
 }
 
-std::vector<std::string> SplitCsvLine(std::string_view line) {
+char SeparatorOf(std::string_view line) {
+  for (const char separator : {',', ';', '\t'}) {
+    if (line.find(separator) != std::string_view::npos) return separator;
+  }
+  return ',';
+}
+
+std::vector<std::string> SplitCsvLine(std::string_view line, char separator) {
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -32,7 +39,7 @@ std::vector<std::string> SplitCsvLine(std::string_view line) {
       ++i;
     } else if (c == '"' && (quoted || fields.back().empty())) {
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    } else if (c == separator && !quoted) {
       fields.emplace_back();
     } else {
       fields.back() += c;

@@ -20,6 +20,8 @@ std::string CsvLineOf(const Fields&... fields) {
 
 // Fields of one line: a field may stand in double quotes, within
 // which a doubled quote is one. Spaces and carriage returns at the line's end are dropped.
-std::vector<std::string> SplitCsvLine(std::string_view line);
+std::vector<std::string> SplitCsvLine(std::string_view line, char separator = ',');
+// What separates the fields of a table with this first line: ';' or tabs where there is no comma.
+char SeparatorOf(std::string_view line);
 
 }  // namespace foretrace

@@ -16,9 +16,15 @@ bool Contains(const std::string& text, std::string_view part) {
 }
 
 std::string Fields::Text(const std::string& column) const {
-  const auto it = header_.find(column);
-  if (it == header_.end() || it->second >= values_.size()) return "";
-  const std::string& whole = values_[it->second];
+  for (const TableHeader::Column& c : header_.Of(column)) {
+    if (std::string text = Cell(c.index); !text.empty()) return text;
+  }
+  return "";
+}
+
+std::string Fields::Cell(size_t index) const {
+  if (index >= values_.size()) return "";
+  const std::string& whole = values_[index];
   const size_t first = whole.find_first_not_of(" \t"), last = whole.find_last_not_of(" \t");
   std::string text = first == std::string::npos ? "" : whole.substr(first, last + 1 - first);
   static constexpr std::string_view kNothing[] = {"n/a", "na", "nan", "null", "-", "?"};
@@ -72,8 +78,8 @@ int64_t Fields::Int(const std::string& column, int64_t absent, std::string& erro
   return absent;
 }
 
-Fields::Amount Fields::NumberAndUnit(const std::string& column) const {
-  const std::string text = WithoutSeparators(Text(column));
+Fields::Amount Fields::AmountIn(const std::string& said) {
+  const std::string text = WithoutSeparators(said);
   Amount amount;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), amount.value);
   if (code != std::errc() || !std::isfinite(amount.value)) return Amount();
@@ -184,6 +190,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   };
   row.gpus = degree("gpus", 0);
   row.gpus_per_node = degree("gpus_per_node", 8);
+  row.node_stated = f.States("gpus_per_node");
   m.tensor = degree("tp", 1);
   m.pipeline = degree("pp", 1);
   const auto used = [&](const char* column, int32_t absent) {
@@ -267,9 +274,11 @@ void SpreadOverChunks(TrainingRow& row) {
                     row.config.layers, chunks));
   } else if (row.config.layers % chunks != 0 && row.config.layers > chunks) {
     m.layers = SpreadLayers(row.config.layers, chunks);
-    row.notes.push_back(
-        fmt::format("{} layers on {} chunks: the first {} have one more, as nothing else is stated",
-                    row.config.layers, chunks, row.config.layers % chunks));
+    row.notes.push_back(fmt::format(
+        "{} layers on {} chunks: the first {} one more, as nothing else is stated",
+        row.config.layers, chunks,
+        row.config.layers % chunks == 1 ? "has"
+                                        : fmt::format("{} have", row.config.layers % chunks)));
   }
 }
 

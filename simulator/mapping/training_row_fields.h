@@ -17,12 +17,33 @@ namespace foretrace {
 // Whether `text` in lower case has `part`.
 bool Contains(const std::string& text, std::string_view part);
 
+// The columns of a table by its first line, in any order and case; some also have other names
+// (training_row_columns.cpp).
+class TableHeader {
+ public:
+  explicit TableHeader(std::string_view line);
+
+  struct Column {
+    std::string name;  // that the table gives it
+    size_t index = 0;
+  };
+  // Those of that name, then those of its other names.
+  std::span<const Column> Of(const std::string& column) const;
+  bool Has(std::string_view column) const { return !Of(std::string(column)).empty(); }
+  char separator() const { return separator_; }
+
+ private:
+  char separator_;
+  std::map<std::string, std::vector<Column>> columns_;
+};
+
 class Fields {
  public:
-  Fields(const std::map<std::string, size_t>& header, std::vector<std::string> values)
+  Fields(const TableHeader& header, std::vector<std::string> values)
       : header_(header), values_(std::move(values)) {}
 
-  // Without blanks around it; empty where the row says that it is not known ("n/a", "nan", "-").
+  // Of the first column of that name, or its other names, that states it. Without blanks around it;
+  // empty where the row says that it is not known ("n/a", "nan", "-").
   std::string Text(const std::string& column) const;
   bool States(const std::string& column) const;
   // A positive whole number; `absent` where none is stated. Otherwise says why in `error`.
@@ -33,12 +54,17 @@ class Fields {
     double value = 0;
     std::string unit;
   };
-  Amount NumberAndUnit(const std::string& column) const;
+  Amount NumberAndUnit(const std::string& column) const { return AmountIn(Text(column)); }
   // 1 or true.
   bool Says(const std::string& column) const;
+  // Columns that say the same by two names, or twice, but not the same; empty: none.
+  std::string Differing() const;
 
  private:
-  const std::map<std::string, size_t>& header_;
+  std::string Cell(size_t index) const;
+  static Amount AmountIn(const std::string& text);
+
+  const TableHeader& header_;
   std::vector<std::string> values_;
 };
 

@@ -133,6 +133,34 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
   return release;
 }
 
+// `named`: by the framework alone.
+void SetZero(const Fields& f, const StatedDivision& division, const std::string& sharding,
+             bool named, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const int32_t stated = division.zero;
+  if (stated < 0 && !named && !sharding.empty()) {
+    row.notes.push_back(
+        fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
+                    "distributed optimizer): "
+                    "taken as the software divides by itself",
+                    sharding));
+  }
+  if (NumberOf("zero", f.Text("mapping"))) return;
+  // A distributed optimizer is the least that software of this kind divides.
+  const bool least = stated < 0 || (stated == 1 && HasWord(sharding, "optim"));
+  m.zero = least ? std::max(stated, row.software.zero) : stated;
+  const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
+  if (!division.hybrid && divided < m.zero) {
+    m.zero = divided;
+    row.notes.push_back(
+        "under a pipeline weights stay gathered and gradients whole until the last micro-batch, "
+        "as zero1");
+  } else if (stated >= 0 && m.zero != stated) {
+    row.notes.push_back(
+        fmt::format("sharding '{}': the software divides as zero{} does", sharding, m.zero));
+  }
+}
+
 void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   // "PyTorch FSDP" says it, too.
   const bool named = f.Text("sharding").empty();
@@ -143,25 +171,7 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
     row.software.flat_parameters = false;
     row.software.per_parameter_sharding = true;
   }
-  const int32_t stated = division.zero;
-  if (stated < 0 && !named && !sharding.empty()) {
-    row.notes.push_back(
-        fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
-                    "distributed optimizer): "
-                    "taken as the software divides by itself",
-                    sharding));
-  }
-  // A distributed optimizer is the least that software of this kind divides.
-  if (!NumberOf("zero", f.Text("mapping"))) {
-    m.zero = stated < 0 || stated == 1 ? std::max(stated, row.software.zero) : stated;
-    const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
-    if (!division.hybrid && divided < m.zero) {
-      m.zero = divided;
-      row.notes.push_back(
-          "under a pipeline weights stay gathered and gradients whole until the last micro-batch, "
-          "as zero1");
-    }
-  }
+  SetZero(f, division, sharding, named, row);
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
   if (m.expert_tensor != width) {

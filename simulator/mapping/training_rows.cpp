@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <sstream>
 
 #include "simulator/base/csv.h"
@@ -17,8 +16,7 @@ namespace foretrace {
 namespace {
 
 // What no row goes without; a column that has a default may be missing.
-constexpr std::array<std::string_view, 5> kColumns = {"model", "gpus", "gpu", "precision",
-                                                      "framework"};
+constexpr std::array<std::string_view, 3> kColumns = {"model", "gpus", "gpu"};
 
 // What a prediction would pass over in silence.
 std::string NotCovered(const Fields& f) {
@@ -100,40 +98,11 @@ std::string CheckChunks(const TrainingRow& row) {
       CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus).message());
 }
 
-// What other tables call columns (SimuMax's, Megatron's and HuggingFace's arguments).
-constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
-    {"micro_batch_size", "micro_batch"},
-    {"mbs", "micro_batch"},
-    {"micro_batches", "grad_accum"},
-    {"num_microbatches", "grad_accum"},
-    {"gradient_accumulation_steps", "grad_accum"},
-    {"global_batch_size", "global_batch"},
-    {"gbs", "global_batch"},
-    {"seq_len", "seq"},
-    {"seq_length", "seq"},
-    {"sequence_length", "seq"},
-    {"topk", "top_k"},
-    {"first_k_dense_replace", "dense_layers"},
-    {"max_allocated_gib", "memory_gib"},
-    {"max_reserved_gib", "memory_reserved_gib"}};
-
-// Columns that say the same of a row by two names, but not the same; empty: none.
-std::string OtherNamesDiffer(const Fields& f) {
-  for (const auto& [other, own] : kSynonyms) {
-    const std::string a(own), b(other);
-    if (!f.States(a) || !f.States(b) || f.NumberAndUnit(a).value == f.NumberAndUnit(b).value) {
-      continue;
-    }
-    return fmt::format("{} '{}' and {} '{}' contradict one another", a, f.Text(a), b, f.Text(b));
-  }
-  return "";
-}
-
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
                      const ModelYear& published, TrainingRow& row) {
   std::string error = NotCovered(f);
-  if (error.empty()) error = OtherNamesDiffer(f);
+  if (error.empty()) error = f.Differing();
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
@@ -195,38 +164,14 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   return absl::OkStatus();
 }
 
-// In lower case, words joined by '_' ("Memory (GiB)": memory_gib), without what spreadsheets put
-// before the first one.
-std::string ColumnName(std::string name) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
-  const size_t first = name.find_first_not_of(" \t\""), last = name.find_last_not_of(" \t\"");
-  if (first == std::string::npos) return "";
-  name = LowerCase(name.substr(first, last + 1 - first));
-  std::ranges::replace_if(
-      name, [](char c) { return c == ' ' || c == '-'; }, '_');
-  std::erase_if(name, [](char c) { return std::string_view("()[]").find(c) != std::string::npos; });
-  return name;
-}
-
-absl::StatusOr<std::map<std::string, size_t>> ReadHeader(const std::string& path,
-                                                         std::istream& file) {
+absl::StatusOr<TableHeader> ReadHeader(const std::string& path, std::istream& file) {
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
-  std::map<std::string, size_t> header;
-  const std::vector<std::string> names = SplitCsvLine(line);
-  for (size_t i = 0; i < names.size(); ++i) header.emplace(ColumnName(names[i]), i);
-  for (const auto& [other, own] : kSynonyms) {
-    const auto at = header.find(std::string(other));
-    if (at != header.end()) header.emplace(own, at->second);
-  }
+  TableHeader header(line);
   for (const std::string_view column : kColumns) {
-    if (!header.contains(std::string(column))) {
-      return InvalidInput("{}:1: column '{}' is missing", path, column);
-    }
+    if (!header.Has(column)) return InvalidInput("{}:1: column '{}' is missing", path, column);
   }
-  if (!header.contains("step_s") && !header.contains("step_ms") &&
-      !header.contains("tokens_per_s_per_gpu")) {
+  if (!header.Has("step_s") && !header.Has("step_ms") && !header.Has("tokens_per_s_per_gpu")) {
     return InvalidInput(
         "{}:1: column 'step_s' is missing, and so are 'step_ms' and 'tokens_per_s_per_gpu'", path);
   }
@@ -245,12 +190,8 @@ ParallelMapping WholeGroups(ParallelMapping m, bool up) {
 bool IsTrainingTable(const std::string& path) {
   const auto text = ReadTextFile(path, kMaxTableBytes);
   if (!text.ok()) return false;
-  bool model = false, gpus = false;
-  for (const std::string& name : SplitCsvLine(text->substr(0, text->find('\n')))) {
-    model |= ColumnName(name) == "model";
-    gpus |= ColumnName(name) == "gpus";
-  }
-  return model && gpus;
+  const TableHeader header(text->substr(0, text->find('\n')));
+  return header.Has("model") && header.Has("gpus");
 }
 
 namespace {
@@ -292,11 +233,11 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
   std::string text;
   int number = 1;
   for (int first = 2; NextRow(file, text, number); first = number + 1) {
-    if (text.find_first_not_of(" \r") == std::string::npos) continue;
+    if (text.find_first_not_of(" \r,;\t") == std::string::npos || text[0] == '#') continue;
     TrainingRow row;
     row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), first);
-    FORETRACE_RETURN_IF_ERROR(
-        ReadRow(Fields(header, SplitCsvLine(text)), find, stacks, meant, published, row));
+    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text, header.separator())), find,
+                                      stacks, meant, published, row));
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);

@@ -21,6 +21,7 @@ struct TrainingRow {
   std::string taken_as;  // the model that is taken for it
   std::string gpu, source;
   int32_t gpus = 0, gpus_per_node = 8;
+  bool node_stated = false;
   std::string stack;               // framework and release, as the row names them
   std::string earliest;            // a year before which nobody ran it; empty: not known
   std::string family, release;     // of stacks
@@ -55,23 +56,25 @@ using MeantName = std::function<std::string(const std::string& name)>;
 // The year in which a model was published, by TrainingRow::taken_as; empty: not known.
 using ModelYear = std::function<std::string(const std::string& model)>;
 
-// A table whose header has the columns model, gpus, gpu, precision, framework, and step_s, step_ms
-// or tokens_per_s_per_gpu, in any order and case among others. Of layers, hidden, heads, kv_heads,
-// ffn, dense_layers, experts, top_k, vocab, seq, head_dim, gpus_per_node, tp, pp, dp, cp, vp, ep,
-// etp, micro_batch, grad_accum, global_batch, sharding, recompute, oom, memory, memory_reserved,
-// overlap (none: no communication behind computation), source, table, case, date, note and mapping
-// those are read that are there, some also by the names that other tables give them. `mapping`:
-// words of ParseMapping for which there is no column, instead of what the framework does by itself.
-// Memory has a unit, in the column's name (memory_GiB, memory_MiB, memory_bytes, memory_GB) or
-// behind the number. GB and MB are taken for GiB and MiB, with a note: so torch, Megatron-LM,
-// DeepSpeed and nvidia-smi count what they print as GB or MB. Empty fields, n/a, nan and the like
-// are not stated (of vp, cp, ep and etp neither is 0): sizes and precision then are those of the
-// named model, degrees 1, a micro-batch one sample, a batch or a step what follows from the rest.
-// What the framework does by itself is its stack's (stacks); where no date is stated, no release is
-// taken that a later one had replaced when the model was published. Runs that went out of memory
-// (oom 1, or that word as the step) need no step. Rows that contradict themselves, that name what
-// no model is known for, or that need what is not covered are listed as refused. Errors: an
-// unreadable file, missing columns, no rows.
+// A table whose header has the columns model, gpus, gpu, and step_s, step_ms or
+// tokens_per_s_per_gpu, in any order and case among others. Of precision, framework, layers,
+// hidden, heads, kv_heads, ffn, dense_layers, experts, top_k, vocab, seq, head_dim, gpus_per_node,
+// tp, pp, dp, cp, vp, ep, etp, micro_batch, grad_accum, global_batch, sharding, recompute, oom,
+// memory, memory_reserved, overlap (none: no communication behind computation), source, table,
+// case, date, note and mapping those are read that are there, some also by the names that other
+// tables give them (training_row_columns.cpp), between semicolons or tabs where the first line has
+// no comma. `mapping`: words of ParseMapping, which stand over what the framework does by itself,
+// and in the place of columns or beside them, with which they then have to agree. Memory has a
+// unit, in the column's name (memory_GiB, memory_MiB, memory_bytes, memory_GB) or behind the
+// number. GB and MB are taken for GiB and MiB, with a note: so torch, Megatron-LM, DeepSpeed and
+// nvidia-smi count what they print as GB or MB. Empty fields, n/a, nan and the like are not stated
+// (of vp, cp, ep and etp neither is 0): sizes and precision then are those of the named model,
+// degrees 1, a micro-batch one sample, a batch, GPUs or a step what follows from the rest. What the
+// framework does by itself is its stack's (stacks); where no date is stated, no release is taken
+// that a later one had replaced when the model was published. Runs that went out of memory (oom 1,
+// or that word as the step) need no step. Rows that contradict themselves, that name what no model
+// is known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
+// missing columns, no rows.
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,

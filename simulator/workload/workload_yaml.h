@@ -17,8 +17,8 @@
 // `function`, which point-wise one. With calls a graph can be divided by tensor parallelism
 // (tensor_parallel.h) and run on tensor and vector cores.
 //
-// and, optionally, `name`, `also`, a list of other names that tables of training runs give the model,
-// and `published`, its year. Quantities are per sample, in bytes and FLOP.
+// and, optionally, `name`, `also`, a list of other names that tables of training runs give the
+// model, and `published`, its year. Quantities are per sample, in bytes and FLOP.
 
 #include <optional>
 #include <string>

@@ -164,6 +164,13 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   ClusterParameters own_cluster = (*cluster)->parameters;
   ApplySoftware(row, (*cluster)->chip, own_cluster);
+  const int32_t node = own_cluster.devices_per_node;
+  if (row.node_stated && row.gpus_per_node != node &&
+      row.gpus > std::min(row.gpus_per_node, node)) {
+    row.notes.push_back(
+        fmt::format("nodes of {} devices are taken to be of {}, as the platform has them",
+                    row.gpus_per_node, node));
+  }
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
   if (dataflow) return JudgeByDataflow(own_cluster, judged);
@@ -178,7 +185,7 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
-  if (!row.out_of_memory && judged.device_gib > 0 && judged.memory_gib > judged.device_gib) {
+  if (judged.exceeds()) {
     row.notes.push_back(fmt::format(
         "its tensors are predicted to take {:.1f} GiB of the {:.1f} that a device has, in which it "
         "ran",
@@ -203,13 +210,14 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
 void NoteAssumptions(TrainingValidation& result) {
   std::set<std::string> assumed;
   std::map<std::string, int> idle;
-  int assumed_gib = 0;
+  int assumed_gib = 0, exceed = 0;
   std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
     all.push_back(&row);
     if (!row.refused.empty()) continue;
     if (!row.idle.empty()) ++idle[row.idle];
+    exceed += judged.exceeds() ? 1 : 0;
     assumed_gib += row.assumed_gib ? 1 : 0;
     if (row.family.empty()) {
       assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
@@ -223,6 +231,12 @@ void NoteAssumptions(TrainingValidation& result) {
   for (const auto& [what, count] : idle) {
     result.notes.push_back(fmt::format("{} row{} with a word that changes nothing: {}", count,
                                        count == 1 ? "" : "s", what));
+  }
+  if (exceed > 0) {
+    result.notes.push_back(fmt::format(
+        "{} row{} ran though the tensors are predicted to take more than a device has (notes of "
+        "--json)",
+        exceed, exceed == 1 ? "" : "s"));
   }
   if (assumed_gib > 0) {
     result.notes.push_back(fmt::format(

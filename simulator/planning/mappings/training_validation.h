@@ -27,6 +27,8 @@ struct JudgedRow {
   bool timed() const { return judged() && !row.out_of_memory; }
   // Whether it is predicted to go out of memory.
   bool overflows() const { return device_gib > 0 && reserved_gib > device_gib; }
+  // Whether it ran though its tensors alone are predicted not to fit.
+  bool exceeds() const { return timed() && device_gib > 0 && memory_gib > device_gib; }
 };
 
 struct TrainingValidation {

@@ -29,6 +29,51 @@ TEST(TrainingRowsTest, ColumnsOfOtherTables) {
   EXPECT_EQ(row.memory_gib, 66.5);
 }
 
+// Precision and software may have no column; which they are taken to be is noted.
+TEST(TrainingRowsTest, TablesOfFewColumns) {
+  const std::string path = testing::TempDir() + "/few.csv";
+  std::ofstream(path) << "model,gpus,gpu,tp,global_batch,step_s\nknown,16,H100,8,16,1\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->at(0).refused, "");
+  EXPECT_THAT(rows->at(0).notes,
+              testing::IsSupersetOf({HasSubstr("precision float16"), HasSubstr("framework ''")}));
+}
+
+// Degrees and sizes by trainers' arguments, tables with semicolons, lines that say nothing, and the
+// same column twice.
+TEST(TrainingRowsTest, TablesOfTrainers) {
+  const std::string path = testing::TempDir() + "/trainers.csv";
+  std::ofstream(path) << "Model Name;Num GPUs;GPU type;tensor_model_parallel_size;PP size;"
+                         "Data Parallel;context_parallel;zero_stage;GBS;dtype;software;"
+                         "Iteration time (ms);activation checkpointing;num_layers\n"
+                         "# of 2025\n"
+                         "known;16;H100;2;2;2;2;1;16;bf16;NeMo;1500;full;16\n"
+                         ";;;;;;;;;;;;;\n"
+                         "known;16;H100;2;2;8;2;1;16;bf16;NeMo;1500;full;16\n";
+  ASSERT_TRUE(IsTrainingTable(path));
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->size(), 2u);
+  const TrainingRow& row = rows->at(0);
+  EXPECT_EQ(row.refused, "");
+  EXPECT_THAT(ToString(row.mapping), HasSubstr("tp2 cp2 pp2 dp2 mb1 v1 full sp zero1"));
+  EXPECT_EQ(row.config.layers, 16);
+  EXPECT_EQ(row.measured, SimTime::FromSeconds(1.5));
+  EXPECT_THAT(rows->at(1).refused, HasSubstr("is 64, but gpus says 16"));
+  EXPECT_THAT(rows->at(1).name, HasSubstr(":5"));
+  std::ofstream(path) << "model,gpus,gpu,tp,tp,tp_size,global_batch,precision,framework,step_s\n"
+                         "known,16,H100,,2,2.0,16,bf16,NeMo,1\n"
+                         "known,16,H100,2,4,,16,bf16,NeMo,1\n"
+                         "known,16,H100,2,,4,16,bf16,NeMo,1\n";
+  const auto twice = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_EQ(twice->at(0).refused, "");
+  EXPECT_EQ(twice->at(0).mapping.tensor, 2);
+  EXPECT_EQ(twice->at(1).refused, "tp '2' and tp '4' contradict one another");
+  EXPECT_EQ(twice->at(2).refused, "tp '2' and tp_size '4' contradict one another");
+}
+
 // Times with units of their own, and what is none.
 TEST(TrainingRowsTest, StepsInMilliseconds) {
   const std::string path = testing::TempDir() + "/steps.csv";

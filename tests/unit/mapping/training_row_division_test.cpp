@@ -97,6 +97,21 @@ TEST(TrainingRowsTest, UnknownDivisionsAndHosts) {
   EXPECT_FALSE(rows[3].mapping.offload);
 }
 
+// What a row says stands over what the software divides by itself, but that its optimizer is
+// distributed, which it also is where more is divided.
+TEST(TrainingRowsTest, LessThanTheSoftwareDivides) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].zero = 3;
+  const auto row = [&](const std::string& sharding) {
+    return RowsOf(RowOf("BF16", sharding, "none"), stacks).at(0);
+  };
+  EXPECT_EQ(row("").mapping.zero, 3);
+  EXPECT_EQ(row("ZeRO-1").mapping.zero, 1);
+  EXPECT_EQ(row("ZeRO-2").mapping.zero, 2);
+  EXPECT_EQ(row("distributed optimizer").mapping.zero, 3);
+  EXPECT_THAT(row("distributed optimizer").notes, testing::ElementsAre(HasSubstr("as zero3")));
+}
+
 TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",mapping");

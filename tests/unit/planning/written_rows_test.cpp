@@ -1,6 +1,7 @@
 // A table of jobs as people write them, none of which was run: all are judged, and none with
 // numbers that no device reaches.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,6 +43,35 @@ TEST(WrittenRowsTest, GroupsThatAreNotWhole) {
     return result.rows.at(0).predicted.seconds();
   };
   EXPECT_NEAR(seconds(6), (seconds(4) + seconds(8)) / 2, 1e-9);
+}
+
+// Undated software is no older than the model; what differs from the row, or cannot have been, is
+// noted; models cut below their dense layers are judged.
+TEST(WrittenRowsTest, WhatRowsLeaveOpen) {
+  using testing::Contains;
+  using testing::HasSubstr;
+  const std::string path = testing::TempDir() + "/open.csv";
+  std::ofstream(path) << "model,layers,seq,gpus,gpu,gpus_per_node,ep,micro_batch,global_batch,"
+                         "precision,framework,sharding,step_s\n"
+                         "llama3-8b,,4096,8,H100,,,1,8,bf16,Megatron-LM,ZeRO-1,1\n"
+                         "gpt3-1.3b,,2048,8,H100,,,1,8,bf16,Megatron-LM,ZeRO-1,1\n"
+                         "llama3-8b,,4096,16,H100,4,,1,16,bf16,NeMo,,1\n"
+                         "llama3-70b,,4096,8,H100,,,1,8,bf16,NeMo,DDP,1\n"
+                         "deepseek-v3,2,4096,8,B200,,,1,8,bf16,Megatron-Core,ZeRO-1,1\n"
+                         "deepseek-v3,2,4096,8,B200,,8,1,8,bf16,Megatron-Core,ZeRO-1,1\n"
+                         "deepseek-v3,4,4096,8,B200,,8,1,8,bf16,Megatron-Core,ZeRO-1,1\n";
+  const TrainingValidation result = Validate(path);
+  const auto row = [&](size_t i) { return result.rows.at(i).row; };
+  EXPECT_EQ(row(0).release, "2024");
+  EXPECT_THAT(row(0).notes, Contains(HasSubstr("as of 2024")));
+  EXPECT_EQ(row(1).release, "");
+  EXPECT_THAT(row(2).notes, Contains(HasSubstr("nodes of 4 devices are taken to be of 8")));
+  EXPECT_THAT(row(3).notes, Contains(HasSubstr("that a device has, in which it ran")));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("ran though the tensors are predicted")));
+  EXPECT_EQ(row(4).refused, "");
+  EXPECT_EQ(row(4).family, "megatron-lm");
+  EXPECT_THAT(row(5).refused, HasSubstr("all 2 layers are dense"));
+  EXPECT_EQ(row(6).refused, "");
 }
 
 }  // namespace
