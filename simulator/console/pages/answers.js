@@ -234,6 +234,7 @@ answers.diff = (a) => {
     [`before ${shown(a.before.time_us, '_us')}, after ${shown(a.after.time_us, '_us')} (${percent(a.after.time_us, a.before.time_us)})`]);
   const steps = [['before', a.before.time_us], ['after', a.after.time_us]].map(([name, us]) => ({ name, us }));
   bars(section('The step'), 'Before and after', steps, 'name', 'us', 'us');
+  notes([...a.doubts.map((doubt) => `warning: ${doubt}`), ...a.notes]);
   bars(section('Where it comes from'), 'Difference by cause', a.causes.slice(0, 30), 'cause', 'difference_us', 'us');
 };
 
