@@ -213,7 +213,8 @@ Document RunOn(const Job& job, const std::string& command, const std::vector<std
 }
 
 Job Job::Import(std::vector<std::string> paths, ImportOptions options, const Control& control) {
-  if (paths.empty()) throw Error(Error::Kind::kBadInput, "no traces: give files, folders or tars");
+  if (paths.empty())
+    throw Error(Error::Kind::kBadInput, "no traces: give files, folders, tars or zips");
   auto impl = std::make_shared<Impl>();
   impl->paths = paths;
   impl->strict = options.strict;

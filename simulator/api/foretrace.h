@@ -88,7 +88,7 @@ class FORETRACE_API Document {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Traces of one job: files, folders or tars of ranks.
+// Traces of one job: files, folders, tars or zips of ranks.
 struct ImportOptions {
   bool strict = false;              // refuse input that needs repairs, and ops without a model
   std::string process_groups;       // YAML with the members of communicators; empty: as recorded

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 
 #include "absl/strings/numbers.h"
@@ -190,21 +189,6 @@ std::vector<std::string> OperatorCosts::UnknownTypes(const std::vector<Backend>&
     }
   }
   return {unknown.begin(), unknown.end()};
-}
-
-OperatorCosts::Winners OperatorCosts::CountWinners() const {
-  Winners winners;
-  std::map<std::string, int64_t> count;
-  for (const auto& [key, by_backend] : times_) {
-    if (by_backend.size() < 2) continue;
-    ++winners.contested;
-    const auto fastest = std::ranges::min_element(by_backend, [](const auto& a, const auto& b) {
-      return std::pair(Median(a.second), a.first) < std::pair(Median(b.second), b.first);
-    });
-    ++count[fastest->first];
-  }
-  winners.by_backend.assign(count.begin(), count.end());
-  return winners;
 }
 
 SimTime OperatorCosts::FixedPart(const Backend& backend) const {

@@ -38,13 +38,6 @@ class OperatorCosts {
   // its shortest takes than the shortest of all rows. Zero where it has no rows.
   SimTime FixedPart(const Backend& backend) const;
 
-  // Of operators that several backends were measured on: by backend, on how many it is fastest.
-  struct Winners {
-    int64_t contested = 0;
-    std::vector<std::pair<std::string, int64_t>> by_backend;  // by name
-  };
-  Winners CountWinners() const;
-
  private:
   // By what was measured, by backend; repeats ascending.
   absl::flat_hash_map<std::string, absl::flat_hash_map<std::string, std::vector<SimTime>>> times_;

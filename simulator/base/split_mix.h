@@ -20,4 +20,25 @@ constexpr uint64_t SplitMix64(uint64_t x) {
 // Of such bits, a number in [0, 1).
 constexpr double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
+// The numbers after a seed, one after the other.
+class SplitMixSequence {
+ public:
+  explicit constexpr SplitMixSequence(uint64_t seed) : state_(seed) {}
+  constexpr uint64_t Next() {
+    const uint64_t bits = SplitMix64(state_);
+    state_ += kSplitMixStep;
+    return bits;
+  }
+  // In [0, 1).
+  constexpr double Uniform() { return UnitInterval(Next()); }
+  // In [0, n), n positive; by multiplication and shift, whose bias is at most n / 2^64.
+  constexpr int64_t Below(int64_t n) {
+    return static_cast<int64_t>(
+        (static_cast<unsigned __int128>(Next()) * static_cast<unsigned __int128>(n)) >> 64);
+  }
+
+ private:
+  uint64_t state_;
+};
+
 }  // namespace foretrace

@@ -35,19 +35,6 @@ bool Robustified(const LeastSquaresProblem& problem, double scale,
   return true;
 }
 
-class UniformSequence {
- public:
-  explicit UniformSequence(uint64_t seed) : state_(seed) {}
-  double Next() {
-    const uint64_t bits = SplitMix64(state_);
-    state_ += kSplitMixStep;
-    return UnitInterval(bits);
-  }
-
- private:
-  uint64_t state_;
-};
-
 absl::Status CheckProblem(const LeastSquaresProblem& problem) {
   if (problem.bounds.empty() || problem.residual_count == 0 || !problem.residuals) {
     return InvalidInput("fit: needs at least one parameter and one residual");
@@ -76,11 +63,11 @@ std::vector<std::vector<double>> AllStarts(const LeastSquaresProblem& problem,
       start[i] = std::clamp(start[i], problem.bounds[i].lower, problem.bounds[i].upper);
     }
   }
-  UniformSequence uniform(options.seed);
+  SplitMixSequence random(options.seed);
   for (int n = 0; n < options.random_starts; ++n) {
     std::vector<double>& start = starts.emplace_back();
     for (const auto& [lower, upper] : problem.bounds) {
-      start.push_back(lower + (upper - lower) * uniform.Next());
+      start.push_back(lower + (upper - lower) * random.Uniform());
     }
   }
   return starts;

@@ -17,18 +17,6 @@
 namespace foretrace {
 namespace {
 
-absl::Status CheckTimes(const TraceStore& store) {
-  const bool timed = store.ranks().front().info().has_times;
-  for (const RankTrace& rank : store.ranks()) {
-    if (rank.info().has_times != timed) {
-      return InvalidInput("{} has {} times but {} has {}; simulate them apart", rank.info().source,
-                          timed ? "no" : "recorded", store.ranks().front().info().source,
-                          timed ? "some" : "none");
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckMissingRanks(const TraceStore& store, const CommunicatorMap& map,
                                const CompileOptions& options) {
   if (options.allow_missing_ranks) return absl::OkStatus();
@@ -112,8 +100,22 @@ absl::StatusOr<CompiledJob> CompileFrom(const TraceStore& store, const CompileOp
 
 }  // namespace
 
+absl::Status CheckAllHaveTimes(const TraceStore& store) {
+  const RankTrace* timed = nullptr;
+  const RankTrace* symbolic = nullptr;
+  for (const RankTrace& rank : store.ranks()) {
+    const RankTrace*& first = rank.info().has_times ? timed : symbolic;
+    if (first == nullptr) first = &rank;
+  }
+  if (timed == nullptr || symbolic == nullptr) return absl::OkStatus();
+  return InvalidInput(
+      "{} has no times, and {} has; add the profile of rank {}, or simulate the ranks with times "
+      "and those without apart",
+      symbolic->info().source, timed->info().source, symbolic->info().rank);
+}
+
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options) {
-  FORETRACE_RETURN_IF_ERROR(CheckTimes(store));
+  FORETRACE_RETURN_IF_ERROR(CheckAllHaveTimes(store));
   FORETRACE_ASSIGN_OR_RETURN(CommunicatorMap matched, MatchCommunicators(store));
   FORETRACE_RETURN_IF_ERROR(CheckMissingRanks(store, matched, options));
   FORETRACE_ASSIGN_OR_RETURN(Reconstruction recording,

@@ -138,6 +138,9 @@ struct CompiledJob {
   std::shared_ptr<const Reconstruction> reconstruction;
 };
 
+// Recordings and symbolic traces are no one job: an error that names one of each.
+absl::Status CheckAllHaveTimes(const TraceStore& store);
+
 // Errors: missing members without allow_missing_ranks, communicators that disagree, traces mixed
 // with and without times.
 absl::StatusOr<CompiledJob> Compile(const TraceStore& store, const CompileOptions& options);

@@ -10,10 +10,10 @@
 
 namespace foretrace {
 
-// Each path is a trace file (plain or compressed), a tar of ranks, or a folder of either; folders
-// are read in order of name, up to kFolderLevels of subfolders included; "-" is standard input.
-// Side files (READMEs, YAML, process group tables) are passed over in folders and archives, but not
-// when named by themselves.
+// Each path is a trace file (plain or compressed), a tar or zip of ranks, or a folder of these;
+// folders are read in order of name, up to kFolderLevels of subfolders included; "-" is standard
+// input. Side files (READMEs, YAML, process group tables) are passed over in folders and archives,
+// but not when named by themselves.
 //
 // The rank of a file is what it declares, else the number in its name ("rank3", "worker3",
 // "eg_3", ".3.et"), else that of its folder where there are several, or where it says so ("rank3"),
@@ -22,8 +22,5 @@ namespace foretrace {
 // unknown format, bad content.
 absl::StatusOr<TraceStore> ImportTraces(const std::vector<std::string>& paths,
                                         const ImportOptions& options);
-
-// The rank number in a file's name; nullopt when there is none.
-std::optional<int32_t> RankFromFileName(std::string_view base_name);
 
 }  // namespace foretrace

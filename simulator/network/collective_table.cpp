@@ -1,14 +1,11 @@
 #include "simulator/network/collective_table.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 #include <limits>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
-#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
@@ -49,40 +46,13 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
       seconds = estimate.time.seconds();
     }
   }
-  FORETRACE_RETURN_IF_ERROR(TransferTime(seconds, spec).status());
-  row.time_us = seconds * 1e6;
-  if (seconds > 0) row.algbw_GBps = static_cast<double>(row.bytes) / seconds * 1e-9;
-  row.busbw_GBps = row.algbw_GBps * BusFactor(query.op, row.ranks);
+  FORETRACE_ASSIGN_OR_RETURN(row.time, TransferTime(seconds, spec));
+  if (seconds > 0) {
+    const double rate = static_cast<double>(row.bytes) / seconds;
+    row.algorithm_bandwidth = Bandwidth::BytesPerSecond(rate);
+    row.bus_bandwidth = Bandwidth::BytesPerSecond(rate * BusFactor(query.op, row.ranks));
+  }
   return row;
-}
-
-// "64 MiB"; what is no whole number of units in bytes.
-std::string SizeText(int64_t bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{} {}", bytes, kUnits[unit]);
-}
-
-std::string Verdict(CollectiveOp op, const std::vector<CollectiveRow>& rows) {
-  if (rows.empty()) return "Verdict: no size was simulated\n";
-  const CollectiveRow& first = rows.front();
-  const CollectiveRow& last = rows.back();
-  std::string text = fmt::format("Verdict: {} on {} rank{} takes {:.1f} us", Name(op), first.ranks,
-                                 first.ranks == 1 ? "" : "s", first.time_us);
-  if (op == CollectiveOp::kBarrier) return text + fmt::format(", by {}\n", Name(first.algorithm));
-  text += " for " + SizeText(first.bytes);
-  if (rows.size() == 1) {
-    return text + fmt::format(", {:.1f} GB/s of bus bandwidth, by {}\n", first.busbw_GBps,
-                              Name(first.algorithm));
-  }
-  double most = 0;
-  for (const CollectiveRow& row : rows) most = std::max(most, row.busbw_GBps);
-  return text + fmt::format(", {:.1f} us for {}; bus bandwidth up to {:.1f} GB/s\n", last.time_us,
-                            SizeText(last.bytes), most);
 }
 
 }  // namespace
@@ -175,35 +145,6 @@ absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topol
   return rows;
 }
 
-std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveRow>& rows) {
-  std::string out = Verdict(op, rows);
-  auto to = std::back_inserter(out);
-  fmt::format_to(to, "#{:>13} {:>6} {:>18} {:>8} {:>7} {:>12} {:>10} {:>10} {:>7}\n", "size (B)",
-                 "ranks", "algorithm", "protocol", "network", "time (us)", "algbw GB/s",
-                 "busbw GB/s", "flows");
-  for (const CollectiveRow& row : rows) {
-    fmt::format_to(to, "{:>14} {:>6} {:>18} {:>8} {:>7} {:>12.2f} {:>10.2f} {:>10.2f} {:>7}\n",
-                   row.bytes, row.ranks, Name(row.algorithm), Name(row.protocol), Name(row.tier),
-                   row.time_us, row.algbw_GBps, row.busbw_GBps, row.flows);
-  }
-  return out;
-}
-
-std::string FormatLinkLoads(const CollectiveRow& row, const std::vector<LinkKindLoad>& links) {
-  std::string out = fmt::format(
-      "\nLinks at {}, the busiest kind first (* any number; busy: its fullest link, of the time)\n",
-      SizeText(row.bytes));
-  auto to = std::back_inserter(out);
-  fmt::format_to(to, "{:<30} {:>9} {:>8} {:>12} {:>12} {:>7}\n", "link", "GB/s", "links", "most MB",
-                 "mean MB", "busy %");
-  for (const LinkKindLoad& link : links) {
-    fmt::format_to(to, "{:<30} {:>9.2f} {:>8} {:>12.3f} {:>12.3f} {:>7.1f}\n", link.kind,
-                   link.rate.gbps(), link.links, link.most * 1e-6, link.mean() * 1e-6,
-                   100 * link.busy(row.time_us * 1e-6));
-  }
-  return out;
-}
-
 absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
                                                       const CollectiveQuery& query,
                                                       const CollectiveRow& row) {
@@ -217,46 +158,6 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
   spec.bytes = Bytes(row.bytes);
   FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
   return LoadsByKind(topology, plan);
-}
-
-std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,
-                                const std::vector<LinkKindLoad>& links) {
-  rapidjson::StringBuffer buffer;
-  JsonWriter json(buffer);
-  json.StartObject();
-  json.Key("rows");
-  json.StartArray();
-  for (const CollectiveRow& row : rows) {
-    json.StartObject();
-    json.Field("bytes", row.bytes);
-    json.Field("ranks", row.ranks);
-    json.Field("algorithm", Name(row.algorithm));
-    json.Field("protocol", Name(row.protocol));
-    json.Field("network", Name(row.tier));
-    json.Field("time_us", row.time_us);
-    json.Field("algbw_GBps", row.algbw_GBps);
-    json.Field("busbw_GBps", row.busbw_GBps);
-    json.Field("flows", row.flows);
-    json.EndObject();
-  }
-  json.EndArray();
-  if (!links.empty()) {
-    json.Key("link_loads");
-    json.StartArray();
-    for (const LinkKindLoad& link : links) {
-      json.StartObject();
-      json.Field("kind", link.kind);
-      json.Field("bandwidth_GBps", link.rate.gbps());
-      json.Field("links", link.links);
-      json.Field("most_bytes", link.most);
-      json.Field("mean_bytes", link.mean());
-      json.Field("busy_share", link.busy(rows.back().time_us * 1e-6));
-      json.EndObject();
-    }
-    json.EndArray();
-  }
-  json.EndObject();
-  return buffer.GetString();
 }
 
 }  // namespace foretrace

@@ -1,5 +1,5 @@
 #pragma once
-// Times of a collective over sizes, as nccl-tests prints them.
+// Times of a collective over sizes.
 
 #include <cstdint>
 #include <functional>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/time.h"
+#include "simulator/base/units.h"
 #include "simulator/network/link_loads.h"
 #include "simulator/network/transfer_planner.h"
 
@@ -28,10 +30,10 @@ struct CollectiveRow {
   Algorithm algorithm = Algorithm::kAuto;
   Protocol protocol = Protocol::kRaw;
   NetworkTier tier = NetworkTier::kFluid;
-  double time_us = 0;
-  double algbw_GBps = 0;  // bytes over time
-  double busbw_GBps = 0;  // algbw x nccl-tests' factor of the operation
-  int64_t flows = 0;      // messages that the algorithm sends; 0 for a closed form without flows
+  SimTime time;
+  Bandwidth algorithm_bandwidth;  // bytes over time
+  Bandwidth bus_bandwidth;        // that times nccl-tests' factor of the operation
+  int64_t flows = 0;  // messages that the algorithm sends; 0 for a closed form without flows
 };
 
 struct CollectiveQuery {
@@ -47,18 +49,11 @@ struct CollectiveQuery {
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,
                                                            const CollectiveQuery& query);
-// For people: what it takes at both ends of the sizes, then a line a size.
-std::string FormatCollectiveTable(CollectiveOp op, const std::vector<CollectiveRow>& rows);
 // What a row puts on the links, with the algorithm that it took; a tier that runs flows. Errors: as
 // LinkLoads.
 absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
                                                       const CollectiveQuery& query,
                                                       const CollectiveRow& row);
-std::string FormatLinkLoads(const CollectiveRow& row, const std::vector<LinkKindLoad>& links);
-// One JSON document by design.md section 9: `rows`; `link_loads` of the last row, where there are
-// any.
-std::string CollectiveTableJson(const std::vector<CollectiveRow>& rows,
-                                const std::vector<LinkKindLoad>& links = {});
 
 // "8", "32M", "1GiB", "4096", "16K": factors of 1,024.
 absl::StatusOr<int64_t> ParseSize(std::string_view text);

@@ -76,8 +76,9 @@ absl::StatusOr<std::vector<LinkKindLoad>> LoadsByKind(const Topology& topology,
   }
   std::vector<LinkKindLoad> loads;
   for (auto& [key, load] : kinds) loads.push_back(std::move(load));
-  std::ranges::stable_sort(loads, std::greater<>(),
-                           [](const LinkKindLoad& load) { return load.busy(1); });
+  std::ranges::stable_sort(loads, std::greater<>(), [](const LinkKindLoad& load) {
+    return load.busy(SimTime::FromSeconds(1));
+  });
   return loads;
 }
 

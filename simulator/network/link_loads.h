@@ -20,9 +20,9 @@ struct LinkKindLoad {
   double most = 0;    // bytes of payload of the fullest
   double all = 0;     // of all of them
   double mean() const { return all / static_cast<double>(links); }
-  // Of `seconds`, how long the fullest is busy at its rate.
-  double busy(double seconds) const {
-    return seconds > 0 ? most / rate.bytes_per_second() / seconds : 0;
+  // The share of `time` for which the fullest is busy at its rate.
+  double busy(SimTime time) const {
+    return time > SimTime() ? most / rate.bytes_per_second() / time.seconds() : 0;
   }
 };
 

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "simulator/base/error.h"
-#include "simulator/base/json_writer.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/collective_table.h"
 
@@ -215,71 +214,6 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
     }
   }
   return SummarizeErrors(errors);
-}
-
-namespace {
-
-// Bus bandwidths beside times, as nccl-tests prints both.
-void WritePoints(JsonWriter& json, const StudyTable& table) {
-  json.Key("points");
-  json.StartArray();
-  for (size_t i = 0; i < table.rows.size(); ++i) {
-    const MeasuredCollective& row = table.rows[i];
-    const double predicted_us = table.predicted_us[i];
-    const double gigabytes = static_cast<double>(row.bytes) * BusFactor(row.op, row.ranks) * 1e-9;
-    json.StartObject();
-    json.Field("bytes", row.bytes);
-    json.Field("measured_us", row.time_us);
-    json.Field("predicted_us", predicted_us);
-    json.Field("measured_busbw_GBps", gigabytes / row.time_us * 1e6);
-    json.Field("predicted_busbw_GBps", gigabytes / predicted_us * 1e6);
-    json.EndObject();
-  }
-  json.EndArray();
-}
-
-}  // namespace
-
-std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
-                      const std::vector<StudyTable>& tables) {
-  rapidjson::StringBuffer buffer;
-  JsonWriter json(buffer);
-  json.StartObject();
-  json.Field("network", Name(tier));
-  if (fitted != nullptr) {
-    json.Field("launch_us", fitted->library.launch.us());
-    json.Field("channel_GBps", fitted->library.channel.gbps());
-    json.Field("network_channel_GBps", fitted->library.network_channel.gbps());
-    json.Field("exchange_efficiency", fitted->library.exchange);
-    json.Key("links");
-    json.StartArray();
-    for (const LinkType& link : fitted->links) {
-      json.StartObject();
-      json.Field("name", link.name);
-      json.Field("latency_us", link.latency.us());
-      json.Field("efficiency", link.efficiency);
-      json.EndObject();
-    }
-    json.EndArray();
-  }
-  json.Key("tables");
-  json.StartArray();
-  for (const StudyTable& table : tables) {
-    json.StartObject();
-    json.Field("operation", Name(table.op));
-    json.Field("nodes", table.nodes);
-    json.Field("ranks", table.ranks);
-    json.Field("held_out", table.held_out);
-    json.Field("rows", uint64_t{table.rows.size()});
-    json.Field("gmae_percent", table.errors.gmae_percent);
-    json.Field("mape_percent", table.errors.mape_percent);
-    json.Field("max_percent", table.errors.max_percent);
-    WritePoints(json, table);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  return buffer.GetString();
 }
 
 }  // namespace foretrace

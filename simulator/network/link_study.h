@@ -62,8 +62,4 @@ absl::StatusOr<PlatformSpec> FitLinks(PlatformSpec platform, const NetworkOption
 // Over all rows of the tables whose held_out is as given.
 ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out);
 
-// One JSON document: the tier, the links where they were fitted, and the tables.
-std::string StudyJson(const PlatformSpec* fitted, NetworkTier tier,
-                      const std::vector<StudyTable>& tables);
-
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "simulator/console/output.h"
 #include "simulator/network/collective_table.h"
 #include "simulator/network/link_study.h"
+#include "simulator/replay/collective_output.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -66,38 +67,6 @@ absl::StatusOr<NetworkOptions> ParseNetworkOptions(const CollectiveOptions& opti
                       options.protocol);
 }
 
-// How far off the tables are that took no part in a fit; all where nothing was fitted.
-std::string Verdict(const std::vector<StudyTable>& tables, bool fit) {
-  const bool held_out = fit && tables.size() > 1;
-  std::vector<StudyTable> judged = tables;
-  for (StudyTable& t : judged) t.held_out = held_out && t.held_out;
-  const ErrorSummary errors = Summarize(judged, held_out);
-  return fmt::format("Verdict: {} {}rows: geometric mean of the errors {:.2f} %, max {:.2f} %\n",
-                     errors.count, !fit ? "" : (held_out ? "held-out " : "fitted "),
-                     errors.gmae_percent, errors.max_percent);
-}
-
-// `fit`: to every other table, so that the rest are held out.
-std::string FormatTables(std::vector<StudyTable> tables, bool fit) {
-  std::string out = fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8} {:>8} {:>8}\n", "operation",
-                                "nodes", "ranks", "", "rows", "GMAE %", "MAPE %", "max %");
-  for (StudyTable& t : tables) {
-    t.held_out = fit && t.held_out;
-    out += fmt::format("{:<16} {:>6} {:>6} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", Name(t.op),
-                       t.nodes, t.ranks, !fit ? "" : (t.held_out ? "held out" : "fitted"),
-                       t.errors.count, t.errors.gmae_percent, t.errors.mape_percent,
-                       t.errors.max_percent);
-  }
-  for (const bool held_out : {false, true}) {
-    const ErrorSummary s = Summarize(tables, held_out);
-    if (s.count == 0) continue;
-    out += fmt::format("all {:<26} {:>9} {:>6} {:>8.2f} {:>8.2f} {:>8.2f}\n", "",
-                       !fit ? "" : (held_out ? "held out" : "fitted"), s.count, s.gmae_percent,
-                       s.mape_percent, s.max_percent);
-  }
-  return out;
-}
-
 absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
   const CollectiveOp op = ParseCollectiveOp(text);
   if (op != CollectiveOp::kUnknown) return op;
@@ -146,33 +115,20 @@ absl::Status CompareWithMeasured(const CollectiveOptions& options, PlatformSpec 
     context.console->Progress(what, done, total);
     return !context.stop.stop_requested();
   };
-  std::string out;
   if (fit) {
     absl::StatusOr<PlatformSpec> fitted =
         FitLinks(std::move(platform), network, tables,
                  {.links = options.fit, .launch = options.fit_launch}, progress);
     if (!fitted.ok()) return InFile(options.measured, fitted.status());
     platform = *std::move(fitted);
-    const CollectiveLibrary& library = platform.library;
-    out += fmt::format(
-        "library: launch_us {:.3f} channel_GBps {:.3f} network_channel_GBps {:.3f} "
-        "exchange_efficiency {:.4f}\n",
-        library.launch.us(), library.channel.gbps(), library.network_channel.gbps(),
-        library.exchange);
-    for (const LinkType& link : platform.links) {
-      out += fmt::format("{}: latency_us {:.3f} efficiency {:.4f}\n", link.name, link.latency.us(),
-                         link.efficiency);
-    }
   }
   FORETRACE_RETURN_IF_ERROR(
       InFile(options.measured, PredictTables(platform, tier, network, tables, progress)));
-  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer(
-      "collective", [&] { return StudyJson(fit ? &platform : nullptr, tier, tables); }));
-  if (options.json) {
-    return context.console->PrintJson("collective",
-                                      StudyJson(fit ? &platform : nullptr, tier, tables));
-  }
-  return context.console->Print(Verdict(tables, fit) + out + FormatTables(tables, fit));
+  const PlatformSpec* fitted = fit ? &platform : nullptr;
+  const auto json = [&] { return StudyJson(fitted, tier, tables); };
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("collective", json));
+  if (options.json) return context.console->PrintJson("collective", json());
+  return context.console->Print(StudyText(fitted, tables, context.console->style()));
 }
 
 // Whether --chunks matters.
@@ -274,12 +230,11 @@ absl::Status Collective(const CollectiveOptions& options, const CommandContext& 
   if (options.links && !rows.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(links, LinkLoadsOf(topology, query, rows.back()));
   }
-  const auto json = [&] { return CollectiveTableJson(rows, links); };
+  const auto json = [&] { return CollectiveJson(rows, links); };
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("collective", json));
-  std::string text = FormatCollectiveTable(query.op, rows);
-  if (!links.empty()) text += FormatLinkLoads(rows.back(), links);
   FORETRACE_RETURN_IF_ERROR(options.json ? context.console->PrintJson("collective", json())
-                                         : context.console->Print(text));
+                                         : context.console->Print(CollectiveText(
+                                               query.op, rows, links, context.console->style())));
   if (!context.stop.stop_requested()) return absl::OkStatus();
   return absl::CancelledError(fmt::format("interrupted after {} sizes", rows.size()));
 }

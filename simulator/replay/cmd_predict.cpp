@@ -172,9 +172,14 @@ absl::StatusOr<FurtherParts> MakeFurtherParts(const PredictOptions& options,
 absl::Status AddSensitivity(const TraceStore& store, const SimulationSetup& setup,
                             const Prediction& prediction, ReportOptions& report) {
   if (!report.step.has_value()) {
-    return Infeasible("{}: --sensitivity needs a step that can be repeated{}",
+    return Infeasible("{}: --sensitivity needs a step that can be repeated, and {}",
                       store.ranks().front().info().source,
-                      report.notes.empty() ? std::string() : ": " + report.notes.back());
+                      prediction.job.symbolic         ? "a trace without times has none"
+                      : !prediction.marked_iterations ? "the traces have no marks of steps"
+                      : prediction.job.semantics != Semantics::kFull
+                          ? "Algorithm 1 repeats none"
+                          : "nothing is known of what this one waits for in others (see the notes "
+                            "of `predict` alone)");
   }
   FORETRACE_ASSIGN_OR_RETURN(
       report.sensitivity,

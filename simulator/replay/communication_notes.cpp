@@ -41,6 +41,30 @@ void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
       groups, names, groups > kListed ? ", ..." : ""));
 }
 
+// Symbolic communication that others should take part in has no duration to fall back on.
+void NoteAbsentOfSymbolic(const TraceStore& store, const CompiledJob& job,
+                          std::vector<std::string>& notes) {
+  if (!job.symbolic) return;
+  int64_t modelled = 0, alone = 0;
+  for (const MatchedRendezvous& rendezvous : job.communicators.rendezvous) {
+    const MatchedRendezvous::Member& one = rendezvous.members.front();
+    if (rendezvous.missing_members == 0 || store.ranks()[one.rank].has_duration(one.node)) continue;
+    const bool declared = job.communicators.communicators[rendezvous.communicator].declared;
+    (declared ? modelled : alone) += 1;
+  }
+  if (modelled > 0) {
+    notes.push_back(fmt::format(
+        "{} rendezvous with ranks without a trace begin when the ranks at hand are there",
+        modelled));
+  }
+  if (alone > 0) {
+    notes.push_back(
+        fmt::format("{} rendezvous meet nobody and take no time, for nothing says who is in their "
+                    "groups: declare these with --process-groups FILE",
+                    alone));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> CommunicationNotes(const TraceStore& store, const CompiledJob& job) {
@@ -52,6 +76,7 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
                     "and on what --absent assumes",
                     store.ranks().size(), store.world_size(), job.absent_rendezvous));
   }
+  NoteAbsentOfSymbolic(store, job, notes);
   if (job.communicators.unmatched > 0) {
     notes.push_back(
         fmt::format("{} communication operations have no partner in the recording; they keep their "

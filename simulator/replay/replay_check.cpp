@@ -187,9 +187,12 @@ Lost FindLost(const RankTrace& rank) {
       lost.unlaunched += rank.duration(n);
     }
   }
+  // Where no launch has its work, nothing was cut off at the edges.
   if (!first.valid()) {
     lost.unlaunched = lost.device;
-    return lost;
+    if (rank.size() == 0) return lost;
+    first = NodeIndex(0);
+    last = NodeIndex(static_cast<uint32_t>(rank.size() - 1));
   }
   for (uint32_t i = first.value; i <= last.value; ++i) {
     const NodeIndex n(i);

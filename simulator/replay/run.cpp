@@ -155,10 +155,12 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
         "--absent would change nothing: no communication has members without a trace");
   }
   const bool runs_again = network == nullptr || !network->contends();
-  if (unedited != nullptr && setup.retargets()) {
+  const bool changes = !setup.what_if().empty() || setup.retargets();
+  // A symbolic job has no recording that it could be replayed as.
+  if (unedited != nullptr && setup.retargets() && !job.symbolic) {
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob recorded, CompileAgain(store, job, AsRecorded(setup)));
     FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, std::move(recorded), nullptr));
-  } else if (unedited != nullptr && !setup.what_if().empty() && runs_again) {
+  } else if (unedited != nullptr && changes && runs_again) {
     FORETRACE_ASSIGN_OR_RETURN(*unedited, ReplayWithFences(store, job, network));
   }
   if (!setup.what_if().empty() && runs_again) {

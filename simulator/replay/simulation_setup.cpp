@@ -293,6 +293,23 @@ absl::Status SimulationSetup::AddModules(const TraceStore& store, const ReadExtr
   return absl::OkStatus();
 }
 
+namespace {
+
+// Options about what is inferred of a recording, which without times is nothing.
+absl::Status CheckUntimed(const SimulationOptions& options, const TraceStore& store) {
+  const RankInfo& info = store.ranks().front().info();
+  if (info.has_times) return absl::OkStatus();
+  std::string idle;
+  if (options.semantics == "algorithm1") idle = "--semantics algorithm1";
+  if (options.aligned_start) idle = "--aligned-start";
+  if (options.absent != "as-recorded") idle = "--absent " + options.absent;
+  if (idle.empty()) return absl::OkStatus();
+  return InvalidInput("{} would change nothing: {} has no times, only work and its order", idle,
+                      info.source);
+}
+
+}  // namespace
+
 absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& options,
                                                       const TraceStore& store,
                                                       const ReadExtras& extras) {
@@ -317,6 +334,8 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
   if (options.absent == "alike") compile.absent = AbsentRanks::kAlike;
   if (options.absent == "never-last") compile.absent = AbsentRanks::kNeverLast;
   FORETRACE_ASSIGN_OR_RETURN(setup.what_if_, WhatIf::Parse(options.what_if));
+  FORETRACE_RETURN_IF_ERROR(CheckAllHaveTimes(store));
+  FORETRACE_RETURN_IF_ERROR(CheckUntimed(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddScaleOut(options, store));
   FORETRACE_RETURN_IF_ERROR(setup.AddModules(store, extras));
   FORETRACE_RETURN_IF_ERROR(setup.AddPlatform(options, store));

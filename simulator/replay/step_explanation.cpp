@@ -36,7 +36,7 @@ void NoteUnsettledIteration(const Prediction& prediction, const Prediction& uned
   report.notes.push_back(fmt::format(
       "with the change, iteration {} from mark to mark ({:.1f} us) is not in steady state, where "
       "its CPU takes {:.1f} us: how far apart ranks and how far ahead CPUs were when recording "
-      "began still shows in it; read the step in steady state",
+      "began still shows in it; the step in steady state, which `predict` has, is without that",
       step, IterationTimes(prediction)[step].us(), report.step->cpu_period.us()));
 }
 

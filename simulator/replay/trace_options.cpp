@@ -12,6 +12,16 @@ namespace foretrace {
 
 void TraceOptions::Register(CLI::App& command, bool positional, const char* of_strict) {
   RegisterRanks(command, positional, of_strict);
+  RegisterGroups(command);
+}
+
+void TraceOptions::RegisterReading(CLI::App& command, const char* of_strict) {
+  command.add_flag("--strict", strict, of_strict);
+  RegisterJobs(command);
+  RegisterGroups(command);
+}
+
+void TraceOptions::RegisterGroups(CLI::App& command) {
   command
       .add_option("--process-groups", process_groups,
                   "YAML with the members of communicators: groups: [{name: \"1\", ranks: [0, 1]}]")
@@ -20,7 +30,8 @@ void TraceOptions::Register(CLI::App& command, bool positional, const char* of_s
 
 void TraceOptions::RegisterRanks(CLI::App& command, bool positional, const char* of_strict) {
   const char* help =
-      "trace files, folders (up to five levels deep) or tars of ranks, or - for standard input "
+      "trace files, folders (up to five levels deep), tars or zips of ranks, or - for standard "
+      "input "
       "(Chakra .et, PyTorch execution trace, Kineto; plain or compressed)";
   if (positional) {
     command.add_option("traces", paths, help)->required();
@@ -33,6 +44,10 @@ void TraceOptions::RegisterRanks(CLI::App& command, bool positional, const char*
                   "names of files and folders to pass over in folders of traces, e.g. '*.pickle'")
       ->type_name("GLOB")
       ->allow_extra_args(false);
+  RegisterJobs(command);
+}
+
+void TraceOptions::RegisterJobs(CLI::App& command) {
   command.add_option("--jobs", jobs, "files imported at once (default: one per processor)");
 }
 

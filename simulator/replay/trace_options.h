@@ -29,10 +29,16 @@ struct TraceOptions {
                 const char* of_strict = "refuse input that needs repairs, and ops without a model");
   // The same for commands that look at each rank by itself: no process groups.
   void RegisterRanks(CLI::App& command, bool positional, const char* of_strict);
+  // How paths are read that the command registers by itself: all but what to pass over in folders.
+  void RegisterReading(CLI::App& command, const char* of_strict);
   // Those that the context brings where there are any, else imported. Stopped between files.
   absl::StatusOr<std::shared_ptr<const TraceStore>> Load(const CommandContext& context) const;
   // What their profiles hold besides what is replayed.
   absl::StatusOr<std::vector<ProfileExtras>> LoadExtras(const CommandContext& context) const;
+
+ private:
+  void RegisterJobs(CLI::App& command);
+  void RegisterGroups(CLI::App& command);
 };
 
 }  // namespace foretrace

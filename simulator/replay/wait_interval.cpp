@@ -107,6 +107,9 @@ std::optional<std::string> DescribeWaits(const TraceStore& store, const Predicti
   const bool of_step = Width(intervals.step) > least;
   if (!of_step && Width(intervals.marked) <= least) return std::nullopt;
   const WaitInterval& shown = of_step ? intervals.step : intervals.marked;
+  const std::string what = of_step ? "the step"
+                                   : fmt::format("iteration {} of rank {}", intervals.iteration,
+                                                 store.ranks()[intervals.marked_rank].info().rank);
   std::string first;
   for (size_t r = 0; r < store.ranks().size() && first.empty(); ++r) {
     for (const auto* calls : {&prediction.job.reports[r].sync.unshown.calls,
@@ -143,9 +146,9 @@ std::optional<std::string> DescribeWaits(const TraceStore& store, const Predicti
         "busy",
         intervals.step.launches));
   }
-  return fmt::format("{}; by what they can mean, the {} takes between {:.3f} and {:.3f} ms{}",
-                     fmt::join(reasons, "; "), of_step ? "step" : "iteration",
-                     shown.least.us() * 1e-3, shown.most.us() * 1e-3,
+  return fmt::format("{}; by what they can mean, {} takes between {:.3f} and {:.3f} ms{}",
+                     fmt::join(reasons, "; "), what, shown.least.us() * 1e-3,
+                     shown.most.us() * 1e-3,
                      first.empty() ? "" : "; profiles that name events say it");
 }
 
@@ -201,7 +204,10 @@ absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
   FORETRACE_ASSIGN_OR_RETURN(const bool copies, widen_by(ReadingsOfCopies(store, job)));
   if (copies) intervals.copies = UnshownCopies(store, job.program);
   if (!launches && !copies && ReadingsOf(job).empty()) return std::nullopt;
-  intervals.marked = *std::ranges::max_element(marked, {}, Width);
+  const auto widest = std::ranges::max_element(marked, {}, Width);
+  intervals.marked = *widest;
+  intervals.marked_rank = static_cast<size_t>(widest - marked.begin());
+  intervals.iteration = iteration;
   Count(job, intervals.step);
   return intervals;
 }

@@ -18,6 +18,8 @@ struct WaitIntervals {
   // ahead of its device, a step in steady state may owe nothing to waits that one iteration hangs
   // on.
   WaitInterval marked;
+  int64_t iteration = 0;  // that `marked` is of
+  size_t marked_rank = 0;
   int64_t copies = 0;  // whose calls may hold the CPU until they are done, if that changes anything
 };
 
@@ -26,8 +28,7 @@ struct WaitIntervals {
 // none or twice what is assumed, with the changes of --what-if applied. Unset where the recording
 // is replayed unchanged, which does not depend on them; where it shows all of that; and on a
 // network in which transfers contend, which would have to run again. `unedited` (may be null):
-// without
-// --what-if.
+// without --what-if.
 absl::StatusOr<std::optional<WaitIntervals>> IntervalsOfWaits(
     const TraceStore& store, const SimulationSetup& setup, const Prediction& prediction,
     int64_t iteration, const std::optional<StepSummary>& step, const Prediction* unedited);

@@ -30,9 +30,6 @@ enum class WorkGroup : uint8_t {
   kCount,
 };
 std::string_view Name(WorkGroup group);
-inline bool IsCommunication(WorkGroup group) {
-  return group >= WorkGroup::kAllToAll && group <= WorkGroup::kSendRecv;
-}
 
 // Classifies device nodes by the roles of names. Each op inherits from the ops around it once, at
 // construction; Group() is two array reads.

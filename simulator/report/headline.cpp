@@ -161,10 +161,10 @@ class HeadlinePrinter {
   // Between which times the iteration lies, and what that rests on.
   void Absent(const AbsentInterval& a) {
     std::string text = fmt::format(
-        "  between {} and {}, by what stands in for ranks without a trace ({}) in {} rendezvous "
-        "(communicators: {}): {} never last, {} alike, ",
-        unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent, a.rendezvous, a.communicators,
-        unit_.Text(a.never_last), unit_.Text(a.alike));
+        "  iteration {} between {} and {}, by what stands in for ranks without a trace ({}) in {} "
+        "rendezvous (communicators: {}): {} never last, {} alike, ",
+        report_.iteration, unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent, a.rendezvous,
+        a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
     if (report_.what_if) {
       text += fmt::format("{} alike and changed likewise, {} as late as recorded waiting allows, ",
                           unit_.Text(a.changed_alike), unit_.Text(a.latest));

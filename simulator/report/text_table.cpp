@@ -85,13 +85,14 @@ std::vector<size_t> TextTable::Filled() const {
 
 std::string TextTable::Format(const TextStyle& style) const {
   const std::vector<size_t> filled = Filled();
-  std::vector<size_t> widths(columns_.size());
+  std::vector<size_t> whole(columns_.size());
   size_t total = 0;
   for (const size_t c : filled) {
-    widths[c] = DisplayWidth(columns_[c].heading);
-    for (const auto& row : rows_) widths[c] = std::max(widths[c], DisplayWidth(row[c]));
-    total += widths[c] + (c != filled.front() ? kGap : 0);
+    whole[c] = DisplayWidth(columns_[c].heading);
+    for (const auto& row : rows_) whole[c] = std::max(whole[c], DisplayWidth(row[c]));
+    total += whole[c] + (c != filled.front() ? kGap : 0);
   }
+  std::vector<size_t> widths = whole;
   // The widest flexible column gives first, so that all stay readable.
   while (total > style.width) {
     size_t widest = columns_.size();
@@ -117,6 +118,13 @@ std::string TextTable::Format(const TextStyle& style) const {
     while (next != filled.end() && (next == first || used + widths[*next] <= style.width)) {
       used += widths[*next] + kGap;
       shown.push_back(*next++);
+    }
+    // What was cut for columns that are now in another table.
+    for (auto c = first; c != next; ++c) {
+      const size_t room = style.width + kGap - std::min(used, style.width + kGap);
+      const size_t more = std::min(room, whole[*c] - widths[*c]);
+      widths[*c] += more;
+      used += more;
     }
     if (first != keys) out += '\n';
     out += FormatColumns(style, shown, widths);

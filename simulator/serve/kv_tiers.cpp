@@ -71,7 +71,6 @@ SimTime KvTiers::Read(std::span<const uint64_t> keys, SimTime now) {
     t.read_free = begin + t.transfer;
     ready = std::max(ready, t.read_free + t.latency);
     t.blocks.splice(t.blocks.begin(), t.blocks, place->second.at);
-    ++read_;
   }
   return ready;
 }

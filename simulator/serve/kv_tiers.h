@@ -39,7 +39,6 @@ class KvTiers {
   // When the blocks, all of which are there, are on the device if they are asked for at `now`.
   SimTime Read(std::span<const uint64_t> keys, SimTime now);
 
-  int64_t blocks_read() const { return read_; }
   int64_t blocks_lost() const { return lost_; }
   // Of a tier, for tests.
   int64_t held(size_t tier) const { return static_cast<int64_t>(tiers_[tier].blocks.size()); }
@@ -64,7 +63,7 @@ class KvTiers {
 
   std::vector<Tier> tiers_;
   absl::flat_hash_map<uint64_t, Place> places_;
-  int64_t read_ = 0, lost_ = 0;
+  int64_t lost_ = 0;
 };
 
 }  // namespace foretrace::serve

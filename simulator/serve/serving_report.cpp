@@ -21,6 +21,16 @@ std::string Row(const char* name, const Distribution& d, double unit) {
                      d.mean * unit, d.p50 * unit, d.p90 * unit, d.p95 * unit, d.p99 * unit);
 }
 
+// Requests that all came before any was answered say nothing of a rate that could be kept up with.
+bool CameAtOnce(const std::vector<RequestOutcome>& outcomes) {
+  SimTime last_arrival, first_end = SimTime::Max();
+  for (const RequestOutcome& outcome : outcomes) {
+    last_arrival = std::max(last_arrival, outcome.arrival);
+    first_end = std::min(first_end, outcome.last_token);
+  }
+  return outcomes.size() > 1 && last_arrival < first_end;
+}
+
 double BusyShare(const ServingReport& r) {
   SimTime busy;
   for (const SimTime b : r.result->busy) busy += b;
@@ -196,9 +206,13 @@ double ServingReport::output_tokens_per_s_per_1000_usd() const {
 }
 
 std::string LoadVerdict(const ServingReport& r) {
-  if (r.result->overloaded_from == SimTime::Max()) return "keeps up with the requests";
-  return fmt::format("overloaded from {:.0f} s on: the queue grows to {} requests",
-                     r.result->overloaded_from.seconds(), r.result->peak_waiting);
+  if (r.result->overloaded_from != SimTime::Max()) {
+    return fmt::format("overloaded from {:.0f} s on: the queue grows to {} requests",
+                       r.result->overloaded_from.seconds(), r.result->peak_waiting);
+  }
+  if (!CameAtOnce(r.result->outcomes)) return "keeps up with the requests";
+  return fmt::format("{} requests that came before any was answered are served in {:.2f} s",
+                     r.summary.requests, r.summary.seconds);
 }
 
 std::string ServingText(const ServingReport& r) {

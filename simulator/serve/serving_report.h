@@ -30,7 +30,8 @@ struct ServingReport {
   std::vector<std::string> notes;
 };
 
-// "overloaded from 42 s on", or that the deployment keeps up.
+// "overloaded from 42 s on", or that the deployment keeps up; of requests that all came before one
+// was answered, which show neither, how long they took.
 std::string LoadVerdict(const ServingReport& report);
 std::string ServingText(const ServingReport& report);
 std::string ServingJson(const ServingReport& report);

@@ -11,8 +11,8 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cost/embedding/index_generator.h"
 
 namespace foretrace {
 namespace {
@@ -22,7 +22,7 @@ constexpr double kTablesPerGpu = 13;
 constexpr double kMemoryShare = 0.8;
 constexpr double kMostRows = 2e7;  // "up to tens of millions of rows" (section II-B)
 
-double LogUniform(double low, double high, IndexRandom& random) {
+double LogUniform(double low, double high, SplitMixSequence& random) {
   return low * std::pow(high / low, random.Uniform());
 }
 
@@ -109,7 +109,7 @@ CpuOverheads DlrmOverheads() {
 }
 
 EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, int64_t batch,
-                         IndexRandom& random) {
+                         SplitMixSequence& random) {
   EmbeddingTable table;
   table.dim = dim;
   table.pooling = heavy ? LogUniform(kHeavyPooling, MostPooling(part), random)
@@ -133,7 +133,8 @@ namespace {
 
 // Draws the tables of `task`. `light` ones only where not all are heavy.
 absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim,
-                        const GeneratedTasks& options, IndexRandom& random, ShardingTask& task) {
+                        const GeneratedTasks& options, SplitMixSequence& random,
+                        ShardingTask& task) {
   constexpr int kWholeDraws = 200;
   constexpr int kPartialDraws = 2000;
   constexpr int64_t kMostPlaced = 3'000'000;  // tables, in all of these: seconds
@@ -172,7 +173,7 @@ absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim
 
 absl::StatusOr<std::vector<ShardingTask>> GenerateTasks(const std::vector<TableStatistics>& parts,
                                                         const GeneratedTasks& options) {
-  IndexRandom random(options.seed);
+  SplitMixSequence random(options.seed);
   std::vector<ShardingTask> tasks;
   for (const TableStatistics& part : parts) {
     for (int32_t i = 0; i < options.per_part; ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/cost/embedding/reuse_factors.h"
 #include "simulator/sharding/task.h"
 
@@ -48,6 +48,6 @@ CpuOverheads DlrmOverheads();
 
 // A random table as the tasks have them.
 EmbeddingTable DrawTable(const TableStatistics& part, bool heavy, int64_t dim, int64_t batch,
-                         IndexRandom& random);
+                         SplitMixSequence& random);
 
 }  // namespace foretrace

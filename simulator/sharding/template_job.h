@@ -28,10 +28,6 @@ class TemplateJob {
   static absl::StatusOr<std::unique_ptr<TemplateJob>> Create(
       std::shared_ptr<const TraceStore> store, int32_t gpus);
 
-  // Whether every step of the plan's that is not whole or column-wise tables' is in the capture.
-  static bool Supports(const PlanShape& shape) {
-    return !shape.row && !shape.table_row && !shape.data_parallel;
-  }
   // `lookups`: where the plan's lookup times come from.
   void SetWork(const PlanWork& work, EstimateSource lookups);
   void SetRecorded();

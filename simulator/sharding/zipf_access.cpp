@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "simulator/base/check.h"
 
@@ -15,6 +16,25 @@ double Mass(double a, double b, double s) {
   return (std::pow(b, 1 - s) - std::pow(a, 1 - s)) / (1 - s);
 }
 
+struct RowGroup {
+  double count = 0;
+  double mass = 0;  // of all its rows
+};
+
+// Rows in groups of nearly equal popularity: singly at the head, then 5 % wider each, whose mass is
+// that of the interval around their ranks. (Around the first rank alone that would be up to a sixth
+// too much, for the density is convex.)
+std::vector<RowGroup> GroupsOf(double rows, double exponent) {
+  std::vector<RowGroup> groups;
+  for (double first = 1; first <= rows;) {
+    const double last = std::min(rows, std::max(first, std::floor(first * 1.05)));
+    groups.push_back({last - first + 1, last > first ? Mass(first - 0.5, last + 0.5, exponent)
+                                                     : std::pow(first, -exponent)});
+    first = last + 1;
+  }
+  return groups;
+}
+
 }  // namespace
 
 TableAccess ZipfAccess(int64_t lookups, int64_t rows, double exponent) {
@@ -22,17 +42,13 @@ TableAccess ZipfAccess(int64_t lookups, int64_t rows, double exponent) {
   TableAccess access;
   access.lookups = lookups;
   if (lookups <= 0) return access;
-  // Rows in groups of nearly equal popularity: singly at the head, then 5 % wider each. A row's
-  // mass is that of the unit interval around its rank.
-  const auto n = static_cast<double>(rows);
-  const double total = Mass(0.5, n + 0.5, exponent);
+  const std::vector<RowGroup> groups = GroupsOf(static_cast<double>(rows), exponent);
+  double total = 0;
+  for (const RowGroup& group : groups) total += group.mass;
   std::array<double, kReuseBins> by_bin = {};
   double unique = 0;
-  for (double first = 1; first <= n;) {
-    const double last = std::min(n, std::max(first, std::floor(first * 1.05)));
-    const double count = last - first + 1;
-    const double rate =
-        static_cast<double>(lookups) * Mass(first - 0.5, last + 0.5, exponent) / total / count;
+  for (const auto& [count, mass] : groups) {
+    const double rate = static_cast<double>(lookups) * mass / total / count;
     if (rate > 30) {  // Poisson counts lie within the bin, or at its edge
       by_bin[static_cast<size_t>(ReuseBin(std::llround(rate)))] += count;
       unique += count;
@@ -44,7 +60,6 @@ TableAccess ZipfAccess(int64_t lookups, int64_t rows, double exponent) {
         unique += count * p;
       }
     }
-    first = last + 1;
   }
   for (int b = 0; b < kReuseBins; ++b) {
     access.reuse.fractions[static_cast<size_t>(b)] =

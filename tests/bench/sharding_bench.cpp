@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/sharding/ranking.h"
 #include "tests/support/sharding_tasks.h"
 
@@ -12,7 +12,7 @@ namespace foretrace {
 namespace {
 
 ShardingTask BenchTask(int64_t tables, int32_t gpus) {
-  IndexRandom random(1);
+  SplitMixSequence random(1);
   ShardingTask task = MakeTask(gpus, int64_t{512} * gpus);
   for (int64_t t = 0; t < tables; ++t) {
     const auto rows = static_cast<int64_t>(std::pow(10, 3 + 4 * random.Uniform()));
@@ -32,7 +32,7 @@ void BM_NewPlans(benchmark::State& state) {
   const auto gpus = static_cast<int32_t>(state.range(1));
   const ShardingTask task = BenchTask(state.range(0), gpus);
   const auto evaluator = TestEvaluator(task, JobSemantics::kFull, PlatformFor(gpus));
-  IndexRandom random(2);
+  SplitMixSequence random(2);
   for (auto _ : state) {
     ShardingPlan plan;
     for (size_t t = 0; t < task.tables.size(); ++t) {

@@ -127,6 +127,7 @@ OPTIONS = {
         **SIMULATION,
         "--aligned-start": (f"{S} --what-if rank=4:delay=1ms", ""),
         "--strict": ("$WORK/repaired.json --what-if name=gemm:x2", ""),
+        "--jobs": THREADS, "--process-groups": "$WORK/groups.yaml",
         "--allow-missing-ranks": (f"{ONE} --what-if name=gemm:x2", ""),
         "--absent": (f"{ONE} --allow-missing-ranks --what-if name=gemm:x2", "never-last"),
         "--iteration": "1", "--top": "1", "--json": "", "--what-if": (S, "kind=collective:x0.5")}),

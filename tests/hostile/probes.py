@@ -9,6 +9,8 @@ SHARD = "shard t.yaml --sharders naive"
 PLACE = "place dcgan --backends framework --device v100-sxm2-16gb"
 ROWS = "validate --mappings r.csv --platform dgx-a100"
 TRAINING = "validate --calibration none --mappings t.csv"
+SYMBOLIC = "predict job --platform dgx-a100"
+MADE_SYMBOLIC = "$FORETRACE generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping 'tp2 pp1 dp1 mb1 gb8' -o job --sizes-only > said"
 NOTHING = "would change nothing"
 
 
@@ -99,6 +101,18 @@ REFUSED = {
     "action_none": (f"predict {S} --what-if name=gemm:", ("expected x0.5",), ""),
     "action_alone": (f"predict {S} --what-if x2", ("SELECTOR:ACTION",), ""),
     "action_buckets": (f"predict {S} --what-if comm=.*:buckets=0", ("buckets=0",), ""),
+    # A profile of one rank, and of another its execution trace alone: the one without times is named.
+    "graph_of_other_rank": ("predict rank0.json rank1.json", ("rank1.json has no times", "rank0.json has", "rank 1"),
+                            "cp $SEEDS/kineto/k.json rank0.json; cp $SEEDS/et/e.json rank1.json"),
+    # Overheads come from one place, and the traces are named whose they are.
+    "overheads_two_ways": (f"validate --trace {S} --overheads-from-ranks 0-3 --overheads-from-steps odd", ("dlrm_8rank: ", "exclude each other"), ""),
+    "overheads_of_no_rank": (f"validate --trace {S} --overheads-from-ranks 0-9", ("dlrm_8rank: overheads from ranks",), ""),
+    "ranks_without_network": (f"predict {S} --ranks 64", ("--platform", "--on PLATFORM"), ""),
+    # Symbolic jobs: what is of recordings alone.
+    "symbolic_algorithm1": (SYMBOLIC + " --semantics algorithm1", ("--semantics algorithm1", NOTHING), MADE_SYMBOLIC),
+    "symbolic_aligned": (SYMBOLIC + " --aligned-start", ("--aligned-start", NOTHING), MADE_SYMBOLIC),
+    "symbolic_sensitivity": (SYMBOLIC + " --sensitivity", ("a trace without times has none",), MADE_SYMBOLIC),
+    "symbolic_energy": (SYMBOLIC + " --energy", ("does not name the device",), MADE_SYMBOLIC),
     "fused_over_waits": ("predict $SEEDS/kineto/k.json --what-if name=sgemm:fuse", ("no two neighbours",), ""),
     "iteration_range": (f"predict {S} --iteration 0-1", ("--iteration",), ""),
     "platform_alone": (f"predict {S} --platform dgx-h100", ("--on PLATFORM", NOTHING), ""),
@@ -206,6 +220,11 @@ FINE = {
     "phase_unknown": ("predict k.json", ("unsupported_phase",), kineto('s/"ph": "X"/"ph": "x"/')),
     "published_words": (TRAINING, ("1 row with a word that changes nothing: zb-h1",),
                         "sed '1s/$/,mapping/; 2s/$/,zb-h1/; 3,$s/$/,/' $SEEDS/training.csv > t.csv"),
+    "symbolic_cpu_scale": (SYMBOLIC + " --cpu-scale 2", ("without the change",), MADE_SYMBOLIC),
+    "symbolic_missing_rank": (SYMBOLIC + " --allow-missing-ranks", ("rendezvous with ranks without a trace begin",),
+                              MADE_SYMBOLIC + "; rm job/trace.1.et"),
+    # At once: nothing that could be kept up with.
+    "served_at_once": ("serve llama3.1-8b --platform dgx-h100 --count 10", ("Verdict: 10 requests that came before any was answered",), ""),
     "words_default": (GENERATE.replace("-o out", "-o made") + " 'tp2 pp2 dp1 mb1 gb64 none 1f1b v1 k1 zero0 grad32'", ("Verdict: ",), ""),
     "written_again": (GENERATE.replace("-o out", "-o made") + " 'tp2 pp1 dp1 mb1 gb8'", ("wrote 2 ranks",),
                       "mkdir made; touch made/trace.0.et made/trace.1.et made/notes.txt made/other.9.et"),
@@ -240,6 +259,17 @@ def problems(case):
     yield case("problem/10_long_name", "predict k.json --what-if 'name=.*gemm.*:x0.5'", (0,), (),
                "python3 -c 'import os; p = os.environ[\"SEEDS\"] + \"/kineto/k.json\"; "
                "open(\"k.json\", \"w\").write(open(p).read().replace(\"ampere_sgemm\", \"x\" * 1000000 + \"_sgemm\"))'")
+    # One iteration of one rank hangs on launches that steady state does not: it is said whose.
+    yield case("problem/22_of_which_rank", "list gpus", (0,), (), f"$FORETRACE predict {S} --what-if kind=collective:remove > said",
+               "head -2 said | tr '\\n' ' ' | grep -q 'iteration 1 of rank 0 *takes between'")
+    # No kernel, of whose launches there are some: every step repeats, and nothing was understood.
+    no_work = ("PYTHONPATH=$SRC/tests/hostile python3 -c 'import files, json; d = json.loads(files.kineto()); "
+               "d[\"traceEvents\"] = [e for e in d[\"traceEvents\"] if e.get(\"cat\") not in (\"kernel\", \"gpu_memcpy\", \"gpu_memset\")]; "
+               "json.dump(d, open(\"k.json\", \"w\"))'")
+    yield case("problem/5_no_device_work", "validate --trace k.json", (0,), (), no_work, "", "", ("NOT RELIABLE: ", "lacks the device work of"))
+    yield case("problem/3_diff", "diff k.json $SEEDS/kineto/k.json", (0,), (), UNEXPLAINED, "", "",
+               ("NOT RELIABLE: before: this replay", "Verdict: "))
+    yield case("problem/3_diff_strict", "diff $SEEDS/kineto/k.json k.json --strict", (2, 3), ("--strict", "replay"), UNEXPLAINED)
     yield case("problem/22_no_content", "list gpus", (0,), (), f"$FORETRACE predict {S} > said", "! grep -q 'instead of' said")
     yield case("problem/27_one_rank", "list gpus", (0,), (), f"$FORETRACE predict {S} --timeline t.json --timeline-ranks 3",
                "grep -q '\"rank 3' t.json && ! grep -q '\"rank 4' t.json")

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/sharding/ranking.h"
 #include "tests/support/sharding_tasks.h"
 
@@ -17,13 +17,13 @@ constexpr int kTasks = 100;
 constexpr int kGpus = 4;
 constexpr int64_t kBatch = 1024;
 
-double LogUniform(double low, double high, IndexRandom& random) {
+double LogUniform(double low, double high, SplitMixSequence& random) {
   return low * std::pow(high / low, random.Uniform());
 }
 
 // Table-wise with 4 to 8 tables, or also by rows and as copies with 3 to 5.
 ShardingTask RandomTask(uint64_t seed, bool mixed) {
-  IndexRandom random(seed);
+  SplitMixSequence random(seed);
   ShardingTask task = MakeTask(kGpus, kBatch);
   task.exchange_indices = random.Below(2) == 0;
   const int64_t tables = mixed ? 3 + random.Below(3) : 4 + random.Below(5);
@@ -98,7 +98,7 @@ TEST(ShardingSearch, FindsTheOptimumOfSmallTasks) {
 }
 
 TEST(ShardingSearch, EverySharderPlacesEveryTableOnce) {
-  IndexRandom random(5);
+  SplitMixSequence random(5);
   for (int i = 0; i < 30; ++i) {
     ShardingTask task = RandomTask(static_cast<uint64_t>(i), true);
     task.allowed.assign(task.allowed.size(), random.Below(2) == 0);

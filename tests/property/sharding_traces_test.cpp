@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/engine/replay.h"
 #include "simulator/sharding/evaluator.h"
 #include "tests/support/sharding_tasks.h"
@@ -13,7 +13,7 @@
 namespace foretrace {
 namespace {
 
-ShardingTask RandomTask(int32_t gpus, IndexRandom& random) {
+ShardingTask RandomTask(int32_t gpus, SplitMixSequence& random) {
   ShardingTask task = MakeTask(gpus, int64_t{256} * gpus);
   task.exchange_indices = random.Below(2) == 0;
   const int64_t tables = 1 + random.Below(12);
@@ -27,7 +27,7 @@ ShardingTask RandomTask(int32_t gpus, IndexRandom& random) {
 
 // `ranks_per_node` ranks a node; any mixture of kinds, or whole tables and columns alone.
 ShardingPlan RandomPlan(const ShardingTask& task, int32_t ranks_per_node, bool mixed,
-                        IndexRandom& random) {
+                        SplitMixSequence& random) {
   ShardingPlan plan;
   for (size_t t = 0; t < task.tables.size(); ++t) {
     const auto first = static_cast<int32_t>(random.Below(task.gpus));
@@ -58,7 +58,7 @@ struct Platform {
 constexpr Platform kPlatforms[] = {{"paper-4xa100", 4}, {"dgx-a100", 8}, {"h100-cluster-10", 16}};
 
 TEST(ShardingTraces, ReplayToTheTimeOfTheEvaluation) {
-  IndexRandom random(11);
+  SplitMixSequence random(11);
   for (int i = 0; i < 60; ++i) {
     const Platform& platform = kPlatforms[i % 3];
     const ShardingTask task = RandomTask(platform.gpus, random);
@@ -80,7 +80,7 @@ TEST(ShardingTraces, ReplayToTheTimeOfTheEvaluation) {
 
 // Many ranks and plans of whole tables, where hardly any rank decides.
 TEST(ShardingTraces, RanksThatDecideGiveTheTimeOfAll) {
-  IndexRandom random(12);
+  SplitMixSequence random(12);
   for (int i = 0; i < 40; ++i) {
     const ShardingTask task = RandomTask(32, random);
     const auto evaluator = TestEvaluator(task, JobSemantics::kFull, "h100-cluster-10");

@@ -45,13 +45,10 @@ inline void WriteCompressed(const std::string& path, std::string_view content,
   archive_write_free(writer);
 }
 
-// Members of name and content; a name that ends in '/' makes a folder.
-inline void WriteTar(const std::string& path,
-                     const std::vector<std::pair<std::string, std::string>>& members,
-                     Compression compression) {
-  archive* writer = archive_write_new();
-  archive_write_set_format_ustar(writer);
-  AddFilter(writer, compression);
+using ArchiveMembers = std::vector<std::pair<std::string, std::string>>;
+
+// Members of name and content; a name that ends in '/' makes a folder. The writer is freed.
+inline void WriteMembers(archive* writer, const std::string& path, const ArchiveMembers& members) {
   ASSERT_EQ(archive_write_open_filename(writer, path.c_str()), ARCHIVE_OK);
   for (const auto& [name, content] : members) {
     archive_entry* entry = archive_entry_new();
@@ -64,6 +61,20 @@ inline void WriteTar(const std::string& path,
     archive_entry_free(entry);
   }
   archive_write_free(writer);
+}
+
+inline void WriteTar(const std::string& path, const ArchiveMembers& members,
+                     Compression compression) {
+  archive* writer = archive_write_new();
+  archive_write_set_format_ustar(writer);
+  AddFilter(writer, compression);
+  WriteMembers(writer, path, members);
+}
+
+inline void WriteZip(const std::string& path, const ArchiveMembers& members) {
+  archive* writer = archive_write_new();
+  archive_write_set_format_zip(writer);
+  WriteMembers(writer, path, members);
 }
 
 }  // namespace foretrace

@@ -114,7 +114,7 @@ answers.validate = (a) => {
   const s = a.summary ?? {};
   headline(s.mape_percent !== undefined ? `Mean absolute error ${shown(s.mape_percent, '_percent')}, largest ${shown(s.max_percent, '_percent')}` : 'Predicted against measured',
     [s.count !== undefined ? `${s.count} cases judged${s.refused ? `, ${s.refused} refused` : ''}` : '']);
-  notes(a.notes);
+  notes([...(a.doubts ?? []).map((doubt) => `warning: ${doubt}`), ...a.notes]);
   const judged = (a.cases ?? []).filter((c) => c[`predicted_${scale}`] > 0 && c[`measured_${scale}`] > 0);
   if (judged.length === 0) return;
   const name = (c) => [c.name, c.mapping, c.rank === undefined ? '' : `rank ${c.rank}`, c.step === undefined ? '' : `step ${c.step}`].filter(Boolean).join(' ');
@@ -234,6 +234,7 @@ answers.diff = (a) => {
     [`before ${shown(a.before.time_us, '_us')}, after ${shown(a.after.time_us, '_us')} (${percent(a.after.time_us, a.before.time_us)})`]);
   const steps = [['before', a.before.time_us], ['after', a.after.time_us]].map(([name, us]) => ({ name, us }));
   bars(section('The step'), 'Before and after', steps, 'name', 'us', 'us');
+  notes([...a.doubts.map((doubt) => `warning: ${doubt}`), ...a.notes]);
   bars(section('Where it comes from'), 'Difference by cause', a.causes.slice(0, 30), 'cause', 'difference_us', 'us');
 };
 

@@ -1,10 +1,8 @@
 #include "simulator/cost/embedding/expected_reuse.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
-
-#include "simulator/base/error.h"
 
 namespace foretrace {
 namespace {
@@ -52,46 +50,6 @@ ExpectedAccess UniformAccess(double lookups, double rows) {
   std::array<double, kReuseBins> by_bin = {};
   if (lookups > 0 && rows > 0) AddRows(rows, lookups / rows, by_bin);
   return Normalised(lookups, by_bin);
-}
-
-absl::StatusOr<ExpectedAccess> GroupedAccess(double lookups, std::span<const RowGroup> groups) {
-  double total = 0;
-  for (const RowGroup& group : groups) {
-    if (!(group.rows >= 0) || !(group.weight >= 0)) {
-      return InvalidInput("a group of {} rows of weight {}: both must be at least 0", group.rows,
-                          group.weight);
-    }
-    total += group.rows * group.weight;
-  }
-  if (!(total > 0) || !std::isfinite(total) || !(lookups > 0)) {
-    return InvalidInput("{} lookups of rows whose weights add up to {}; both must be above 0",
-                        lookups, total);
-  }
-  std::array<double, kReuseBins> by_bin = {};
-  for (const RowGroup& group : groups) {
-    if (group.rows > 0 && group.weight > 0) {
-      AddRows(group.rows, lookups * group.weight / total, by_bin);
-    }
-  }
-  return Normalised(lookups, by_bin);
-}
-
-absl::StatusOr<ExpectedAccess> ZipfAccess(double lookups, int64_t rows, double exponent) {
-  if (rows <= 0) return InvalidInput("an embedding table of {} rows has no indices", rows);
-  if (!(exponent > 0 && exponent <= 10)) {
-    return InvalidInput("a Zipf exponent of {} is not in (0, 10]", exponent);
-  }
-  // The first rows one by one, then groups that grow by 1 % in rank.
-  constexpr int64_t kSingle = 1024;
-  std::vector<RowGroup> groups;
-  for (int64_t first = 1; first <= rows;) {
-    const int64_t size =
-        first < kSingle ? 1 : std::min(std::max<int64_t>(1, first / 100), rows - first + 1);
-    const double middle = static_cast<double>(first) + 0.5 * static_cast<double>(size - 1);
-    groups.push_back({static_cast<double>(size), std::pow(middle, -exponent)});
-    first += size;
-  }
-  return GroupedAccess(lookups, groups);
 }
 
 }  // namespace foretrace

@@ -42,30 +42,6 @@ absl::StatusOr<TableAccess> AccessOf(std::span<const int64_t> indices, int64_t r
   return access;
 }
 
-absl::StatusOr<std::vector<TableAccess>> AccessOfTables(std::span<const int64_t> indices,
-                                                        std::span<const int64_t> offsets,
-                                                        std::span<const int64_t> rows) {
-  if (rows.empty() || offsets.empty() || (offsets.size() - 1) % rows.size() != 0) {
-    return InvalidInput("{} offsets do not fit {} tables: tables * batch + 1 are needed",
-                        offsets.size(), rows.size());
-  }
-  if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(indices.size()) ||
-      !std::is_sorted(offsets.begin(), offsets.end())) {
-    return InvalidInput("embedding offsets must rise from 0 to the number of indices, {}",
-                        indices.size());
-  }
-  const size_t batch = (offsets.size() - 1) / rows.size();
-  std::vector<TableAccess> tables;
-  for (size_t t = 0; t < rows.size(); ++t) {
-    const auto begin = static_cast<size_t>(offsets[t * batch]);
-    const auto end = static_cast<size_t>(offsets[(t + 1) * batch]);
-    FORETRACE_ASSIGN_OR_RETURN(TableAccess access,
-                               AccessOf(indices.subspan(begin, end - begin), rows[t]));
-    tables.push_back(access);
-  }
-  return tables;
-}
-
 double EstimatedUniqueRows(const ReuseFactors& reuse, double lookups, double rows) {
   double mean = 0, total = 0;
   for (int b = 1; b < kReuseBins; ++b) {

@@ -32,13 +32,6 @@ struct TableAccess {
 // From the indices of one table and batch. Errors: an index that is negative or not below `rows`.
 absl::StatusOr<TableAccess> AccessOf(std::span<const int64_t> indices, int64_t rows);
 
-// Several tables stored one after the other, as batched lookups take them: offsets has
-// tables * batch + 1 entries, and table t's indices are [offsets[t * batch], offsets[(t+1) *
-// batch]). Errors: offsets that do not rise from 0 to the number of indices.
-absl::StatusOr<std::vector<TableAccess>> AccessOfTables(std::span<const int64_t> indices,
-                                                        std::span<const int64_t> offsets,
-                                                        std::span<const int64_t> rows);
-
 // From shares of accessed rows in bins closed on the right: (0, 1], (1, 2], (2, 4], ..., (16384,
 // 32768], above. Counts are taken as uniform within such a bin, so that of (2^(j-1), 2^j] one count
 // in 2^(j-1), the upper bound, moves up a bin.

@@ -12,6 +12,7 @@ extern "C" [[gnu::visibility("default")]] const ArchiveLibrary* foretrace_archiv
       .support_zstd = &archive_read_support_filter_zstd,
       .support_bzip2 = &archive_read_support_filter_bzip2,
       .support_tar = &archive_read_support_format_tar,
+      .support_zip = &archive_read_support_format_zip_streamable,
       .support_raw = &archive_read_support_format_raw,
       .open = &archive_read_open,
       .next_header = &archive_read_next_header,

@@ -14,6 +14,7 @@ struct ArchiveLibrary {
   decltype(&archive_read_support_filter_zstd) support_zstd;
   decltype(&archive_read_support_filter_bzip2) support_bzip2;
   decltype(&archive_read_support_format_tar) support_tar;
+  decltype(&archive_read_support_format_zip_streamable) support_zip;
   decltype(&archive_read_support_format_raw) support_raw;
   decltype(&archive_read_open) open;
   decltype(&archive_read_next_header) next_header;

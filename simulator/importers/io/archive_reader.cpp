@@ -14,8 +14,9 @@ bool LooksCompressed(std::string_view prefix) {
   return !UnpackerOf(prefix).empty() && !LooksLikeGzip(prefix);
 }
 
-bool LooksLikeTar(std::string_view prefix) {
-  constexpr size_t kMagicOffset = 257;  // POSIX.1-1988 ustar header
+bool LooksLikeArchive(std::string_view prefix) {
+  if (prefix.starts_with("PK\x03\x04")) return true;  // a zip's first member
+  constexpr size_t kMagicOffset = 257;                // POSIX.1-1988 ustar header
   return prefix.size() > kMagicOffset + 5 && prefix.substr(kMagicOffset, 5) == "ustar";
 }
 
@@ -53,6 +54,7 @@ absl::Status ArchiveReader::Open() {
   library_->support_zstd(handle_);
   library_->support_bzip2(handle_);
   library_->support_tar(handle_);
+  library_->support_zip(handle_);
   library_->support_raw(handle_);
   if (library_->open(handle_, this, nullptr, &ArchiveReader::ReadRaw, nullptr) != ARCHIVE_OK) {
     return Failure("damaged or truncated compressed file");
@@ -67,12 +69,12 @@ absl::StatusOr<bool> ArchiveReader::NextEntry() {
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) return Failure("damaged or truncated file");
   const char* path = library_->pathname(entry);
   entry_name_ = path != nullptr ? path : "";
-  is_regular_ = !is_tar() || library_->filetype(entry) == AE_IFREG;
+  is_regular_ = !is_archive() || library_->filetype(entry) == AE_IFREG;
   entry_bytes_out_ = 0;
   return true;
 }
 
-bool ArchiveReader::is_tar() const { return library_->format(handle_) != ARCHIVE_FORMAT_RAW; }
+bool ArchiveReader::is_archive() const { return library_->format(handle_) != ARCHIVE_FORMAT_RAW; }
 
 absl::StatusOr<size_t> ArchiveReader::Read(char* buffer, size_t capacity) {
   const la_ssize_t count = library_->data(handle_, buffer, capacity);

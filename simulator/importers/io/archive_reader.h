@@ -1,6 +1,6 @@
 #pragma once
-// libarchive behind one class: decompression filters and tar, reading from another ByteSource. The
-// library is loaded when an archive is opened.
+// libarchive behind one class: decompression filters, tar and zip, reading from another ByteSource.
+// The library is loaded when an archive is opened.
 
 #include <cstdint>
 #include <memory>
@@ -16,10 +16,10 @@ namespace foretrace {
 
 struct ArchiveLibrary;
 
-// Whether bytes begin like a compressed stream (gzip apart: see gzip_source.h) or a tar, so that
-// ArchiveReader must read them.
+// Whether bytes begin like a compressed stream (gzip apart: see gzip_source.h) or an archive, a tar
+// or a zip, so that ArchiveReader must read them.
 bool LooksCompressed(std::string_view prefix);
-bool LooksLikeTar(std::string_view prefix);
+bool LooksLikeArchive(std::string_view prefix);
 
 class ArchiveReader {
  public:
@@ -33,7 +33,7 @@ class ArchiveReader {
   // Moves to the next entry; false after the last.
   absl::StatusOr<bool> NextEntry();
   // Of the current entry. A compressed single file has an entry without a meaningful name.
-  bool is_tar() const;
+  bool is_archive() const;
   bool is_regular() const { return is_regular_; }
   const std::string& entry_name() const { return entry_name_; }
   int64_t raw_offset() const { return raw_->raw_offset(); }

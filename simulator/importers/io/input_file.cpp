@@ -8,7 +8,7 @@
 namespace foretrace {
 namespace {
 
-constexpr size_t kPeek = 1024;  // enough for the magic of a tar
+constexpr size_t kPeek = 1024;  // enough for the magic of an archive
 
 // The current entry of a reader, which must outlive it.
 class EntrySource : public ByteSource {
@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   while (wanted.starts_with("./")) wanted.remove_prefix(2);
   while (wanted.ends_with('/')) wanted.remove_suffix(1);
   std::unique_ptr<InputFile> file(new InputFile(path, std::string(wanted), limits));
-  if (!LooksCompressed(prefix) && !LooksLikeTar(prefix)) {
-    if (!inside.empty()) return InvalidInput("{}:{}: {} is not a tar", path, inside, path);
+  if (!LooksCompressed(prefix) && !LooksLikeArchive(prefix)) {
+    if (!inside.empty()) return InvalidInput("{}:{}: {} is no tar or zip", path, inside, path);
     file->single_ = std::move(raw);
     return file;
   }
@@ -70,11 +70,11 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& pa
   FORETRACE_RETURN_IF_ERROR(file->archive_->Open());
   FORETRACE_ASSIGN_OR_RETURN(const bool any, file->archive_->NextEntry());
   if (!any) return InvalidInput("{}: the archive has no members", path);
-  file->is_archive_ = file->archive_->is_tar();
+  file->is_archive_ = file->archive_->is_archive();
   if (!inside.empty() && !file->is_archive_) {
-    return InvalidInput("{}:{}: {} is not a tar", path, inside, path);
+    return InvalidInput("{}:{}: {} is no tar or zip", path, inside, path);
   }
-  // A tar's first member waits as `single_` too; NextDocument filters it like the others.
+  // An archive's first member waits as `single_` too; NextDocument filters it like the others.
   file->single_ = std::make_unique<EntrySource>(
       file->is_archive_ ? path + ":" + file->archive_->entry_name() : path, *file->archive_);
   return file;
@@ -85,9 +85,9 @@ absl::StatusOr<ByteSource*> InputFile::Document(std::unique_ptr<ByteSource> raw)
   if (is_archive_ && LooksLikeGzip(prefix)) {
     raw = MakeGzipSource(std::move(raw), limits_);
     FORETRACE_ASSIGN_OR_RETURN(prefix, raw->Peek(kPeek));
-    if (LooksLikeTar(prefix)) {
-      return InvalidInput("{}: an archive within an archive; unpack it first", raw->name());
-    }
+  }
+  if (is_archive_ && LooksLikeArchive(prefix)) {
+    return InvalidInput("{}: an archive within an archive; unpack it first", raw->name());
   }
   if (prefix.empty()) return InvalidInput("{}: the file is empty", raw->name());
   if (is_archive_ && LooksCompressed(prefix)) {
@@ -96,7 +96,7 @@ absl::StatusOr<ByteSource*> InputFile::Document(std::unique_ptr<ByteSource> raw)
     FORETRACE_RETURN_IF_ERROR(member_filter_->Open());
     FORETRACE_ASSIGN_OR_RETURN(const bool any, member_filter_->NextEntry());
     if (!any) return InvalidInput("{}: the file is empty", name);
-    if (member_filter_->is_tar()) {
+    if (member_filter_->is_archive()) {
       return InvalidInput("{}: an archive within an archive; unpack it first", name);
     }
     raw = std::make_unique<EntrySource>(name, *member_filter_);

@@ -192,7 +192,7 @@ void AddTraceOptions(CLI::App& command, const Fitter& fitter, CalibrateCommandOp
   command
       .add_option(
           "--trace", options.traces.paths,
-          fmt::format("fit the {} of these traces (files, folders or tars of one job)", what))
+          fmt::format("fit the {} of these traces (files, folders, tars or zips of one job)", what))
       ->type_name("PATH")
       ->allow_extra_args(false);
   command

@@ -275,7 +275,7 @@ void AddPlaceCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option(
           "what", options->traces.paths,
-          "a network or model (name or file), or a recording (trace files, folders or tars)")
+          "a network or model (name or file), or a recording (trace files, folders, tars or zips)")
       ->required()
       ->type_name("NETWORK|MODEL|TRACES");
   command->add_flag("--strict", options->traces.strict, "refuse recordings that need repairs");

@@ -293,9 +293,12 @@ void AddAnswerOptions(CLI::App& command, ServeOptions& o) {
       .add_flag("--energy", o.energy,
                 "refuse a device that states no power; of others every report has the energy")
       ->excludes(search);
-  command.add_option("--timeline", o.timeline, "write steps and requests for ui.perfetto.dev")
+  command
+      .add_option("--timeline", o.timeline,
+                  "write steps and requests for ui.perfetto.dev (.json or .pftrace; .gz behind "
+                  "either)")
       ->group(kOutputGroup)
-      ->type_name("FILE.json[.gz]");
+      ->type_name("FILE");
   command.add_flag("--json", o.json, "one JSON document on standard output");
 }
 

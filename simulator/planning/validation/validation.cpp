@@ -1,5 +1,7 @@
 #include "simulator/planning/validation/validation.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +15,7 @@
 #include "simulator/engine/replay.h"
 #include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/rank_list.h"
+#include "simulator/replay/replay_check.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -24,18 +27,34 @@ struct HoldOut {
   std::function<bool(int32_t rank, int64_t step)> judged;
 };
 
+// What messages call a case: traces of the command line have no name.
+const std::string& NameOf(const ValidationCase& c) {
+  return c.name.empty() ? c.traces.paths.front() : c.name;
+}
+
+// Overheads come from one place.
+absl::Status CheckOverheads(const ValidationCase& c) {
+  std::vector<std::string> given;
+  if (c.simulation.overheads != "recorded") given.emplace_back("from a file");
+  if (!c.overheads_from_ranks.empty()) given.push_back("from ranks " + c.overheads_from_ranks);
+  if (!c.overheads_from_steps.empty()) given.push_back("from " + c.overheads_from_steps + " steps");
+  if (given.size() < 2) return absl::OkStatus();
+  return InvalidInput("{}: CPU overheads {} exclude each other; ask for one", NameOf(c),
+                      fmt::join(given, " and "));
+}
+
 // Ranks that have no trace would give nothing, and all ranks leave none to judge.
 absl::Status CheckHeldOut(const ValidationCase& c, const std::set<int32_t>& ranks,
                           const TraceStore& store) {
   size_t found = 0;
   for (const RankTrace& rank : store.ranks()) found += ranks.contains(rank.info().rank) ? 1 : 0;
   if (found < ranks.size()) {
-    return InvalidInput("{}: overheads from ranks {}: the traces have {} of these {}", c.name,
+    return InvalidInput("{}: overheads from ranks {}: the traces have {} of these {}", NameOf(c),
                         c.overheads_from_ranks, found, ranks.size());
   }
   if (found < store.ranks().size()) return absl::OkStatus();
   return InvalidInput(
-      "{}: overheads from ranks {}: that is all of them, which leaves none to judge", c.name,
+      "{}: overheads from ranks {}: that is all of them, which leaves none to judge", NameOf(c),
       c.overheads_from_ranks);
 }
 
@@ -60,7 +79,7 @@ absl::StatusOr<HoldOut> MakeHoldOut(const ValidationCase& c, const TraceStore& s
                              LoadRecordedAccelerators(store));
   out.statistics = OverheadStatistics::Extract(store, accelerators, costs, source);
   if (out.statistics->empty()) {
-    return InvalidInput("{}: no overheads to take from {}", c.name,
+    return InvalidInput("{}: no overheads to take from {}", NameOf(c),
                         c.overheads_from_ranks.empty() ? c.overheads_from_steps + " steps"
                                                        : "ranks " + c.overheads_from_ranks);
   }
@@ -209,9 +228,10 @@ absl::Status AddReplay(const ValidationCase& c, const TraceStore& store,
 
 absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandContext& context,
                           ValidationResult& result) {
+  FORETRACE_RETURN_IF_ERROR(CheckOverheads(c));
   for (const std::string& path : c.traces.paths) {
     if (c.simulation.skip_absent && !std::filesystem::exists(path)) {
-      result.skipped.push_back(fmt::format("{}: {} is not there", c.name, path));
+      result.skipped.push_back(fmt::format("{}: {} is not there", NameOf(c), path));
       return absl::OkStatus();
     }
   }
@@ -232,6 +252,13 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandC
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, c.traces.strict));
   for (std::string& note : RunNotes(store, prediction, setup)) {
     result.notes.push_back(c.name.empty() ? note : c.name + ": " + note);
+  }
+  if (ReplaysRecording(setup)) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::optional<std::string> doubt,
+                               DoubtOfReplay(store, setup, prediction, nullptr));
+    if (doubt.has_value()) {
+      result.doubts.push_back(c.name.empty() ? *doubt : c.name + ": " + *doubt);
+    }
   }
   if (c.measured.has_value()) {
     JudgeMeasured(c, store, prediction, result);

@@ -47,6 +47,9 @@ struct ValidationResult {
   std::vector<AblationRow> ablation;
   std::vector<DurationErrorRow> durations;   // with modelled durations
   std::vector<DurationPair> duration_pairs;  // what these sum up
+  // Of recordings whose replay has not understood the job, whatever its step errors
+  // (docs/semantics.md, "Leaks").
+  std::vector<std::string> doubts;
   std::vector<std::string> notes;
   std::vector<std::string> skipped;
   ErrorSummary summary;

@@ -178,10 +178,14 @@ void WriteDurations(const DurationErrorRow& row, JsonWriter& json) {
 
 std::string ValidationText(const ValidationResult& result, const TextStyle& style) {
   const ErrorSummary& s = result.summary;
-  std::string text = fmt::format(
-      "Verdict: {} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %, standard "
+  std::string text;
+  for (const std::string& doubt : result.doubts) text += "NOT RELIABLE: " + doubt + "\n";
+  text += fmt::format(
+      "Verdict: {} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %{}, standard "
       "deviation {:.2f} %, max {:.2f} %\n",
-      s.count, s.mape_percent, s.gmae_percent, s.std_percent, s.max_percent);
+      s.count, s.mape_percent, s.gmae_percent,
+      s.gmae_percent > s.mape_percent ? " (of errors that count as 0.04 % at least)" : "",
+      s.std_percent, s.max_percent);
   for (const auto& [what, errors] :
        {std::pair("until the device work of a step is done", &result.completion),
         std::pair("from one such completion to the next", &result.period)}) {
@@ -252,8 +256,9 @@ std::string ValidationJson(const ValidationResult& result) {
   json.StartArray();
   for (const DurationErrorRow& row : result.durations) WriteDurations(row, json);
   json.EndArray();
-  for (const auto& [key, list] :
-       {std::pair{"notes", &result.notes}, {"skipped", &result.skipped}}) {
+  for (const auto& [key, list] : {std::pair{"doubts", &result.doubts},
+                                  {"notes", &result.notes},
+                                  {"skipped", &result.skipped}}) {
     json.Key(key);
     json.StartArray();
     for (const std::string& text : *list) String(json, text);

@@ -27,6 +27,10 @@ absl::StatusOr<EnergyUse> EnergyOfStep(const TraceStore& store, std::span<const 
   const Accelerator* device = nullptr;
   for (const RankSummary& summary : ranks) {
     const auto& info = store.ranks()[summary.rank].info();
+    if (info.device_name.empty()) {
+      return Infeasible("{}: --energy: the trace does not name the device that it was recorded on",
+                        info.source);
+    }
     const Accelerator* of = accelerators.Find(info.device_name);
     if (of == nullptr || of->physical.power_w <= 0) {
       return Infeasible("{}: --energy: no file of topologies/accelerators states the power of '{}'",

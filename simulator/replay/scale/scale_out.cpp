@@ -172,8 +172,9 @@ absl::StatusOr<ScaleOut::Summary> ScaleOut::Scale(const TraceStore& store, const
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<int32_t> sizes, Sizes(store, job));
   if (network == nullptr && !same) {
     return InvalidInput(
-        "--ranks {}: how long collectives of more ranks take is asked of a network: --on PLATFORM "
-        "names one (`foretrace list platforms`)",
+        "--ranks {}: how long collectives of more ranks take is asked of a network: --platform "
+        "names "
+        "that of the recorded machine, --on PLATFORM another (`foretrace list platforms`)",
         ranks_);
   }
   if (network != nullptr && network->contends()) {

@@ -1,16 +1,22 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include "simulator/console/options.h"
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/console/command.h"
+#include "simulator/console/options.h"
 #include "simulator/console/output.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/step_explanation.h"
 #include "simulator/replay/step_report.h"
 #include "simulator/replay/trace_options.h"
+#include "simulator/report/headline.h"
 #include "simulator/report/report_json.h"
 #include "simulator/report/text_table.h"
 
@@ -31,6 +37,18 @@ struct Side {
   std::shared_ptr<const TraceStore> store;
   Prediction prediction;
   int64_t step = 0;
+  std::optional<std::string> doubt;  // as `predict` has them
+  std::vector<std::string> notes;
+};
+
+// What is compared, and what is to be known of it.
+struct Comparison {
+  const Side& before;
+  const Side& after;
+  const ExplainedRun& from;
+  const ExplainedRun& to;
+  bool by_completion = false;
+  std::vector<std::string> doubts, notes;
 };
 
 absl::StatusOr<Side> MakeSide(const TraceOptions& traces, const SimulationOptions& simulation,
@@ -40,47 +58,104 @@ absl::StatusOr<Side> MakeSide(const TraceOptions& traces, const SimulationOption
   FORETRACE_ASSIGN_OR_RETURN(
       const SimulationSetup setup,
       SimulationSetup::Make(simulation, store, [&] { return traces.LoadExtras(context); }));
+  std::optional<Prediction> unedited;
   FORETRACE_ASSIGN_OR_RETURN(Prediction prediction,
-                             Simulate(store, setup, setup.compile(), setup.network()));
+                             Simulate(store, setup, setup.compile(), setup.network(), &unedited));
   FORETRACE_RETURN_IF_ERROR(CheckMissing(store, prediction, traces.strict));
-  const std::optional<int64_t> step =
-      iteration >= 0 ? iteration : RepresentativeStep(store, prediction);
-  if (!step.has_value()) {
+  FORETRACE_ASSIGN_OR_RETURN(ReportOptions explained,
+                             ExplainStep(store, setup, {iteration, traces.strict}, prediction,
+                                         unedited.has_value() ? &*unedited : nullptr));
+  if (!explained.iteration.has_value()) {
     return InvalidInput("{}: no iteration that all ranks have; nothing to compare",
                         store.ranks().front().info().source);
   }
-  return Side{std::move(loaded), std::move(prediction), *step};
+  return Side{std::move(loaded), std::move(prediction), *explained.iteration,
+              std::move(explained.doubt), std::move(explained.notes)};
 }
 
-std::string Text(const Side& before, const Side& after, const ExplainedRun& from,
-                 const ExplainedRun& to, bool by_completion, size_t top, const TextStyle& style) {
+// What is said of both once, the rest with the side that it is of.
+std::vector<std::string> Joined(std::span<const std::string> before,
+                                std::span<const std::string> after) {
+  std::vector<std::string> joined;
+  const auto holds = [](std::span<const std::string> list, const std::string& text) {
+    return std::ranges::find(list, text) != list.end();
+  };
+  for (const std::string& text : before) {
+    joined.push_back(holds(after, text) ? text : "before: " + text);
+  }
+  for (const std::string& text : after) {
+    if (!holds(before, text)) joined.push_back("after: " + text);
+  }
+  return joined;
+}
+
+std::vector<std::string> DoubtsOf(const Side& side) {
+  return side.doubt.has_value() ? std::vector<std::string>{*side.doubt}
+                                : std::vector<std::string>();
+}
+
+// `what_if`: the second side is the first one changed, and what is said of it is of both.
+Comparison Compare(const Side& before, const Side& after, const ExplainedRun& from,
+                   const ExplainedRun& to, bool by_completion, bool what_if) {
+  Comparison result{before, after, from, to, by_completion, {}, {}};
+  if (what_if) {
+    result.doubts = DoubtsOf(after);
+    result.notes = after.notes;
+    return result;
+  }
+  result.doubts = Joined(DoubtsOf(before), DoubtsOf(after));
+  result.notes = Joined(before.notes, after.notes);
+  const size_t ranks = before.store->ranks().size(), others = after.store->ranks().size();
+  if (ranks != others) {
+    result.notes.push_back(
+        fmt::format("{} ranks have a trace before, {} after; each iteration is the slowest rank's",
+                    ranks, others));
+  }
+  return result;
+}
+
+std::string Text(const Comparison& compared, size_t top, const TextStyle& style) {
   using Align = TextTable::Align;
-  const double difference = (to.total() - from.total()).us();
-  std::string text = fmt::format(
+  const SimTime from = compared.from.total(), to = compared.to.total();
+  std::string text;
+  for (const std::string& doubt : compared.doubts) text += "NOT RELIABLE: " + doubt + "\n";
+  text += fmt::format(
       "Verdict: iteration {} takes {:.1f} us before, iteration {} {:.1f} us after: {:+.1f} us "
-      "({:+.2f} %); "
-      "{}\n\n",
-      before.step, from.total().us(), after.step, to.total().us(), difference,
-      100 * difference / from.total().us(),
-      by_completion ? "from the completion of the step before to its own"
-                    : "between its marks on the CPU");
+      "({}); {}\n",
+      compared.before.step, from.us(), compared.after.step, to.us(), (to - from).us(),
+      PercentChange(to, from),
+      compared.by_completion ? "from the completion of the step before to its own"
+      : compared.before.prediction.job.symbolic && compared.after.prediction.job.symbolic
+          ? "from its first work to its last"
+          : "between its marks on the CPU");
+  for (const std::string& note : compared.notes) text += "Note: " + note + "\n";
+  const std::vector<StepCause> causes = Differences(compared.from, compared.to);
+  if (causes.empty()) return text + "\nThe critical paths take as long for all that is on them.\n";
   TextTable table({{"before us"}, {"after us"}, {"difference us"}, {"", Align::kLeft, true}});
-  const std::vector<StepCause> causes = Differences(from, to);
   for (size_t i = 0; i < std::min(top, causes.size()); ++i) {
     table.AddRow({fmt::format("{:.1f}", causes[i].before.us()),
                   fmt::format("{:.1f}", causes[i].after.us()),
                   fmt::format("{:+.1f}", causes[i].difference().us()), causes[i].what});
   }
-  text += "Where it comes from (along the critical paths)\n" + table.Format(style);
+  text += "\nWhere it comes from (along the critical paths)\n" + table.Format(style);
   if (causes.size() > top) text += fmt::format("... and {} more causes\n", causes.size() - top);
   return text;
 }
 
-std::string Json(const Side& before, const Side& after, const ExplainedRun& from,
-                 const ExplainedRun& to, bool by_completion) {
+std::string Json(const Comparison& compared) {
   rapidjson::StringBuffer buffer;
   JsonWriter json(buffer);
   json.StartObject();
+  const auto text = [&](std::string_view value) {
+    const std::string valid = ValidUtf8(value);
+    json.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+  };
+  const auto texts = [&](const char* key, std::span<const std::string> values) {
+    json.Key(key);
+    json.StartArray();
+    for (const std::string& value : values) text(value);
+    json.EndArray();
+  };
   const auto side = [&](const char* key, int64_t step, SimTime time) {
     json.Key(key);
     json.StartObject();
@@ -90,19 +165,21 @@ std::string Json(const Side& before, const Side& after, const ExplainedRun& from
     json.Double(time.us());
     json.EndObject();
   };
-  side("before", before.step, from.total());
-  side("after", after.step, to.total());
+  const SimTime from = compared.from.total(), to = compared.to.total();
+  side("before", compared.before.step, from);
+  side("after", compared.after.step, to);
   json.Key("difference_us");
-  json.Double((to.total() - from.total()).us());
+  json.Double((to - from).us());
   json.Key("definition");
-  json.String(by_completion ? "period" : "cpu");
+  json.String(compared.by_completion ? "period" : "cpu");
+  texts("doubts", compared.doubts);
+  texts("notes", compared.notes);
   json.Key("causes");
   json.StartArray();
-  for (const StepCause& cause : Differences(from, to)) {
+  for (const StepCause& cause : Differences(compared.from, compared.to)) {
     json.StartObject();
     json.Key("cause");
-    const std::string what = ValidUtf8(cause.what);
-    json.String(what.data(), static_cast<rapidjson::SizeType>(what.size()));
+    text(cause.what);
     for (const auto& [key, time] : {std::pair("before_us", cause.before),
                                     {"after_us", cause.after},
                                     {"difference_us", cause.difference()}}) {
@@ -141,12 +218,10 @@ absl::Status RunDiff(const DiffOptions& options, const CommandContext& context) 
   FORETRACE_ASSIGN_OR_RETURN(
       const ExplainedRun to,
       ExplainedRun::Make(*after.store, after.prediction, after.step, by_completion));
-  FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("diff", [&] { return Json(before, after, from, to, by_completion); }));
-  if (options.json)
-    return context.console->PrintJson("diff", Json(before, after, from, to, by_completion));
-  return context.console->Print(
-      Text(before, after, from, to, by_completion, options.top, context.console->style()));
+  const Comparison compared = Compare(before, after, from, to, by_completion, what_if);
+  FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("diff", [&] { return Json(compared); }));
+  if (options.json) return context.console->PrintJson("diff", Json(compared));
+  return context.console->Print(Text(compared, options.top, context.console->style()));
 }
 
 }  // namespace
@@ -163,8 +238,10 @@ void AddDiffCommand(CLI::App& app, CommandContext& context) {
       ->type_name("TRACES");
   command->add_option("after", options->after, "the second; else --what-if changes the first")
       ->type_name("TRACES");
-  command->add_flag("--strict", options->before.strict,
-                    "refuse input that needs repairs, and ops without a model");
+  options->before.RegisterReading(
+      *command,
+      "refuse input that needs repairs, ops without a model, and a recording that its own replay "
+      "does not repeat (NOT RELIABLE)");
   options->simulation.Register(*command);
   command->add_option("--iteration", options->iteration,
                       "the iteration to compare (default: the one of median time)");

@@ -1,7 +1,7 @@
 // The paper's sharders that assign tables to ranks by index alone.
 
 #include "simulator/base/error.h"
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/sharding/sharder.h"
 
 namespace foretrace {
@@ -31,7 +31,7 @@ class RandomSharder : public Sharder {
   std::string_view name() const override { return "random"; }
   absl::StatusOr<ShardingPlan> Shard(const ShardingProblem& problem) const override {
     if (const absl::Status s = NeedsTableWise(problem.task, name()); !s.ok()) return s;
-    IndexRandom random(problem.seed);
+    SplitMixSequence random(problem.seed);
     ShardingPlan plan;
     for (size_t t = 0; t < problem.task.tables.size(); ++t) {
       plan.tables.push_back(OnRank(static_cast<int32_t>(random.Below(problem.task.gpus))));

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "simulator/base/error.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/base/status_macros.h"
-#include "simulator/cost/embedding/index_generator.h"
 #include "simulator/optimise/local_search.h"
 #include "simulator/sharding/sharders/packing.h"
 
@@ -262,7 +262,7 @@ class LocalSearch {
 
   const ShardingProblem& problem_;
   const ShardingTask& task_;
-  IndexRandom random_;
+  SplitMixSequence random_;
   int64_t asked_ = 0;
 };
 

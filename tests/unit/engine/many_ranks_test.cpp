@@ -322,7 +322,7 @@ TEST(Times, MixedWithSymbolicRanksAreRefused) {
   ASSERT_TRUE(store.ok());
   const auto prediction = Predict(*store, {}, nullptr);
   ASSERT_FALSE(prediction.ok());
-  EXPECT_THAT(prediction.status().message(), HasSubstr("simulate them apart"));
+  EXPECT_THAT(prediction.status().message(), HasSubstr("add the profile of rank 1"));
 }
 
 // Two groups of the same two ranks, entered in opposite order on one stream.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "simulator/importers/rank_names.h"
 #include "tests/support/archives.h"
 #include "tests/support/temp_folder.h"
 

@@ -90,6 +90,23 @@ TEST(InputFile, ReadsTheRegularMembersOfATar) {
   }
 }
 
+TEST(InputFile, ReadsTheRegularMembersOfAZip) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/t.zip";
+  const std::string text(100000, 'x');
+  WriteZip(path, {{"d/", ""}, {"d/rank1.json", "one"}, {".hidden", "z"}, {"d/rank0.json", text}});
+  const auto documents = ReadDocuments(path);
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {path + ":d/rank1.json", "one"}, {path + ":d/rank0.json", text}};
+  EXPECT_EQ(*documents, expected);
+  const std::string cut = folder.Write("cut.zip", Slurp(path).substr(0, 150));
+  EXPECT_THAT(ReadDocuments(cut).status().message(), HasSubstr("cut.zip: damaged or truncated"));
+  const std::string outer = folder.path() + "/outer.tar";
+  WriteTar(outer, {{"t.zip", Slurp(path)}}, Compression::kNone);
+  EXPECT_THAT(ReadDocuments(outer).status().message(), HasSubstr("an archive within an archive"));
+}
+
 TEST(InputFile, ReadsOneFolderOfATar) {
   const TempFolder folder;
   const std::string path = folder.path() + "/jobs.tar";
@@ -105,7 +122,7 @@ TEST(InputFile, ReadsOneFolderOfATar) {
   EXPECT_TRUE(ReadDocuments(path, "run2")->empty());
   const std::string plain = folder.Write("rank0.json", "{}");
   EXPECT_EQ(ReadDocuments(plain, "run1").status().message(),
-            plain + ":run1: " + plain + " is not a tar");
+            plain + ":run1: " + plain + " is no tar or zip");
 }
 
 TEST(InputFile, RefusesWhatCannotBeRead) {

@@ -27,7 +27,7 @@ std::map<std::string, LinkKindLoad> Loads(const char* platform, CollectiveOp op,
   EXPECT_TRUE(loads.ok()) << loads.status();
   std::map<std::string, LinkKindLoad> by_kind;
   for (const LinkKindLoad& load : *loads) {
-    EXPECT_LE(load.busy(rows->back().time_us * 1e-6), 1) << load.kind;
+    EXPECT_LE(load.busy(rows->back().time), 1) << load.kind;
     by_kind[load.kind] = load;
   }
   return by_kind;

@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string>
 
-#include "simulator/plan/greedy_schedule.h"
 #include "simulator/plan/in_flight.h"
 #include "simulator/plan/pipeline_timing.h"
 
@@ -348,39 +347,6 @@ TEST(InFlightTest, ThreeStageSimulations) {
   EXPECT_EQ(rows, 486);
   EXPECT_EQ(optimal_equal, 243);
   EXPECT_EQ(slower_double, 9);
-}
-
-// Chains of sizes as listed, last stage first; what the greedy gives and exhaustive search confirms
-// as the least held for the best time of the stage (alg4_greedy_vs_exhaustive.txt,
-// fig35_greedy.txt).
-void ExpectGreedy(const std::vector<int32_t>& sizes, int32_t batch, int64_t ratio,
-                  const std::vector<std::string>& expected) {
-  TimedPipeline p;
-  p.mini_batch = batch;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const int32_t b = sizes[sizes.size() - 1 - i];
-    std::vector<int32_t> feeds;
-    if (i > 0) feeds = {static_cast<int32_t>(i) - 1};
-    const auto passes = GreedySchedule(p, feeds, b, Units(b), Units(b * ratio));
-    ASSERT_TRUE(passes.ok()) << passes.status();
-    EXPECT_EQ(ToString(*passes), expected[i]);
-    p.stages.push_back(Stage(b, *passes, b, b * ratio));
-    if (i > 0)
-      p.edges.push_back({static_cast<int32_t>(i), 0, static_cast<int32_t>(i) - 1, 0, {}, {}});
-  }
-}
-
-TEST(GreedyScheduleTest, PublishedCases) {
-  for (const int64_t ratio : {1, 2}) {
-    ExpectGreedy({2, 1, 2}, 8, ratio, {"FBFBFBFB", "FFFFBFBFBFBFBBBB", "FFFFBBBB"});
-    ExpectGreedy({1, 1, 1, 1}, 8, ratio,
-                 {"FBFBFBFBFBFBFBFB", "FFBFBFBFBFBFBFBB", "FFFBFBFBFBFBFBBB", "FFFFBFBFBFBFBBBB"});
-    ExpectGreedy({2, 2, 1}, 8, ratio, {"FBFBFBFBFBFBFBFB", "FFBFBFBB", "FFFBFBBB"});
-    ExpectGreedy({4, 2, 1}, 8, ratio, {"FBFBFBFBFBFBFBFB", "FFBFBFBB", "FFBB"});
-    ExpectGreedy({1, 2, 4}, 8, ratio, {"FBFB", "FFFFBBBB", "FFFFFFFFBBBBBBBB"});
-  }
-  ExpectGreedy({2, 1, 2}, 16, 1,
-               {"FBFBFBFBFBFBFBFB", "FFFFBFBFBFBFBFBFBFBFBFBFBFBFBBBB", "FFFFBFBFBFBFBBBB"});
 }
 
 }  // namespace

@@ -75,5 +75,18 @@ TEST(DoubtOfReplay, ReplaysOnceMoreWhereTheRunIsAnother) {
   EXPECT_EQ(*DoubtOfReplay(run.store, run.setup, Slowed(run.prediction), nullptr), std::nullopt);
 }
 
+TEST(DoubtOfReplay, NamesDeviceWorkThatIsMissingAltogether) {
+  JobScript job(1);
+  job.rank(0)
+      .Step(0, {0, 1000})
+      .Call("cudaLaunchKernel", RuntimeCall::kLaunchKernel, {10, 15})
+      .Call("cudaLaunchKernel", RuntimeCall::kLaunchKernel, {20, 25});
+  const TraceStore store = job.Build();
+  const SimulationSetup setup = *SimulationSetup::Make({}, store);
+  const Prediction prediction = *Simulate(store, setup, setup.compile(), setup.network());
+  EXPECT_THAT(*DoubtOfReplay(store, setup, prediction, nullptr),
+              Optional(HasSubstr("lacks the device work of 2 of 2 launches")));
+}
+
 }  // namespace
 }  // namespace foretrace

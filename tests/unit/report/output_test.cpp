@@ -127,6 +127,19 @@ TEST(TextTable, ColumnsThatDoNotFitFollowBelow) {
             "   1  y     6.0\n");
 }
 
+// 4 + 2 * (2 + 8) + 2 + 20 = 46 characters, of which the name gives up 4 and no more: it follows
+// below, where there is room for all 20.
+TEST(TextTable, NamesAreWholeWhereOtherColumnsFollowBelow) {
+  TextTable table({{"rank"}, {"column a"}, {"column b"}, {"name", TextTable::Align::kLeft, true}});
+  table.AddRow({"0", "1.0", "2.0", std::string(20, 'n')});
+  EXPECT_EQ(table.Format({.width = 30}),
+            "rank  column a  column b\n"
+            "   0       1.0       2.0\n"
+            "\n"
+            "rank  name\n"
+            "   0  nnnnnnnnnnnnnnnnnnnn\n");
+}
+
 TEST(TimeUnit, MillisecondsWhereMicrosecondsHaveSevenDigits) {
   const TimeUnit us(SimTime::FromNs(99'999'900));
   EXPECT_EQ(us.Text(SimTime::FromNs(99'999'900)), "99999.9 us");

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "simulator/cost/embedding/index_generator.h"
+#include "simulator/base/split_mix.h"
 #include "simulator/engine/executor.h"
 #include "simulator/sharding/ranking.h"
 #include "tests/support/sharding_tasks.h"
@@ -66,7 +66,7 @@ TEST(Evaluator, ExecutorsAgree) {
 TEST(Evaluator, SettingDurationsEqualsBuildingAnew) {
   const ShardingTask task = ThreeTables();
   const auto used = TestEvaluator(task);
-  IndexRandom random(3);
+  SplitMixSequence random(3);
   for (int i = 0; i < 100; ++i) {
     ShardingPlan plan;
     for (int t = 0; t < 3; ++t) {

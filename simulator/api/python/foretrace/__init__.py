@@ -235,7 +235,7 @@ class Job:
 
 
 def load(paths, progress=None, *, strict=False, process_groups="", ignore=(), jobs=0):
-    """Imports the traces of one job (files, folders or tars of ranks): a Job. jobs: files read at once, 0 for
+    """Imports the traces of one job (files, folders, tars or zips of ranks): a Job. jobs: files read at once, 0 for
     one per processor; process_groups: YAML with the members of communicators; ignore: patterns of names to
     pass over in folders."""
     return _call(_foretrace.load, Job, _paths(paths), strict, os.fspath(process_groups), list(ignore), jobs, progress)

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "simulator/cost/embedding/index_generator.h"
-
 namespace foretrace {
 namespace {
 
@@ -28,44 +26,6 @@ TEST(ExpectedReuse, LargeMeansAreNormal) {
   EXPECT_NEAR(access.unique_rows, 1000, 1e-6);
   EXPECT_NEAR(access.reuse.fractions[13], 1, 1e-9);
   EXPECT_EQ(UniformAccess(0, 1000).unique_rows, 0);
-}
-
-TEST(ExpectedReuse, ZipfAgreesWithItsGenerator) {
-  for (const double exponent : {0.6, 1.0, 1.3}) {
-    const int64_t rows = 20000, lookups = 200000;
-    const auto indices = ZipfIndices(lookups, rows, exponent, 7);
-    ASSERT_TRUE(indices.ok());
-    const auto drawn = AccessOf(*indices, rows);
-    ASSERT_TRUE(drawn.ok());
-    const auto expected = ZipfAccess(static_cast<double>(lookups), rows, exponent);
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    // A binomial count of about 10,000 rows has a standard deviation below 100.
-    EXPECT_NEAR(expected->unique_rows, static_cast<double>(drawn->unique_rows),
-                0.02 * expected->unique_rows)
-        << exponent;
-    for (size_t b = 0; b < kReuseBins; ++b) {
-      EXPECT_NEAR(expected->reuse.fractions[b], drawn->reuse.fractions[b], 0.02) << b;
-    }
-  }
-}
-
-TEST(ExpectedReuse, GroupsAddUp) {
-  // 10 hot rows take 9 of 10 lookups: 90 each; 1000 cold ones 0.1 each.
-  const RowGroup groups[] = {{10, 900}, {1000, 1}};
-  const auto access = GroupedAccess(1000, groups);
-  ASSERT_TRUE(access.ok()) << access.status();
-  EXPECT_NEAR(access->unique_rows, 10 + 1000 * (1 - std::exp(-0.1)), 1e-6);
-  double sum = 0;
-  for (double f : access->reuse.fractions) sum += f;
-  EXPECT_NEAR(sum, 1, 1e-9);
-}
-
-TEST(ExpectedReuse, BadInput) {
-  EXPECT_FALSE(ZipfAccess(10, 0, 1).ok());
-  EXPECT_FALSE(ZipfAccess(10, 10, 0).ok());
-  EXPECT_FALSE(ZipfAccess(0, 10, 1).ok());
-  const RowGroup bad[] = {{-1, 1}};
-  EXPECT_FALSE(GroupedAccess(10, bad).ok());
 }
 
 }  // namespace

@@ -2,13 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <string>
 #include <vector>
 
 #include "simulator/cost/embedding/embedding_model.h"
-#include "simulator/cost/embedding/index_generator.h"
 
 namespace foretrace {
 namespace {
@@ -38,57 +34,18 @@ TEST(ReuseFactors, BinsAreClosedOnTheLeft) {
   EXPECT_EQ(ReuseBin(int64_t{1} << 40), 16);
 }
 
-TEST(ReuseFactors, TablesAndBadInput) {
-  // Two tables of batch 2: the first has lookups {0, 0}, the second {1, 2, 1}.
-  const std::vector<int64_t> indices = {0, 0, 1, 2, 1}, offsets = {0, 1, 2, 4, 5}, rows = {4, 4};
-  const auto tables = AccessOfTables(indices, offsets, rows);
-  ASSERT_TRUE(tables.ok()) << tables.status();
-  EXPECT_EQ((*tables)[0].unique_rows, 1);
-  EXPECT_EQ((*tables)[1].unique_rows, 2);
-  EXPECT_DOUBLE_EQ((*tables)[1].reuse.fractions[2], 0.5);
+TEST(ReuseFactors, IndicesOutsideOfTheTableAreRefused) {
   EXPECT_FALSE(AccessOf(std::vector<int64_t>{8}, 8).ok());
   EXPECT_FALSE(AccessOf(std::vector<int64_t>{-1}, 8).ok());
-  EXPECT_FALSE(AccessOfTables(indices, std::vector<int64_t>{0, 3, 2, 4, 5}, rows).ok());
-  EXPECT_FALSE(AccessOfTables(indices, std::vector<int64_t>{0, 5, 5, 5}, rows).ok());
   EXPECT_TRUE(AccessOf({}, 8).ok());
 }
 
-TEST(IndexGenerator, UniformAndZipfStayInTheTableAndRepeat) {
-  const auto uniform = UniformIndices(10000, 100, 7);
-  ASSERT_TRUE(uniform.ok());
-  EXPECT_EQ(*uniform, *UniformIndices(10000, 100, 7));
-  EXPECT_NE(*uniform, *UniformIndices(10000, 100, 8));
-  EXPECT_EQ(AccessOf(*uniform, 100)->unique_rows, 100);
-  const auto zipf = ZipfIndices(200000, 1000, 1.0, 7);
-  ASSERT_TRUE(zipf.ok());
-  ASSERT_TRUE(AccessOf(*zipf, 1000).ok());
-  // Row 0 has probability 1 / H(1000) = 1 / 7.4855; row 9 a tenth of it.
-  const double first = static_cast<double>(std::count(zipf->begin(), zipf->end(), 0)) / 200000;
-  const double tenth = static_cast<double>(std::count(zipf->begin(), zipf->end(), 9)) / 200000;
-  EXPECT_NEAR(first, 1 / 7.4855, 0.004);
-  EXPECT_NEAR(tenth, 0.1 / 7.4855, 0.0012);
-  EXPECT_FALSE(ZipfIndices(10, 10, 0, 1).ok());
-  EXPECT_FALSE(UniformIndices(10, 0, 1).ok());
-  EXPECT_FALSE(UniformIndices(-1, 10, 1).ok());
-}
-
-TEST(IndexGenerator, LocalityMatchesItsReuseFactors) {
-  ReuseFactors wanted;
-  wanted.fractions = {0, 0.5, 0.2, 0.1, 0.1, 0.05, 0.05};
-  const auto indices = LocalityIndices(400000, 1 << 20, wanted, 3);
-  ASSERT_TRUE(indices.ok()) << indices.status();
-  const auto access = AccessOf(*indices, 1 << 20);
-  ASSERT_TRUE(access.ok());
-  EXPECT_EQ(access->lookups, 400000);
-  for (size_t b = 0; b < kReuseBins; ++b) {
-    EXPECT_NEAR(access->reuse.fractions[b], wanted.fractions[b], 0.005) << b;
-  }
-  // And the distinct rows are estimated well from the factors alone.
-  EXPECT_NEAR(EstimatedUniqueRows(access->reuse, 400000, 1 << 20) /
-                  static_cast<double>(access->unique_rows),
-              1, 0.02);
-  EXPECT_FALSE(LocalityIndices(1000, 10, wanted, 3).ok());
-  EXPECT_FALSE(LocalityIndices(1000, 1000, ReuseFactors(), 3).ok());
+// Half of the rows once, half two or three times: 1.75 lookups a row.
+TEST(ReuseFactors, RowsBehindLookups) {
+  ReuseFactors reuse;
+  reuse.fractions[1] = reuse.fractions[2] = 0.5;
+  EXPECT_DOUBLE_EQ(EstimatedUniqueRows(reuse, 175, 1000), 100);
+  EXPECT_DOUBLE_EQ(EstimatedUniqueRows(reuse, 175, 80), 80);
 }
 
 // Half of the rows once; counts 2; 3 and 4, of which 4 moves up.
