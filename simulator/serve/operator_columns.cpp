@@ -18,7 +18,7 @@ namespace foretrace::serve {
 namespace {
 
 constexpr std::string_view kKernels = "kernel_source", kLabel = "tp_size",
-                           kCache = "kv_cache_dtype";
+                           kCache = "kv_cache_dtype", kTime = "latency_ms";
 constexpr std::array<std::string_view, 4> kTypeColumns = {"gemm_dtype", "attn_dtype", "mla_dtype",
                                                           "moe_dtype"};
 // What a table without the column holds.
@@ -159,6 +159,10 @@ absl::Status Fill(const std::string& name, Columns& lacks, Columns& has,
   const auto note = [&](std::string_view what) {
     notes.push_back(fmt::format("{} has no column {}: {}", lacks.file(), name, what));
   };
+  if (name == kTime) {
+    return InvalidInput("{}:1: has no column {}; write its times there, in milliseconds",
+                        lacks.file(), name);
+  }
   if (name == kLabel || name == kKernels) {
     if (name == kKernels) note("rows of all kernels count as alike");
     has.Remove(name);

@@ -54,6 +54,13 @@ TEST(OperatorColumns, AColumnThatVariesIsAskedFor) {
               HasSubstr("b.csv:1: has no column topk, which has 2 values in a.csv"));
 }
 
+TEST(OperatorColumns, TimesInAnotherUnit) {
+  const auto aligned = AlignOperators("a.csv", "moe_dtype,num_tokens,latency_ms\nx,1,2\nx,2,3\n",
+                                      "b.csv", "moe_dtype,num_tokens,latency_us\nx,1,3\n");
+  EXPECT_THAT(std::string(aligned.status().message()),
+              HasSubstr("b.csv:1: has no column latency_ms; write its times there"));
+}
+
 TEST(OperatorColumns, OtherFrameworksKernelsAndTypes) {
   const std::string header = "kernel_source,moe_dtype,num_tokens,latency_ms\n";
   const auto aligned =
