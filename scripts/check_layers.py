@@ -112,8 +112,19 @@ def lost_pointers():
             yield name
 
 
+def shared_temporaries():
+    """Tests that choose names in the folder for temporary files themselves: two runs at once, or of two users, would meet there."""
+    for path in sorted((ROOT / "tests").rglob("*")):
+        if path.suffix not in (".h", ".cpp") or path.name == "temp_folder.h":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\bTempDir\(\)|temp_directory_path", line):
+                yield f"{path.relative_to(ROOT)}:{number}: names a temporary file; take TempFolder (tests/support/temp_folder.h)"
+
+
 def main():
-    errors = [f"simulator/README.md names {name}, which is not there" for name in lost_pointers()]
+    errors = list(shared_temporaries())
+    errors += [f"simulator/README.md names {name}, which is not there" for name in lost_pointers()]
     written = written_table()
     for room in sorted(ALLOWED.keys() | written.keys()):
         if room not in written or ALLOWED.get(room, []) != written[room]:

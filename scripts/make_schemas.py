@@ -53,7 +53,7 @@ COMMANDS = {
     "list": ["platforms", "calibrations", "workloads", "stacks", "gpus"],
     "architect": [f"gpt-small bert-large {ARCHITECT} --widths 1,2 --micro-batches 1,4 --compare",
                   f"gpt-small {ARCHITECT} --search hysteresis --hysteresis 2", f"facebook/opt-125m {ARCHITECT}"],
-    "calibrate": ["collective tests/data/calibrate/all_reduce.csv", "collective tests/data/calibrate/all_reduce.csv --hold-out every-third"],
+    "calibrate": ["collective tests/data/calibrate/all_reduce.csv", "kernel tests/data/calibrate/operators.csv", "collective tests/data/calibrate/all_reduce.csv --hold-out every-third"],
     "calibrate serving": ["tests/data/calibrate/iterations.csv", "tests/data/calibrate/operators.csv",
                           "tests/data/serving/runs/A100_Llama-3.1-8B"],
     "calibrate power": ["tests/data/calibrate/powers.csv --platform dgx-h200"],

@@ -263,6 +263,9 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   const std::vector<BenchmarkRow>& tested = report.in_sample ? split.train : split.test;
   const std::vector<EvaluatedRow> evaluated = tested_models.Evaluate(tested);
   Report(platform, tested, evaluated, report);
+  for (const std::string& note : tested_models.NotesOn(platform)) {
+    report.notes.push_back(fmt::format("{}: {}", platform, note));
+  }
   if (options.output.empty() || data.fitted_elsewhere) return absl::OkStatus();
 
   // The file rests on all rows; without rows held out that is what was tested.

@@ -54,6 +54,8 @@ class FittedModels {
   virtual std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const = 0;
   // What the fit left out and why, one line each; for the user.
   virtual std::vector<std::string> Notes() const { return {}; }
+  // How rows of a platform are predicted that is another than the fitted one, a line each.
+  virtual std::vector<std::string> NotesOn(const std::string& /* platform */) const { return {}; }
 };
 
 // Rows that took part in a fit, and those held out.

@@ -134,7 +134,7 @@ class Reader {
   }
 
  private:
-  // GEMMs have lines along both sizes of their matrices.
+  // GEMMs have lines along both sizes of their matrices anyway.
   void AddAcross(const std::vector<std::string>& fields, OperatorRow& row) {
     const OperatorColumns columns{
         [&](std::string_view name) {
@@ -161,7 +161,7 @@ class Reader {
         row.work = AttentionWork(columns);
         break;
       default:
-        return;
+        row.work = GemmWork(columns);
     }
     if (kind_ != Kind::kExperts) {
       row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));

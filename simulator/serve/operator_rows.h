@@ -37,7 +37,7 @@ struct OperatorRow {
   // Lines along its other sizes, for rows that lie on none of `lines` between others: along these
   // what times are relative to the work (operator_work.h) is interpolated.
   std::vector<OperatorLine> across;
-  std::string kernels;  // rows that the same kernels compute
+  std::string kernels;  // rows that the same kernels compute, which share what they reach of rates
   OperatorWork work;
 };
 struct OperatorRows {

@@ -1,13 +1,13 @@
 #include "simulator/serve/operator_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
-#include "simulator/base/json_writer.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/operator_rows.h"
@@ -121,9 +121,7 @@ class Across {
  public:
   explicit Across(const std::vector<OperatorRow>& rows) {
     absl::flat_hash_map<std::string, std::vector<MeasuredWork>> work;
-    for (const OperatorRow& row : rows) {
-      if (!row.across.empty()) work[row.kernels].push_back({row.work, row.ms});
-    }
+    for (const OperatorRow& row : rows) work[row.kernels].push_back({row.work, row.ms});
     for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
     for (const OperatorRow& row : rows) {
       for (const OperatorLine& line : row.across) {
@@ -134,11 +132,18 @@ class Across {
   // Of a row's time on a device with `scale` of what the rows' device has.
   double Factor(const OperatorRow& row, const OperatorScale& scale) const {
     const auto at = rates_.find(row.kernels);
-    if (at == rates_.end() || row.across.empty()) return 1;
+    if (at == rates_.end()) return 1;
     OperatorRates rates = at->second;
     rates.bytes_per_ms *= scale.bandwidth;
-    rates.flop_per_ms *= scale.compute;
+    rates.flop_per_ms *= scale.compute(row.precision);
     return rates.Ms(row.work) / at->second.Ms(row.work);
+  }
+  // On a device with `scale` of what the rows' device has.
+  bool BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const {
+    const auto at = rates_.find(row.kernels);
+    if (at == rates_.end()) return false;
+    const double memory = row.work.bytes / (at->second.bytes_per_ms * scale.bandwidth);
+    return memory >= row.work.flop / (at->second.flop_per_ms * scale.compute(row.precision));
   }
   // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
   std::optional<double> Predict(const OperatorRow& row) const {
@@ -181,38 +186,79 @@ Lines LinesOf(const std::vector<OperatorRow>& rows) {
   return lines;
 }
 
+// Predicts rows from those that are known, on a device with `scale` of what theirs has.
+class Predictor {
+ public:
+  Predictor(const std::vector<OperatorRow>& known, bool own_counts, const OperatorScale& scale)
+      : lines_(LinesOf(known)),
+        siblings_(known, lines_),
+        across_(own_counts ? known : std::vector<OperatorRow>()),
+        own_counts_(own_counts),
+        scale_(scale) {}
+
+  // What few measurements of the device leave of the predictions, in the median: of what is bound
+  // by memory, of what is bound by arithmetic, and of all where either are too few. False: none of
+  // them is predicted.
+  bool Correct(const std::vector<OperatorRow>& few) {
+    std::map<std::string, Misses> misses;
+    for (const OperatorRow& row : few) {
+      const auto ms = Ms(row);
+      if (!ms) continue;
+      Misses& same = misses[row.precision];
+      const double log = std::log(row.ms / *ms);
+      same.all.push_back(log);
+      same.bound[across_.BoundByMemory(row, scale_) ? 1 : 0].push_back(log);
+    }
+    misses_ = std::move(misses);
+    return !misses_.empty();
+  }
+  std::optional<double> Ms(const OperatorRow& row) const {
+    const bool measured = own_counts_ && IsMeasured(row, lines_);
+    const auto ms = Predict(row, lines_, own_counts_);
+    const auto there = !ms ? across_.Predict(row)
+                           : std::optional(measured ? *ms : *ms * siblings_.Correction(row));
+    if (!there) return there;
+    return *there * across_.Factor(row, scale_) * Correction(row);
+  }
+
+ private:
+  struct Misses {
+    std::vector<double> all;
+    std::array<std::vector<double>, 2> bound;  // by arithmetic, by memory
+  };
+
+  double Correction(const OperatorRow& row) const {
+    constexpr size_t kFewest = 5;
+    const auto at = misses_.find(row.precision);
+    if (at == misses_.end()) return 1;
+    const auto& own = at->second.bound[across_.BoundByMemory(row, scale_) ? 1 : 0];
+    return std::exp(Quantile(own.size() < kFewest ? at->second.all : own, 0.5));
+  }
+
+  Lines lines_;
+  Siblings siblings_;
+  Across across_;
+  bool own_counts_;
+  OperatorScale scale_;
+  std::map<std::string, Misses> misses_;  // by precision
+};
+
 absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
                                                      const std::vector<OperatorRow>& rows,
-                                                     const std::vector<OperatorRow>& known,
-                                                     bool own_counts, const OperatorScale& scale) {
-  const Lines lines = LinesOf(known);
-  const Siblings siblings(known, lines);
-  const Across across(own_counts ? known : std::vector<OperatorRow>());
+                                                     const Predictor& predictor) {
   struct Group {
     size_t rows = 0;
-    std::vector<double> percent;
+    std::vector<double> relative;
   };
   std::map<std::string, Group> groups;
   for (const OperatorRow& row : rows) {
     Group& group = groups[row.precision];
     ++group.rows;
-    const bool measured = own_counts && IsMeasured(row, lines);
-    const auto ms = Predict(row, lines, own_counts);
-    const auto predicted =
-        !ms ? across.Predict(row) : std::optional(measured ? *ms : *ms * siblings.Correction(row));
-    if (!predicted) continue;
-    const double ms_there = *predicted * across.Factor(row, scale);
-    group.percent.push_back(100 * std::abs(ms_there / row.ms - 1));
+    if (const auto ms = predictor.Ms(row)) group.relative.push_back(*ms / row.ms - 1);
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {
-    OperatorErrors& e = errors.emplace_back();
-    e.name = precision;
-    e.rows = group.rows;
-    e.held_out = group.percent.size();
-    if (group.percent.empty()) continue;
-    e.median_percent = Quantile(group.percent, 0.5);
-    e.p90_percent = Quantile(group.percent, 0.9);
+    errors.push_back(SummarizeOperator(precision, group.rows, std::move(group.relative)));
   }
   if (std::ranges::all_of(errors, [](const OperatorErrors& e) { return e.held_out == 0; })) {
     return InvalidInput("{}: no row lies between others: nothing can be held out", file);
@@ -222,88 +268,36 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
 
 }  // namespace
 
+double OperatorScale::compute(std::string_view precision) const {
+  const auto has = [&](std::string_view word) { return precision.find(word) != precision.npos; };
+  if (has("a16") || has("_wo")) return half;  // narrow weights alone
+  if (has("a8") || has("fp8") || has("float8") || has("int8")) return eight_bits;
+  return has("fp4") ? four_bits : half;
+}
+
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows table, ReadOperatorRows(file, text));
-  return ErrorsOf(file, table.rows, table.rows, false, {});
+  return ErrorsOf(file, table.rows, Predictor(table.rows, false, {}));
 }
 
-absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
-                                                          std::string_view text,
-                                                          const std::string& test_file,
-                                                          std::string_view test_text,
-                                                          const OperatorScale& scale) {
+absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
+    const std::string& file, std::string_view text, const std::string& test_file,
+    std::string_view test_text, const OperatorScale& scale, std::string_view few_text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows known, ReadOperatorRows(file, text));
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows test, ReadOperatorRows(test_file, test_text));
   if (known.header != test.header) {
     return InvalidInput("{}:1: has other columns than {}: '{}', not '{}'", test_file, file,
                         test.header, known.header);
   }
-  return ErrorsOf(test_file, test.rows, known.rows, true, scale);
-}
-
-std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors) {
-  std::vector<std::string> notes;
-  for (const OperatorErrors& e : errors) {
-    if (e.held_out == e.rows) continue;
-    notes.push_back(fmt::format(
-        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs",
-        e.name, e.rows - e.held_out, e.rows));
-  }
-  return notes;
-}
-
-std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
-  const auto worst = std::ranges::max_element(
-      errors, {}, [](const OperatorErrors& e) { return e.median_percent; });
-  std::string text;
-  if (worst != errors.end()) {
-    text =
-        fmt::format("Verdict: median error of held-out shapes {:.2f} %{}\n", worst->median_percent,
-                    errors.size() > 1 ? ", which is " + worst->name + ", the furthest off" : "");
-  }
-  text += fmt::format(
-      "{}: each shape predicted from its neighbours of other groups\n\n"
-      "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
-      file, "error %", "rows", "held out", "median", "P90");
-  for (const OperatorErrors& e : errors) {
-    if (e.held_out == 0) {
-      text += fmt::format("{:<20} {:>9} {:>9} {:>9} {:>9}\n", e.name, e.rows, 0, "-", "-");
-      continue;
+  Predictor predictor(known.rows, true, scale);
+  if (!few_text.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const OperatorRows few, ReadOperatorRows(test_file, few_text));
+    if (!predictor.Correct(few.rows)) {
+      return InvalidInput("{}: no row of the few that are to correct it is predicted", file);
     }
-    text += fmt::format("{:<20} {:>9} {:>9} {:>9.2f} {:>9.2f}\n", e.name, e.rows, e.held_out,
-                        e.median_percent, e.p90_percent);
   }
-  return text;
-}
-
-std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors) {
-  rapidjson::StringBuffer buffer;
-  PrettyJsonWriter out(buffer);
-  out.StartObject();
-  out.Field("table", file);
-  out.Key("models");
-  out.StartArray();
-  size_t uncovered = 0;
-  for (const OperatorErrors& e : errors) {
-    out.StartObject();
-    out.Field("name", e.name);
-    out.Field("rows", static_cast<uint64_t>(e.rows));
-    out.Field("held_out", static_cast<uint64_t>(e.held_out));
-    out.Field("count", static_cast<uint64_t>(e.held_out));
-    for (const auto& [key, value] :
-         {std::pair("median_percent", e.median_percent), std::pair("p90_percent", e.p90_percent)}) {
-      out.Key(key);
-      e.held_out > 0 ? out.Double(value) : out.Null();
-    }
-    out.EndObject();
-    uncovered += e.rows - e.held_out;
-  }
-  out.EndArray();
-  out.Field("uncovered_count", static_cast<uint64_t>(uncovered));
-  out.Field("notes", OperatorNotes(errors));
-  out.EndObject();
-  return buffer.GetString();
+  return ErrorsOf(test_file, test.rows, predictor);
 }
 
 }  // namespace foretrace::serve

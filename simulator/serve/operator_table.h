@@ -16,11 +16,18 @@ struct OperatorErrors {
   size_t rows = 0;
   size_t held_out = 0;  // that lie between others; the rest has none on one side
   double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
+  std::vector<double> relative;                // predicted over measured, less 1, of these
 };
+OperatorErrors SummarizeOperator(std::string name, size_t rows, std::vector<double> relative);
+// Of all precisions, each row with the same weight.
+OperatorErrors AllOperators(const std::vector<OperatorErrors>& errors);
 
-// What the device of tested rows has of what the table's device has.
+// What the device of tested rows has of what the table's device has: of memory's bandwidth, and of
+// arithmetic in so many bits.
 struct OperatorScale {
-  double bandwidth = 1, compute = 1;
+  double bandwidth = 1, half = 1, eight_bits = 1, four_bits = 1;
+
+  double compute(std::string_view precision) const;
 };
 
 // A table in aiconfigurator's columns, with a column latency_ms and
@@ -41,16 +48,17 @@ absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& 
 // The rows of `test_text`, of the same columns, from those of `text`: by lines as above, where
 // there are none along the other sizes (tokens cached, sequences, division of experts) relative to
 // the work, and a shape that both have as it was measured; the order of the columns may differ.
-// Errors: as above, or other columns.
-absl::StatusOr<std::vector<OperatorErrors>> TestOperators(const std::string& file,
-                                                          std::string_view text,
-                                                          const std::string& test_file,
-                                                          std::string_view test_text,
-                                                          const OperatorScale& scale = {});
+// `few_text`: few rows of the tested device, which correct what the table says of it. Errors: as
+// above, or other columns.
+absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
+    const std::string& file, std::string_view text, const std::string& test_file,
+    std::string_view test_text, const OperatorScale& scale = {}, std::string_view few_text = {});
 
 // What of the rows nothing is said of and why, a line a precision.
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);
 std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
-std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors);
+// `notes`: beside OperatorNotes.
+std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors,
+                         const std::vector<std::string>& notes = {});
 
 }  // namespace foretrace::serve

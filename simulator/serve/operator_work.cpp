@@ -24,6 +24,13 @@ double QueriesTimesKeys(double length, double window) {
 
 }  // namespace
 
+OperatorWork GemmWork(const OperatorColumns& row) {
+  constexpr double kResult = 2;
+  const double width = WidthOf(row.text("gemm_dtype"));
+  const double m = row.number("m"), n = row.number("n"), k = row.number("k");
+  return {width * (m * k + n * k) + kResult * m * n, 2 * m * n * k};
+}
+
 OperatorWork ExpertWork(const OperatorColumns& row) {
   const auto at_least_one = [&](std::string_view name) { return std::max(row.number(name), 1.0); };
   const double width = WidthOf(row.text("moe_dtype"));

@@ -20,6 +20,8 @@ struct OperatorColumns {
   std::function<std::string_view(std::string_view)> text;
 };
 
+// y[m,n] = x[m,k] W.
+OperatorWork GemmWork(const OperatorColumns& row);
 // Expert GEMMs of one rank: the weights of all experts that get a token, tokens being dealt evenly.
 OperatorWork ExpertWork(const OperatorColumns& row);
 // Causal prompts of `isl` tokens, or one token of each sequence over `step` cached ones, within a

@@ -24,6 +24,7 @@
 #include "simulator/report/prediction_report.h"
 #include "simulator/topology/platform_loader.h"
 #include "simulator/trace/builder.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -79,31 +80,26 @@ absl::Status WriteRank(int rank, uint64_t nodes, const std::string& folder) {
 
 class Generated {
  public:
-  Generated() : folder_(fs::temp_directory_path() / fmt::format("foretrace_bench_{}", getpid())) {
+  Generated() {
     const char* wanted = std::getenv("FORETRACE_BENCH_NODES");
     const uint64_t nodes = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 200'000;
-    fs::create_directories(folder_);
     // In a process of its own, so that its memory does not count.
     const pid_t child = fork();
     if (child == 0) {
       bool ok = true;
       for (int rank = 0; rank < kRanks && ok; ++rank) {
-        ok = WriteRank(rank, nodes / kRanks, folder_.string()).ok();
+        ok = WriteRank(rank, nodes / kRanks, folder()).ok();
       }
       _exit(ok ? 0 : 1);
     }
     int status = 1;
     ok_ = child > 0 && waitpid(child, &status, 0) == child && status == 0;
   }
-  ~Generated() {
-    std::error_code error;
-    fs::remove_all(folder_, error);
-  }
   bool ok() const { return ok_; }
-  std::string folder() const { return folder_.string(); }
+  const std::string& folder() const { return folder_.path(); }
 
  private:
-  fs::path folder_;
+  TempFolder folder_;
   bool ok_ = false;
 };
 

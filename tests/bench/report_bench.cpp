@@ -13,6 +13,7 @@
 #include "simulator/report/prediction_report.h"
 #include "simulator/report/timeline.h"
 #include "simulator/trace/builder.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -138,9 +139,8 @@ void BM_Timeline(benchmark::State& state, const char* suffix) {
   const Job job = MakeJob();
   EventTable table(*job.store);
   for (const NodeEvent& e : job.events) table.OnNode(e);
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("foretrace_report_bench" + std::string(suffix)))
-          .string();
+  const TempFolder folder;
+  const std::string path = folder.path() + "/timeline" + suffix;
   TimelineOptions options;
   options.recorded = false;
   for (auto _ : state) {
@@ -149,7 +149,6 @@ void BM_Timeline(benchmark::State& state, const char* suffix) {
     FORETRACE_CHECK(writer->Close().ok());
   }
   state.counters["MB"] = static_cast<double>(std::filesystem::file_size(path)) * 1e-6;
-  std::filesystem::remove(path);
   SetRate(state, job);
 }
 BENCHMARK_CAPTURE(BM_Timeline, plain, ".json")->Unit(benchmark::kMillisecond)->Iterations(1);

@@ -27,7 +27,7 @@ COMMANDS = [
     "place gpt3-350m --backends framework --device h100-sxm5-80gb", f"sweep predict {SAMPLE} --over top=1,2 --value ranks[0].busy_us",
     "list gpus", "inspect topologies/dgx-a100.yaml", "collective all_reduce --measured tests/data/calibrate/all_reduce.csv --topology dgx-h100",
     "architect gpt-small --space tests/golden/architect_small/space.yaml --devices 8 --hbm 32 --global-batch 64 --objective per-area",
-    "calibrate collective tests/data/calibrate/all_reduce.csv --hold-out powers-of-two", "calibrate serving tests/data/calibrate/iterations.csv",
+    "calibrate collective tests/data/calibrate/all_reduce.csv --hold-out powers-of-two", "calibrate kernel tests/data/calibrate/operators.csv", "calibrate serving tests/data/calibrate/iterations.csv",
     "calibrate power tests/data/calibrate/powers.csv --platform dgx-h200", "serve llama3.1-8b --platform dgx-h200 --rate 5 --count 5",
     f"calibrate trace-overheads {SAMPLE} --ranks 0-3", f"convert {SAMPLE} --check", f"convert {SAMPLE} -o OUT --prefix p",
     "dataflow gpt3-175b --system sn10-8 --batch 1 --tiles 512", "explore dfmodel-fft -o OUT --jobs 2",

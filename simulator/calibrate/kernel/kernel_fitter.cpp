@@ -212,6 +212,12 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
   return evaluated;
 }
 
+std::vector<std::string> FittedKernels::NotesOn(const std::string& platform) const {
+  const auto device = FindGpuPeaksOfLabel(platform);
+  if (!device.ok() || device->name == models_.device().name) return {};
+  return {"rows are predicted from another device " + DescribeScale(models_.device(), *device)};
+}
+
 absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const BenchmarkRow> rows,
                                                                 const FitOptions& options) const {
   if (!options.form.empty() && options.form != "roofline" && options.form != "residual") {

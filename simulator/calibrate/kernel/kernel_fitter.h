@@ -23,6 +23,7 @@ class FittedKernels : public FittedModels {
   // device are predicted with its file (CarriedTo).
   std::vector<EvaluatedRow> Evaluate(std::span<const BenchmarkRow> rows) const override;
   std::vector<std::string> Notes() const override { return notes_; }
+  std::vector<std::string> NotesOn(const std::string& platform) const override;
   const KernelModels& models() const { return models_; }
 
  private:

@@ -40,6 +40,25 @@ KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated) {
   return KernelModels(device, std::move(models));
 }
 
+double RateRatio(const GpuPeaks& from, const GpuPeaks& to, std::span<const RateKind> kinds) {
+  for (const RateKind kind : kinds) {
+    const double here = from.accelerator.peak(kind).per_second();
+    const double there = to.accelerator.peak(kind).per_second();
+    if (here > 0 && there > 0) return there / here;
+  }
+  return to.fp32_tflops / from.fp32_tflops;
+}
+
+std::string DescribeScale(const GpuPeaks& from, const GpuPeaks& to) {
+  return fmt::format(
+      "by the machine files of {} and {}, memory {:.2f} times as fast, arithmetic in 16 bits "
+      "{:.2f}, "
+      "in 8 {:.2f}, in float32 {:.2f} times",
+      from.name, to.name, to.dram_gbps / from.dram_gbps, RateRatio(from, to, kHalfRates),
+      RateRatio(from, to, kEightBitRates),
+      to.peak_tflops(Precision::kFloat32) / from.peak_tflops(Precision::kFloat32));
+}
+
 absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,
                          const std::string& what) {
   if (Compare(device, calibrated) != DeviceMatch::kOther) return absl::OkStatus();

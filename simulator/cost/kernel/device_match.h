@@ -1,7 +1,9 @@
 #pragma once
 // Whether a calibration is of a device: the one rule of all commands.
 
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,5 +29,16 @@ KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated);
 // The refusal of KernelsOn, for models of other families.
 absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,
                          const std::string& what);
+
+// What devices compute with in so many bits, the first that both have.
+inline constexpr std::array<RateKind, 1> kHalfRates = {RateKind::kFp16};
+inline constexpr std::array<RateKind, 3> kEightBitRates = {RateKind::kFp8, RateKind::kInt8,
+                                                           RateKind::kFp16};
+inline constexpr std::array<RateKind, 3> kFourBitRates = {RateKind::kFp4, RateKind::kFp8,
+                                                          RateKind::kFp16};
+// The peak of `to` over that of `from`, of the first of `kinds` that both have; else of float32.
+double RateRatio(const GpuPeaks& from, const GpuPeaks& to, std::span<const RateKind> kinds);
+// "by the machine files of A and B, memory 1.43 times as fast, ...".
+std::string DescribeScale(const GpuPeaks& from, const GpuPeaks& to);
 
 }  // namespace foretrace

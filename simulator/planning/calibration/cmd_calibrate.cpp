@@ -110,7 +110,7 @@ absl::Status CheckFit(const CalibrateCommandOptions& options) {
 }
 
 // Experts, latent attention and others that the neutral schema has no place for.
-absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_view text,
+absl::Status RunOperators(const CalibrateCommandOptions& options, std::string text,
                           const CommandContext& context) {
   const CalibrateOptions& run = options.run;
   const std::string& table = run.tables.front();
@@ -118,8 +118,14 @@ absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_vi
     return InvalidInput("{}: is a table of operators, which are tested by one table at a time",
                         table);
   }
+  if (!run.adapt.empty() && run.test_tables.empty()) {
+    return InvalidInput(
+        "--adapt of a table of operators takes --test: other rows of the device that {} has a few "
+        "of",
+        table);
+  }
   for (const auto& [name, given] :
-       {std::pair("--hold-out", !run.hold_out.empty()), std::pair("--adapt", !run.adapt.empty()),
+       {std::pair("--hold-out", !run.hold_out.empty()),
         std::pair("--calibration", !run.calibration.empty()),
         std::pair("--output", !run.output.empty()), std::pair("--form", !run.fit.form.empty()),
         std::pair("--seed", options.seed.has_value()),
@@ -130,16 +136,23 @@ absl::Status RunOperators(const CalibrateCommandOptions& options, std::string_vi
         "are predicted from others of it or, with --test, from all",
         name, table);
   }
-  return RunOperatorCalibration({table, run.test_tables.empty() ? "" : run.test_tables.front(),
-                                 run.platform, 0, options.json},
-                                text, context);
+  OperatorCalibration operators{"calibrate", table, "", "", run.platform, 0, options.json};
+  if (!run.test_tables.empty()) operators.test = run.test_tables.front();
+  if (run.adapt.empty()) return RunOperatorCalibration(operators, std::move(text), context);
+  auto adapted = OperatorTableText(run.adapt);
+  if (!adapted) {
+    return InvalidInput("--adapt {}: is no table of operators, which {} corrects", run.adapt,
+                        table);
+  }
+  operators.few = std::exchange(operators.table, run.adapt);
+  return RunOperatorCalibration(operators, *std::move(adapted), context);
 }
 
 absl::Status RunCommand(const Fitter& fitter, CalibrateCommandOptions options,
                         const CommandContext& context) {
   if (fitter.row_kind() == BenchmarkKind::kKernel && options.run.tables.size() == 1) {
-    const auto text = OperatorTableText(options.run.tables.front());
-    if (text) return RunOperators(options, *text, context);
+    auto text = OperatorTableText(options.run.tables.front());
+    if (text) return RunOperators(options, *std::move(text), context);
   }
   FORETRACE_RETURN_IF_ERROR(AddTraceTables(fitter.row_kind(), options, context));
   FORETRACE_RETURN_IF_ERROR(CheckFit(options));
@@ -272,8 +285,12 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   if (fitter->Adapts()) {
     command
         ->add_option("--adapt", run.adapt,
-                     "correct this calibration with the tables' few points, instead of fitting")
-        ->type_name("YAML");
+                     fitter->row_kind() == BenchmarkKind::kKernel
+                         ? "correct this calibration, or table of operators, with the tables' few "
+                           "points, instead of fitting"
+                         : "correct this calibration with the tables' few points, instead of "
+                           "fitting")
+        ->type_name(fitter->row_kind() == BenchmarkKind::kKernel ? "YAML|CSV" : "YAML");
   }
   command
       ->add_option("--calibration", run.calibration,

@@ -72,8 +72,8 @@ absl::Status RunServingCalibration(ServingCalibrationOptions options,
   options.table = options.inputs.front();
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTableText(options.table));
   if (serve::IsOperatorTable(text)) {
-    const OperatorCalibration operators{options.table, options.test, options.serving.platform,
-                                        options.folds, options.json};
+    const OperatorCalibration operators{"calibrate serving",      options.table, options.test, "",
+                                        options.serving.platform, options.folds, options.json};
     return RunOperatorCalibration(operators, text, context);
   }
   if (!options.serving.platform.empty()) {

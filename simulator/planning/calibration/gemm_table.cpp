@@ -8,7 +8,9 @@
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "simulator/base/csv.h"
 #include "simulator/base/error.h"
@@ -16,7 +18,8 @@
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
-#include "simulator/cost/kernel/shape_kriging.h"
+#include "simulator/cost/kernel/device_match.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/hardware/catalog.h"
 
 namespace foretrace {
@@ -107,19 +110,65 @@ absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device
   return gemms;
 }
 
-// Shapes of fewer matrices are not interpolated over.
-bool HasModels(const std::map<std::string, Gemms>& gemms) {
-  return std::ranges::all_of(gemms, [](const auto& entry) {
-    return entry.second.matrices.size() >= 2 * ShapeKriging::kMinPoints;
+// Fewer rows, or matrices of which to hold some out, make no model.
+constexpr size_t kFewestRows = 5, kFewestMatrices = 16;
+
+bool HasRows(const std::map<std::string, Gemms>& gemms, size_t matrices) {
+  return std::ranges::all_of(gemms, [&](const auto& entry) {
+    return entry.second.rows.size() >= kFewestRows && entry.second.matrices.size() >= matrices;
   });
 }
 
-// Of the rows of a split the part that is tested, in percent, from the rest.
+using Shape = std::array<int64_t, 3>;
+
+Shape ShapeOf(const BenchmarkRow& row) {
+  return {*row.shape.Int("m"), *row.shape.Int("n"), *row.shape.Int("k")};
+}
+
+// What was measured of shapes that are asked for: exact on its own device, and on another board of
+// the chip as many times as long as the model says.
+class MeasuredGemms {
+ public:
+  explicit MeasuredGemms(std::span<const BenchmarkRow> rows) {
+    for (const BenchmarkRow& row : rows) times_[ShapeOf(row)].push_back(row.time_us);
+    if (!rows.empty()) platform_ = rows.front().platform;
+  }
+  // `us`: what the models say of the row.
+  double Us(const FittedModels& models, const BenchmarkRow& row, double us) const {
+    const auto at = times_.find(ShapeOf(row));
+    if (at == times_.end()) return us;
+    BenchmarkRow here = row;
+    here.platform = platform_;
+    const std::vector<EvaluatedRow> own = models.Evaluate({&here, 1});
+    return own.empty() ? us : Quantile(at->second, 0.5) * us / own.front().predicted_us;
+  }
+
+ private:
+  std::map<Shape, std::vector<double>> times_;
+  std::string platform_;
+};
+
+bool OfOneChip(std::span<const BenchmarkRow> a, std::span<const BenchmarkRow> b) {
+  if (a.empty() || b.empty()) return false;
+  const auto first = FindGpuPeaksOfLabel(a.front().platform);
+  const auto second = FindGpuPeaksOfLabel(b.front().platform);
+  return first.ok() && second.ok() &&
+         Compare(first->accelerator, second->accelerator) != DeviceMatch::kOther;
+}
+
+// Of the rows of a split the part that is tested, relative to what was measured, from the rest.
+// `few`: of the tested device, which correct the fit; may be empty.
 absl::Status AddErrors(const RowSplit& split, const FitOptions& options,
-                       std::vector<double>& percent) {
-  FORETRACE_ASSIGN_OR_RETURN(const auto fitted, KernelFitter().Fit(split.train, options));
+                       std::vector<double>& relative, std::span<const BenchmarkRow> few = {}) {
+  FORETRACE_ASSIGN_OR_RETURN(auto fitted, KernelFitter().Fit(split.train, options));
+  if (!few.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(fitted, KernelFitter().Adapt(*fitted, few));
+  }
+  const bool measured = few.empty() && OfOneChip(split.train, split.test);
+  const MeasuredGemms known(measured ? std::span<const BenchmarkRow>(split.train)
+                                     : std::span<const BenchmarkRow>());
   for (const EvaluatedRow& row : fitted->Evaluate(split.test)) {
-    percent.push_back(100 * std::abs(row.predicted_us / row.row->time_us - 1));
+    relative.push_back(known.Us(*fitted, *row.row, row.predicted_us) / row.row->time_us - 1);
   }
   return absl::OkStatus();
 }
@@ -135,19 +184,28 @@ RowSplit FoldOf(std::span<const BenchmarkRow> rows, int32_t fold, int32_t folds,
   return split;
 }
 
-serve::OperatorErrors Errors(const std::string& precision, size_t rows,
-                             const std::vector<double>& percent) {
-  return {precision, rows, percent.size(), Quantile(percent, 0.5), Quantile(percent, 0.9)};
-}
-
 }  // namespace
 
-std::string DeviceOfTable(const std::string& file) {
-  std::string stem = std::filesystem::path(file).filename().string();
-  stem = stem.substr(0, stem.find('.'));
-  const std::string label = stem.substr(stem.rfind('-') + 1);
+std::string DeviceOfTable(const std::string& file, std::string_view text) {
   const auto catalog = AcceleratorCatalog::Load();
-  return catalog.ok() && !label.empty() && catalog->FindLabel(label) != nullptr ? label : "";
+  if (!catalog.ok()) return "";
+  constexpr std::string_view kStated = "# device:";
+  for (const std::string_view line : SplitLines(text)) {
+    if (!line.starts_with('#')) break;
+    if (!line.starts_with(kStated)) continue;
+    std::string stated(line.substr(kStated.size()));
+    absl::StripAsciiWhitespace(&stated);
+    if (catalog->FindLabel(stated) != nullptr) return stated;
+  }
+  std::string label = std::filesystem::path(file).filename().string();
+  label = label.substr(0, label.find('.'));
+  std::ranges::replace(label, '_', '-');
+  while (catalog->FindLabel(label) == nullptr) {
+    const size_t dash = label.find('-');
+    if (dash == label.npos) return "";
+    label = label.substr(dash + 1);
+  }
+  return label;
 }
 
 absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::string& device,
@@ -157,45 +215,47 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::strin
                                                                 const ProgressSink& progress) {
   std::vector<serve::OperatorErrors> errors;
   FORETRACE_ASSIGN_OR_RETURN(const auto gemms, ReadGemms(device, file, text));
-  if (!HasModels(gemms)) return errors;
+  if (!HasRows(gemms, kFewestMatrices)) return errors;
   FitOptions options;
   options.progress = progress;
   for (const auto& [precision, same] : gemms) {
-    std::vector<double> percent;
+    std::vector<double> relative;
     for (int32_t fold = 0; fold < folds; ++fold) {
       FORETRACE_RETURN_IF_ERROR(
-          AddErrors(FoldOf(same.rows, fold, folds, options.seed), options, percent));
+          AddErrors(FoldOf(same.rows, fold, folds, options.seed), options, relative));
     }
     if (folds == 0) {
       FORETRACE_ASSIGN_OR_RETURN(const RowSplit split,
                                  KernelFitter().Split(same.rows, kRule, options.seed));
-      FORETRACE_RETURN_IF_ERROR(AddErrors(split, options, percent));
+      FORETRACE_RETURN_IF_ERROR(AddErrors(split, options, relative));
     }
-    if (percent.empty()) return InvalidInput("{}: no row of {} is held out", file, precision);
-    errors.push_back(Errors(precision, same.rows.size(), percent));
+    if (relative.empty()) return std::vector<serve::OperatorErrors>();
+    errors.push_back(serve::SummarizeOperator(precision, same.rows.size(), std::move(relative)));
   }
   return errors;
 }
 
 absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
     const std::string& device, const std::string& file, std::string_view text,
-    const std::string& test_file, std::string_view test_text, const ProgressSink& progress) {
+    const std::string& test_device, const std::string& test_file, std::string_view test_text,
+    std::string_view few_text, const ProgressSink& progress) {
   std::vector<serve::OperatorErrors> errors;
   FORETRACE_ASSIGN_OR_RETURN(auto known, ReadGemms(device, file, text));
-  const std::string named = DeviceOfTable(test_file);
-  FORETRACE_ASSIGN_OR_RETURN(auto asked,
-                             ReadGemms(named.empty() ? device : named, test_file, test_text));
+  FORETRACE_ASSIGN_OR_RETURN(
+      auto asked, ReadGemms(test_device.empty() ? device : test_device, test_file, test_text));
+  FORETRACE_ASSIGN_OR_RETURN(
+      auto few, ReadGemms(test_device.empty() ? device : test_device, test_file, few_text));
   const bool all =
       std::ranges::all_of(asked, [&](const auto& entry) { return known.contains(entry.first); });
-  if (!all || !HasModels(known)) return errors;
+  if (!all || !HasRows(known, 1)) return errors;
   FitOptions options;
   options.progress = progress;
   for (auto& [precision, rows] : asked) {
-    std::vector<double> percent;
+    std::vector<double> relative;
     const size_t count = rows.rows.size();
-    FORETRACE_RETURN_IF_ERROR(
-        AddErrors({std::move(known[precision].rows), std::move(rows.rows)}, options, percent));
-    errors.push_back(Errors(precision, count, percent));
+    FORETRACE_RETURN_IF_ERROR(AddErrors({std::move(known[precision].rows), std::move(rows.rows)},
+                                        options, relative, few[precision].rows));
+    errors.push_back(serve::SummarizeOperator(precision, count, std::move(relative)));
   }
   return errors;
 }

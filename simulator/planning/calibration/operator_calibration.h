@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "simulator/console/command.h"
@@ -13,9 +12,11 @@
 namespace foretrace {
 
 struct OperatorCalibration {
+  std::string command;  // in JSON
   std::string table;
   std::string test;      // rows to predict from the table's; empty: the table's own
-  std::string platform;  // of GEMMs: the device; empty: the one that the table's name ends with
+  std::string few;       // few rows of the tests' device, which correct these; may be empty
+  std::string platform;  // the device of `table`; empty: the one that it states (gemm_table.h)
   int32_t folds = 0;     // of GEMMs (docs/serving.md)
   bool json = false;
 };
@@ -24,7 +25,7 @@ struct OperatorCalibration {
 std::optional<std::string> OperatorTableText(const std::string& path);
 
 // Prints the errors by precision.
-absl::Status RunOperatorCalibration(const OperatorCalibration& options, std::string_view text,
+absl::Status RunOperatorCalibration(const OperatorCalibration& options, std::string text,
                                     const CommandContext& context);
 
 }  // namespace foretrace

@@ -3,13 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
+
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -18,11 +19,6 @@ namespace fs = std::filesystem;
 
 class AtomicFileTest : public testing::Test {
  protected:
-  AtomicFileTest() {
-    std::string name = (fs::temp_directory_path() / "foretrace_atomic_XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~AtomicFileTest() override { fs::remove_all(folder_); }
   static std::string Content(const fs::path& path) {
     std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -31,7 +27,8 @@ class AtomicFileTest : public testing::Test {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  fs::path folder_;
+  const TempFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(AtomicFileTest, AppearsWholeOrNotAtAll) {

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temp_folder.h"
+
 namespace foretrace {
 namespace {
 
@@ -26,17 +28,14 @@ class Shipped : public ::testing::Test {
     }
     setenv("FORETRACE_DATA", (Of("first") + ":" + Of("second")).c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv("FORETRACE_DATA");
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { unsetenv("FORETRACE_DATA"); }
   std::string Of(const std::string& path) const { return (folder_ / path).string(); }
   static bool Has(const std::vector<std::string>& all, const std::string& path) {
     return std::find(all.begin(), all.end(), path) != all.end();
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::path(::testing::TempDir()) / "foretrace_shipped_test";
+  const TempFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(Shipped, OfEqualNamesTheFirstIsMeant) {

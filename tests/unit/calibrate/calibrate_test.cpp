@@ -13,6 +13,7 @@
 #include "simulator/calibrate/memcpy/memory_fitter.h"
 #include "simulator/calibrate/overheads/overhead_fitter.h"
 #include "simulator/cost/calibration_set.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -24,15 +25,6 @@ constexpr char kHeader[] =
 
 class CalibrateTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("foretrace_calibrate_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
@@ -57,7 +49,8 @@ class CalibrateTest : public ::testing::Test {
     return Write(name + ".csv", text);
   }
 
-  std::filesystem::path folder_;
+  const TempFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(CalibrateTest, HoldsOutAndWritesTheSameBytesTwice) {

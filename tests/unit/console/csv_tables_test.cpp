@@ -2,13 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "simulator/base/input.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -59,7 +59,8 @@ TEST(CsvTables, KeysOfAnyTextBecomeNamesOfFiles) {
 }
 
 TEST(CsvTables, FilesOfOneFolder) {
-  const std::string folder = testing::TempDir() + "/" + std::to_string(getpid()) + "tables";
+  const TempFolder temporary;
+  const std::string folder = temporary.path() + "/tables";
   const std::string document = R"({"a":1,"rows":[{"b":2}]})";
   ASSERT_TRUE(WriteCsvTables("calibrate serving", document, folder, {}).ok());
   const auto text = ReadTextFile(folder + "/rows.csv", 100);
@@ -71,7 +72,6 @@ TEST(CsvTables, FilesOfOneFolder) {
   const absl::Status status = WriteCsvTables("predict", document, folder, inputs);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("rows.csv"));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

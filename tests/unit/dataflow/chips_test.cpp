@@ -4,12 +4,14 @@
 #include <fstream>
 
 #include "simulator/dataflow/files.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace::dataflow {
 namespace {
 
 System SystemOf(const std::string& accelerator) {
-  const std::string file = testing::TempDir() + "/system_" + accelerator + ".yaml";
+  const TempFolder folder;
+  const std::string file = folder.path() + "/system_" + accelerator + ".yaml";
   std::ofstream(file)
       << "name: s\nchip: {accelerator: " << accelerator
       << ", execution: kernel-by-kernel}\nmemory: {bandwidth_GBps: 1600, capacity_GB: 80}\n"

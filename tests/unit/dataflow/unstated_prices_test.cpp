@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "simulator/dataflow/exploration.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace::dataflow {
 namespace {
@@ -36,7 +37,8 @@ struct Explored {
 };
 
 Explored ExploreText(const std::string& text) {
-  const std::string file = testing::TempDir() + "/unstated.yaml";
+  const TempFolder folder;
+  const std::string file = folder.path() + "/unstated.yaml";
   std::ofstream(file) << text;
   const auto catalogue = AcceleratorCatalog::Load();
   auto space = LoadSpace(file, *catalogue);

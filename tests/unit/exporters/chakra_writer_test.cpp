@@ -17,6 +17,7 @@
 
 #include "chakra.pb.h"
 #include "simulator/trace/builder.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -134,16 +135,12 @@ TEST(ChakraWriter, KeepsGroupsOfTheJob) {
 
 class ChakraWriterFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("foretrace_writer_test_" + std::to_string(getpid()));
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t Count() const {
     return static_cast<size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  fs::path folder_;
+  const TempFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(ChakraWriterFiles, WritesOneFilePerRankAndTheGroups) {

@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "tests/support/temp_folder.h"
+
 namespace foretrace {
 namespace {
 
@@ -132,7 +134,8 @@ TEST(AcceleratorNames, AreThoseOfTheWholeFile) {
   const std::string memory =
       "memory: {dram: {kind: device, capacity_GB: 1, bandwidth_GBps: 10, source: s}}\n";
   const std::string rest = "description: x\nvendor: v\nchip: c\n" + compute + memory;
-  const std::string file = testing::TempDir() + "/mine.yaml";
+  const TempFolder folder;
+  const std::string file = folder.path() + "/mine.yaml";
   for (const std::string& text :
        {"name: mine\n" + rest + "aliases:\n  - A b\n  - c\n",
         "# name: no\naliases:\n- A b\n# two\n\n- c\n" + rest + "name: 'mine'  # so\n",

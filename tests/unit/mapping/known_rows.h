@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulator/mapping/training_rows.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 
@@ -53,7 +54,8 @@ inline std::vector<TrainingRow> RowsOf(const std::string& rows,
                                        const std::vector<SoftwareStack>& stacks) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",date,note");
-  const std::string path = testing::TempDir() + "/forms.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/forms.csv";
   std::ofstream(path) << header << rows;
   auto read = LoadTrainingRows(path, KnownModel, stacks);
   EXPECT_TRUE(read.ok()) << read.status();

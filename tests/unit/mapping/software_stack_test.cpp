@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "tests/support/temp_folder.h"
+
 namespace foretrace {
 namespace {
 
@@ -12,9 +14,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string Write(const std::string& text) {
-  const std::string path = testing::TempDir() + "/stack.yaml";
-  std::ofstream(path) << text;
-  return path;
+  static const TempFolder folder;
+  return folder.Write("stack.yaml", text);
 }
 
 TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "simulator/mapping/training_rows.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -14,7 +15,8 @@ using testing::HasSubstr;
 
 // Columns by the names that other tables give them.
 TEST(TrainingRowsTest, ColumnsOfOtherTables) {
-  const std::string path = testing::TempDir() + "/other.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/other.csv";
   std::ofstream(path) << "model,gpus,gpu,tp,pp,micro_batch_size,micro_batches,global_batch_size,"
                          "seq_len,precision,framework,step_ms,max_allocated_GiB\n"
                          "known,16,H100,2,1,2,3,48,1024,bf16,NeMo,843.0,66.5\n";
@@ -76,7 +78,8 @@ TEST(TrainingRowsTest, TablesOfTrainers) {
 
 // Times with units of their own, and what is none.
 TEST(TrainingRowsTest, StepsInMilliseconds) {
-  const std::string path = testing::TempDir() + "/steps.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/steps.csv";
   std::ofstream(path) << "model,gpus,gpu,global_batch,precision,framework,Step (ms)\n"
                          "known,8,H100,8,bf16,NeMo,843 ms\n"
                          "known,8,H100,8,bf16,NeMo,0.843 s\n"
@@ -97,7 +100,8 @@ TEST(TrainingRowsTest, StepsInMilliseconds) {
 
 // A column's own name stands over others, wherever it is; what both say has to agree.
 TEST(TrainingRowsTest, ColumnsOfTwoNames) {
-  const std::string path = testing::TempDir() + "/names.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/names.csv";
   std::ofstream(path) << "model,mbs,micro_batch,gpus,gpu,global_batch,precision,framework,step_s\n"
                          "known,,2,8,H100,16,bf16,NeMo,1\n"
                          "known,2.0,2,8,H100,16,bf16,NeMo,1\n"
@@ -127,7 +131,8 @@ TEST(TrainingRowsTest, SizesOfModelsWithExperts) {
     }
     return known;
   };
-  const std::string path = testing::TempDir() + "/experts.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/experts.csv";
   std::ofstream(path) << "model,layers,ffn,head_dim,experts,topk,dense_layers,gpus,gpu,"
                          "global_batch,precision,framework,step_s\n"
                          "experts,4,12288,128,,,,8,H100,8,bf16,NeMo,1\n"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -115,7 +116,8 @@ TEST(TrainingRowsTest, LessThanTheSoftwareDivides) {
 TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",mapping");
-  const std::string path = testing::TempDir() + "/division.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/division.csv";
   const std::string row = "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,";
   std::ofstream(path) << header << row << "HSDP 4x2,none,NeMo,0,1,,zero3 hsdp4\n"
                       << row << "HSDP 4x2,none,NeMo,0,1,,hsdp2\n"

@@ -7,6 +7,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/stack_choices.h"
 #include "simulator/mapping/training_rows.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -18,7 +19,8 @@ using testing::HasSubstr;
 // As spreadsheets and people write tables: columns without which there is a default are missing,
 // names of columns and words in other cases, numbers with ".0" or thousands separators, units.
 TEST(TrainingRowsTest, OddTables) {
-  const std::string path = testing::TempDir() + "/odd.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/odd.csv";
   std::ofstream(path) << "\xEF\xBB\xBFModel, GPUs,gpu,TP,PP,vp,micro_batch,global_batch,precision,"
                          "framework,recompute,oom,step_s,memory_GB,mapping,vocab\n"
                          "known, 16 ,H100,2.0,4.0,0,1.0,16.0,,NeMo,n/a,0.0,1.5 s,NaN,ZERO1 Full,"
@@ -59,7 +61,8 @@ TEST(TrainingRowsTest, DispatchIsTheSoftwares) {
   release.dispatch_fp8 = release.overlap_experts = true;
   std::string header = kHeader;
   header.insert(header.size() - 1, ",mapping,overlap");
-  const std::string path = testing::TempDir() + "/dispatch.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/dispatch.csv";
   std::ofstream(path) << header
                       << "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,32,FP8,none,,NeMo,0,1,,,\n"
                          "experts,,,,,,,,16,H100,8,1,1,16,1,,16,1,,32,BF16,none,,NeMo,0,1,,"
@@ -216,7 +219,8 @@ TEST(TrainingRowsTest, DegreesOfSlipsOfThePen) {
 
 // Columns that stand for step_s, with separators of thousands; and what is no number is named.
 TEST(TrainingRowsTest, TokensASecondAsPeopleWriteThem) {
-  const std::string path = testing::TempDir() + "/tokens.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/tokens.csv";
   std::ofstream file(path);
   file << "model,gpus,gpu,global_batch,precision,framework,tokens_per_s_per_gpu,memory_GB\n";
   for (const char* rate : {"1024", "\"1,024\"", "\"1,024.0\"", "fast"}) {
@@ -338,7 +342,8 @@ TEST(TrainingRowsTest, AdaptersOfLatentAttention) {
     (*model)->rotary_size = 32;
     return model;
   };
-  const std::string path = testing::TempDir() + "/latent.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/latent.csv";
   std::ofstream(path) << kHeader
                       << "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,LoRA\n";
   const auto rows = LoadTrainingRows(path, find, Stacks());
@@ -373,7 +378,8 @@ TEST(TrainingRowsTest, ModulesOfFurtherTokensAreTheSoftwares) {
 }
 
 TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
-  const std::string path = testing::TempDir() + "/unknown.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/unknown.csv";
   std::ofstream(path) << kHeader
                       << "strange,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,,,NeMo,0,1,\n"
                          "known,,,,,,,,16,H100,8,1,1,16,1,,8,1,,16,BF16,,,NeMo,0,1,\n";

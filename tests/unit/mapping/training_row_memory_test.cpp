@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -14,7 +15,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TrainingRow RowWith(const std::string& columns, const std::string& values) {
-  const std::string path = testing::TempDir() + "/memory.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/memory.csv";
   std::ofstream(path) << "model,gpus,gpu,micro_batch,global_batch,precision,framework,step_s,"
                       << columns << "\nknown,2,H100,1,2,BF16,NeMo,1," << values << "\n";
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());

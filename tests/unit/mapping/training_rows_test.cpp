@@ -10,6 +10,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
 #include "tests/support/round_links.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -25,7 +26,8 @@ TEST(CsvTest, QuotedFields) {
 }
 
 std::vector<TrainingRow> Read(const std::string& lines) {
-  const std::string path = testing::TempDir() + "/rows.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/rows.csv";
   std::ofstream(path) << kHeader << lines;
   EXPECT_TRUE(IsTrainingTable(path));
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
@@ -42,7 +44,8 @@ TEST(TrainingRowsTest, StateSpaceModelsAreRefused) {
 TEST(TrainingRowsTest, SoftwareOfARow) {
   std::vector<SoftwareStack> stacks = Stacks();
   stacks[0].releases[0].recompute = Recompute::kSelective;
-  const std::string path = testing::TempDir() + "/software.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/software.csv";
   std::ofstream(path) << kHeader
                       << "known,,,,,,,,16,H100,8,4,1,4,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
                          "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,none,NeMo,0,1,\n";
@@ -58,7 +61,8 @@ TEST(TrainingRowsTest, SoftwareOfARow) {
 TEST(TrainingRowsTest, VocabulariesArePadded) {
   std::vector<SoftwareStack> stacks = Stacks();
   stacks[0].releases[0].vocabulary_multiple = 128;
-  const std::string path = testing::TempDir() + "/padded.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/padded.csv";
   std::ofstream(path) << kHeader
                       << "known,,,,,,,,16,H100,8,4,1,4,1,,,1,,16,BF16,none,,NeMo,0,1,\n"
                          "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,none,none,NeMo,0,1,\n";
@@ -182,7 +186,8 @@ TEST(TrainingRowsTest, ShardsOfARecipe) {
   std::vector<SoftwareStack> stacks = Stacks();
   stacks[0].releases[0].zero = 3;
   stacks[0].releases[0].shards = 16;
-  const std::string path = testing::TempDir() + "/shards.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/shards.csv";
   std::ofstream(path) << kHeader
                       << "known,,,,,,,,64,H100,8,1,1,64,1,,,1,,64,BF16,,none,NeMo,0,1,\n"
                          "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,,none,NeMo,0,1,\n"
@@ -253,7 +258,8 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",tokens_per_s_per_gpu,note");
   const std::string row = "known,,,,,,,4096,4,H100,8,1,1,4,1,,,1,2,16,BF16,none,,NeMo,0,2,,";
-  const std::string path = testing::TempDir() + "/tokens.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/tokens.csv";
   std::ofstream(path) << header << row << "8192,\n" << row << "4096,\n";
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
@@ -268,7 +274,8 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
 TEST(TrainingRowsTest, WordsOfMappingsAndWhatFollows) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",tokens_per_s_per_gpu,mapping");
-  const std::string path = testing::TempDir() + "/words.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/words.csv";
   const std::string row = "known,32,,,,,,4096,16,H100,8,1,1,8,2,,,2,2,,bfloat16,";
   const std::string staged = "known,32,,,,,,4096,16,H100,8,1,2,8,1,,,2,2,,amp_bf16,";
   std::ofstream(path) << header << row << "FULL_SHARD,,NeMo,0,,,4096,ulysses\n"

@@ -12,6 +12,7 @@
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/replay/durations/device_calibration.h"
 #include "simulator/topology/platform_loader.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -68,7 +69,8 @@ TEST(MeasuredDeviceTest, CollectivesOverOtherLinks) {
 
 // Whichever way its file is written; of a bad one that calibrate wrote the lines that say so do.
 TEST(MeasuredDeviceTest, CalibrationsAreFoundByTheirDevice) {
-  const std::filesystem::path data = testing::TempDir() + "/kernel_calibrations";
+  const TempFolder temporary;
+  const std::filesystem::path data = temporary.path() + "/kernel_calibrations";
   const auto found = [&](const std::string& text) {
     std::filesystem::create_directories(data / "calibration/a-own");
     std::ofstream(data / "calibration/a-own/kernels.yaml") << text;

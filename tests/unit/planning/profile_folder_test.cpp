@@ -1,10 +1,11 @@
 #include "simulator/planning/mappings/profile_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -22,7 +23,6 @@ class ProfileFolder : public ::testing::Test {
     run_.model = "meta-llama/Llama-3.1-8B";
     run_.release = "0.19.0";
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   std::string Found() {
     const auto folder = FindProfileFolder(root_, run_);
@@ -30,9 +30,8 @@ class ProfileFolder : public ::testing::Test {
                        : std::string(folder.status().message());
   }
 
-  const std::string root_ = (std::filesystem::temp_directory_path() /
-                             ("foretrace_profiles_" + std::to_string(::getpid())))
-                                .string();
+  const TempFolder folder_;
+  const std::string root_ = folder_.path();
   serve::MeasuredRun run_;
 };
 

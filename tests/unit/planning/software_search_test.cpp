@@ -13,6 +13,7 @@
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/planning/mappings/training_validation.h"
 #include "simulator/search/mapping_search.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -40,7 +41,8 @@ SimTime Predicted(const TrainingJobOptions& options, const std::string& words) {
 }
 
 TEST(SoftwareSearchTest, AsValidationOfARow) {
-  const std::string path = testing::TempDir() + "/software_rows.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/software_rows.csv";
   std::ofstream(path)
       << "model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpus,gpu,gpus_per_node,tp,pp,dp,cp,vp,"
          "ep,micro_batch,grad_accum,global_batch,precision,sharding,recompute,framework,oom,step_s,"

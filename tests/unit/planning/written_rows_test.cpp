@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "simulator/planning/mappings/training_validation.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -33,7 +34,8 @@ TEST(WrittenRowsTest, AreAllJudged) {
 
 // Six micro-batches on four stages of five chunks, between four and eight.
 TEST(WrittenRowsTest, GroupsThatAreNotWhole) {
-  const std::string path = testing::TempDir() + "/groups.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/groups.csv";
   const auto seconds = [&](int batch) {
     std::ofstream(path) << "model,seq,gpus,gpu,tp,pp,vp,micro_batch,global_batch,precision,"
                            "framework,step_s\nllama3-70b,8192,32,H200,8,4,5,1,"

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/temp_folder.h"
 #include "tests/unit/report/scenario.h"
 
 namespace foretrace {
@@ -23,7 +23,7 @@ namespace {
 class KinetoTimelineTest : public testing::Test {
  protected:
   void Write(const Scenario& s, RankIndex rank, const KinetoTimelineOptions& options) {
-    path_ = testing::TempDir() + "/" + std::to_string(getpid()) + "kineto.json";
+    path_ = folder_.path() + "/kineto.json";
     TraceEventWriter writer(path_, KinetoTail(*s.store, s.store->ranks()[rank]));
     WriteKinetoTimeline(*s.table, rank, options, writer);
     ASSERT_TRUE(writer.Close().ok());
@@ -34,7 +34,6 @@ class KinetoTimelineTest : public testing::Test {
     document_.Parse(text.str().c_str());
     ASSERT_FALSE(document_.HasParseError());
   }
-  void TearDown() override { std::filesystem::remove(path_); }
 
   // By the beginning of its name.
   const rapidjson::Value& Event(std::string_view name) const {
@@ -46,6 +45,7 @@ class KinetoTimelineTest : public testing::Test {
     return document_;
   }
 
+  const TempFolder folder_;
   std::string path_;
   rapidjson::Document document_;
 };

@@ -1,6 +1,5 @@
 // The reports on public profiles (traces/README.md): invariants that hold whatever the prediction.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "simulator/report/prediction_report.h"
 #include "simulator/report/text_report.h"
 #include "simulator/report/timeline.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -59,7 +59,8 @@ void Report(const std::string& file, GroupTimes& groups) {
     EXPECT_EQ(s.busy() + s.idle_total(), report->ranks[s.rank].window.predicted());
     for (size_t g = 0; g < groups.size(); ++g) groups[g] += s.work[g];
   }
-  const std::string timeline = testing::TempDir() + "/" + std::to_string(getpid()) + ".json.gz";
+  const TempFolder folder;
+  const std::string timeline = folder.path() + "/timeline.json.gz";
   const auto writer = MakeTimelineWriter(timeline);
   TimelineOptions timeline_options;
   timeline_options.windows = windows;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdio>
@@ -15,6 +14,7 @@
 
 #include "simulator/exporters/timeline/trace_event_writer.h"
 #include "simulator/report/critical_path.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/report/scenario.h"
 
 namespace foretrace {
@@ -24,7 +24,7 @@ class TimelineTest : public testing::Test {
  protected:
   // Writes, reads back (plain or gzip alike) and checks what every trace-event file must satisfy.
   void Write(const Scenario& s, const TimelineOptions& options, const std::string& name) {
-    path_ = testing::TempDir() + "/" + std::to_string(getpid()) + name;
+    path_ = folder_.path() + "/" + name;
     TraceEventWriter writer(path_);
     WriteTimeline(*s.table, options, writer);
     ASSERT_TRUE(writer.Close().ok());
@@ -38,7 +38,6 @@ class TimelineTest : public testing::Test {
     ASSERT_FALSE(document_.HasParseError());
     CheckSchema();
   }
-  void TearDown() override { std::filesystem::remove(path_); }
 
   void CheckSchema() {
     using Key = std::pair<int, int>;
@@ -127,6 +126,7 @@ class TimelineTest : public testing::Test {
     return count;
   }
 
+  const TempFolder folder_;
   std::string path_;
   rapidjson::Document document_;
 };

@@ -7,18 +7,17 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temp_folder.h"
+
 namespace foretrace::serve {
 
 class Folder : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(path_); }
-  void TearDown() override { std::filesystem::remove_all(path_); }
   std::string Write(const std::string& name, const std::string& text) {
-    std::ofstream(path_ + "/" + name) << text;
-    return path_ + "/" + name;
+    return folder_.Write(name, text);
   }
-  const std::string path_ =
-      (std::filesystem::temp_directory_path() / "foretrace_serving_test").string();
+  const TempFolder folder_;
+  const std::string path_ = folder_.path();
 };
 
 }  // namespace foretrace::serve

@@ -116,6 +116,55 @@ TEST(OperatorTable, AnotherDeviceHasOtherRates) {
   EXPECT_LT(errors->front().median_percent, 3);
 }
 
+// GEMMs too: of 4,096 rows, which arithmetic bounds, twice its rate halves what is not the floor.
+TEST(OperatorTable, GemmsAreScaledToo) {
+  std::string known(kKnown);
+  known += "bfloat16,1,1,1,0.01\n";
+  const std::string there = "gemm_dtype,m,n,k,latency_ms\nbfloat16,16,2048,1024,2\n";
+  const auto same = TestOperators("a.csv", known, "b.csv", there);
+  ASSERT_TRUE(same.ok());
+  EXPECT_NEAR(same->front().median_percent, 100, 1e-9);
+  const auto errors = TestOperators("a.csv", known, "b.csv", there, {2, 2});
+  ASSERT_TRUE(errors.ok());
+  EXPECT_LT(errors->front().median_percent, 2);
+}
+
+// Experts whose table has no columns of their division are scaled as well.
+TEST(OperatorTable, ExpertsWithoutDivisionAreScaled) {
+  const std::string header =
+      "moe_dtype,hidden_size,inter_size,num_experts,topk,num_tokens,latency_ms\n";
+  const std::string known = header + "bfloat16,1024,512,8,2,1,0.01\nbfloat16,1024,512,8,2,4096,1\n";
+  const auto errors =
+      TestOperators("a.csv", known, "b.csv", header + "bfloat16,1024,512,8,2,4096,0.505\n", {2, 2});
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_LT(errors->front().median_percent, 1);
+}
+
+// Arithmetic of narrow weights alone is in 16 bits.
+TEST(OperatorTable, RatesOfPrecisions) {
+  const OperatorScale scale{1, 2, 3, 4};
+  EXPECT_EQ(scale.compute("bfloat16"), 2);
+  EXPECT_EQ(scale.compute("w4a16_mxfp4"), 2);
+  EXPECT_EQ(scale.compute("int8_wo"), 2);
+  EXPECT_EQ(scale.compute("fp8_block"), 3);
+  EXPECT_EQ(scale.compute("w4a8"), 3);
+  EXPECT_EQ(scale.compute("nvfp4"), 4);
+}
+
+// The device is twice as slow as its file says, which two rows of it correct.
+TEST(OperatorTable, FewRowsCorrectTheRest) {
+  std::string known(kExperts), few(kExperts), test(kExperts);
+  for (const int devices : {1, 2, 4, 8, 16, 64, 128}) known += ExpertRow(devices);
+  few += ExpertRow(2, 2) + ExpertRow(16, 2);
+  test += ExpertRow(1, 2) + ExpertRow(8, 2);
+  const auto errors = TestOperators("a.csv", known, "b.csv", test, {}, few);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_NEAR(errors->front().p90_percent, 0, 1e-9);
+  const auto none = TestOperators("a.csv", known, "b.csv", test, {},
+                                  std::string(kExperts) + "w,bfloat16,1,1,1,1,1,1,x,1,1\n");
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no row of the few"));
+}
+
 // Of two precisions one cannot be said anything of: the other is judged, and the rest is told.
 TEST(OperatorTable, TellsWhatIsNotPredicted) {
   const auto errors = TestOperators("a.csv", kKnown, "b.csv",

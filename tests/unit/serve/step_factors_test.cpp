@@ -1,11 +1,9 @@
 #include "simulator/serve/step_factors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "simulator/base/atomic_file.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/serve/serving_fixture.h"
 
 namespace foretrace::serve {
@@ -60,9 +58,8 @@ TEST(StepFactors, AreFoundFromWhatTheyMade) {
 }
 
 TEST(StepFactors, FilesAreReadBack) {
-  const std::string file = (std::filesystem::temp_directory_path() /
-                            ("foretrace_factors_" + std::to_string(::getpid()) + ".yaml"))
-                               .string();
+  const TempFolder folder;
+  const std::string file = folder.path() + "/factors.yaml";
   StepFactorFit fit;
   fit.factors = {1.25, 0.875, "org/model: \"a\"", "GPU", ""};
   ASSERT_TRUE(WriteFile(file, Yaml(fit)).ok());
@@ -77,7 +74,6 @@ TEST(StepFactors, FilesAreReadBack) {
   EXPECT_NE(notes[0].find("runs of GPU, this is another GPU"), std::string::npos);
   ASSERT_TRUE(WriteFile(file, "kind: serving_steps\ndecodes: 0\nprompts: 1\n").ok());
   EXPECT_NE(ReadStepFactors(file).status().message().find("'decodes'"), std::string::npos);
-  std::filesystem::remove(file);
 }
 
 }  // namespace

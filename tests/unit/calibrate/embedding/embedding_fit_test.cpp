@@ -15,6 +15,7 @@
 #include "simulator/calibrate/embedding/embedding_fitter.h"
 #include "simulator/cost/embedding/embedding_operator.h"
 #include "simulator/cost/embedding/expected_reuse.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -162,15 +163,6 @@ TEST(EmbeddingRows, TurnIntoSamplesAndBack) {
 
 class EmbeddingCalibration : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("foretrace_embedding_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
@@ -213,7 +205,8 @@ class EmbeddingCalibration : public ::testing::Test {
   }
 
   static constexpr char kReuse[] = "0|0.5|0.5|0|0|0|0|0|0|0|0|0|0|0|0|0|0";
-  std::filesystem::path folder_;
+  const TempFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
 };
 
 TEST_F(EmbeddingCalibration, SameDataSameBytesAndTheFilePredictsWhatTheFitDid) {

@@ -8,6 +8,7 @@
 #include "simulator/calibrate/kernel/kernel_fit.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
 #include "simulator/cost/kernel/kernel_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -104,10 +105,9 @@ TEST(MeasurementDrift, IsPartOfWhatRowsAreExpectedToShowAndSurvivesTheFile) {
   header.platform = "p100-pcie";
   header.date = "2026-01-01";
   header.command = "test";
-  const auto path = std::filesystem::temp_directory_path() / "foretrace_drift_kernels.yaml";
-  std::ofstream(path) << HeaderYaml(header) << (*models)->ToYaml();
-  const auto loaded = LoadKernelModels(path.string());
-  std::filesystem::remove(path);
+  const TempFolder folder;
+  const auto loaded =
+      LoadKernelModels(folder.Write("kernels.yaml", HeaderYaml(header) + (*models)->ToYaml()));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_GT(loaded->models.models()[0].measurement.drift_us, 0);
   EXPECT_EQ(KernelModelsYaml(loaded->models), (*models)->ToYaml());

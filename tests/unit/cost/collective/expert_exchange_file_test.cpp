@@ -6,15 +6,14 @@
 #include <fstream>
 
 #include "simulator/topology/platform_loader.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
 
 std::string Write(const std::string& text) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "foretrace_expert_exchange_test.yaml").string();
-  std::ofstream(path) << text;
-  return path;
+  static const TempFolder folder;
+  return folder.Write("expert_exchange.yaml", text);
 }
 
 std::string Header() {

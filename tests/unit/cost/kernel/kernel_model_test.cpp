@@ -14,6 +14,7 @@
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/kernel_file.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/cost/kernel/work_on_a100.h"
 
 namespace foretrace {
@@ -270,11 +271,6 @@ TEST_P(KernelFitOf, TheSameRowsGiveTheSameBytes) {
 class KernelFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() /
-        ("foretrace_kernel_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-         ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
     CalibrationHeader header;
     header.kind = "kernel";
     header.platform = "a100-pcie-40gb";
@@ -284,7 +280,6 @@ class KernelFileTest : public ::testing::Test {
     Write("kernels.yaml", yaml_);
     Write("kernels.pb", KernelResidualBytes(Fitted()));
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const char* name, const std::string& text) {
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
@@ -298,7 +293,8 @@ class KernelFileTest : public ::testing::Test {
     ASSERT_NE(at, std::string::npos);
     Write("kernels.yaml", text.replace(at, from.size(), to));
   }
-  std::filesystem::path folder_;
+  const TempFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   std::string yaml_;
 };
 

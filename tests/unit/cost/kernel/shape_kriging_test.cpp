@@ -12,6 +12,7 @@
 
 #include "simulator/cost/calibration_file.h"
 #include "simulator/cost/kernel/kernel_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -120,12 +121,11 @@ TEST(ShapeKriging, SurvivesTheFileOfItsModel) {
   header.platform = "a100-sxm4-nvswitch";
   header.date = "2026-01-01";
   header.command = "test";
-  const auto folder = std::filesystem::temp_directory_path() / "foretrace_kriging";
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const std::filesystem::path folder = temporary.path();
   std::ofstream(folder / "kernels.yaml") << HeaderYaml(header) << KernelModelsYaml(models);
   std::ofstream(folder / std::string(kKernelResidualFile)) << KernelResidualBytes(models);
   const auto loaded = LoadKernelModels((folder / "kernels.yaml").string());
-  std::filesystem::remove_all(folder);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(KernelResidualBytes(loaded->models), KernelResidualBytes(models));
   const KernelWork work =

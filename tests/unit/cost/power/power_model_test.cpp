@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "simulator/base/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -45,8 +46,8 @@ TEST(PowerModel, JoulesAreThoseOfTheWorkUpToTheLimit) {
 }
 
 TEST(PowerModel, FilesAreReadAsTheyWereWritten) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "foretrace_power_test.yaml").string();
+  const TempFolder folder;
+  const std::string path = folder.path() + "/power.yaml";
   CalibrationHeader header;
   header.kind = "power";
   header.platform = "p";
@@ -59,7 +60,6 @@ TEST(PowerModel, FilesAreReadAsTheyWereWritten) {
   std::ofstream(path) << HeaderYaml(header) + "device: d\nidle_W: -1\n";
   const std::string message(LoadPowerModel(path).status().message());
   EXPECT_NE(message.find("idle_W"), std::string::npos) << message;
-  std::filesystem::remove(path);
 }
 
 }  // namespace

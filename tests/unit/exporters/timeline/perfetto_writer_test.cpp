@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "perfetto_trace.pb.h"
 #include "simulator/base/timeline_mark.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -22,7 +22,8 @@ using perfetto_wire::TrackEvent;
 using testing::ElementsAre;
 
 std::string TempPath(const std::string& name) {
-  return testing::TempDir() + "/" + std::to_string(getpid()) + name;
+  static const TempFolder folder;
+  return folder.path() + "/" + name;
 }
 
 std::string Bytes(const std::string& path) {

@@ -2,18 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "tests/support/temp_folder.h"
+
 namespace foretrace {
 namespace {
 
 std::string TempPath(const std::string& name) {
-  return testing::TempDir() + "/" + std::to_string(getpid()) + name;
+  static const TempFolder folder;
+  return folder.path() + "/" + name;
 }
 
 std::string Read(const std::string& path) {
