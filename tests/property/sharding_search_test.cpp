@@ -130,7 +130,7 @@ TEST(ShardingSearch, EverySharderPlacesEveryTableOnce) {
 
 // Tables whose memory matters beside what each GPU needs whatever its tables are.
 ShardingTask LargeTables(uint64_t seed, bool mixed) {
-  IndexRandom random(seed);
+  SplitMixSequence random(seed);
   ShardingTask task = RandomTask(seed, mixed);
   task.tables.clear();
   const int64_t tables = 6 + random.Below(10);

@@ -271,7 +271,7 @@ class LocalSearch {
   size_t place_;
   int64_t budget_;
   SearchState& state_;
-  IndexRandom& random_;
+  SplitMixSequence& random_;
 };
 
 }  // namespace
