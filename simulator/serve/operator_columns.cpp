@@ -87,13 +87,14 @@ class Columns {
   }
   // `of`: the column whose value each row has there; empty: `value`.
   void Add(std::string_view name, const std::string& value, std::string_view of = {}) {
-    const std::optional<size_t> from = of.empty() ? std::nullopt : std::optional(At(of));
+    const bool copies = !of.empty();
+    const size_t from = copies ? At(of) : 0;
     names_.emplace_back(name);
     bool header = true;
     for (Line& line : lines_) {
       if (line.fields.empty()) continue;
       line.fields.push_back(std::exchange(header, false) ? std::string(name)
-                            : from                       ? line.fields[*from]
+                            : copies                     ? line.fields[from]
                                                          : value);
     }
   }

@@ -2,11 +2,9 @@
 // random tasks.
 
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "simulator/base/split_mix.h"
 #include "simulator/sharding/ranking.h"
@@ -126,51 +124,6 @@ TEST(ShardingSearch, EverySharderPlacesEveryTableOnce) {
     }
     EXPECT_EQ(CheckFits(task, *ranking).ok(), some_fits);
   }
-}
-
-// Tables whose memory matters beside what each GPU needs whatever its tables are.
-ShardingTask LargeTables(uint64_t seed, bool mixed) {
-  SplitMixSequence random(seed);
-  ShardingTask task = RandomTask(seed, mixed);
-  task.tables.clear();
-  const int64_t tables = 6 + random.Below(10);
-  for (int64_t t = 0; t < tables; ++t) {
-    const auto rows = static_cast<int64_t>(LogUniform(2e5, 2e7, random));
-    const double pooling = std::round(LogUniform(1, 100, random));
-    task.tables.push_back(MakeTable(fmt::format("t{}", t), rows, 64, pooling, kBatch));
-  }
-  return task;
-}
-
-// More memory only adds to the plans that the search chooses from.
-TEST(ShardingSearch, MoreMemoryNeverGivesASlowerPlan) {
-  const auto holds = [] {
-    const auto seed = *rc::gen::inRange<uint64_t>(0, 1'000'000);
-    ShardingTask task = LargeTables(seed, *rc::gen::arbitrary<bool>());
-    const int64_t budget = *rc::gen::inRange<int64_t>(50, 200);
-    const std::unique_ptr<Sharder> search = MakeSearchSharder();
-    const auto evaluator = TestEvaluator(task);
-    // Of the tables and what each GPU needs besides, were they divided evenly.
-    double even =
-        static_cast<double>(MemoryOf(task, evaluator->dense(), ShardingPlan()).largest.count());
-    for (size_t t = 0; t < task.tables.size(); ++t) {
-      const auto shards = ShardsOf(task.tables[t], static_cast<int32_t>(t), OnRank(0));
-      even += static_cast<double>(MemoryOf(task, shards.front()).total().count()) / kGpus;
-    }
-    std::optional<SimTime> fastest;
-    for (const double times : {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 1.6, 2.0, 3.0, 8.0}) {
-      task.memory = Bytes(static_cast<int64_t>(even * times));
-      const auto ranking = RankPlans(task, *evaluator, {&search, 1}, {}, 1, budget);
-      RC_ASSERT(ranking.ok());
-      const RankedPlan& best = ranking->plans.front();
-      RC_ASSERT(best.memory.fits || !fastest);
-      if (!best.memory.fits) continue;
-      RC_ASSERT(!fastest || best.evaluation.iteration <= *fastest);
-      fastest = best.evaluation.iteration;
-    }
-    RC_ASSERT(fastest.has_value());
-  };
-  EXPECT_TRUE(rc::check("iteration time over memory", holds));
 }
 
 TEST(ShardingSearch, SameSeedSamePlan) {

@@ -11,7 +11,6 @@ least slow and memory lasts: largest first, then moves and swaps out of the slow
 plans by simulated iterations.
 """
 import argparse
-import bisect
 import csv
 import dataclasses
 import json
@@ -19,8 +18,6 @@ import sys
 
 MIN_WIDTH = 128  # torchrec/distributed/planner/constants.py, MIN_CW_DIM
 TOLERANCE = 1e-3  # of the bound: the search ends
-MANY = 200  # tables
-TRIES = 200_000  # shards and pairs of them that one placement may look at for its moves: only tight memory takes so many
 
 
 @dataclasses.dataclass
@@ -82,15 +79,14 @@ class Rebalanced:
                 self.fixed_ms[rank] += table.perf_ms / len(table.ranks)
                 self.memory_GB[rank] += table.hbm_GB / len(table.ranks)
         self.perf_ms = list(self.fixed_ms)
-        self.of_rank = [[] for _ in range(ranks)]  # by perf_ms
+        self.of_rank = [[] for _ in range(ranks)]
         self.ranks_of = [set() for _ in tables]
-        self.tries = 0
 
     def put(self, shard, rank):
         shard.rank = rank
         self.perf_ms[rank] += shard.perf_ms
         self.memory_GB[rank] += shard.hbm_GB
-        bisect.insort(self.of_rank[rank], shard, key=lambda s: s.perf_ms)
+        self.of_rank[rank].append(shard)
         self.ranks_of[shard.table].add(rank)
 
     def take(self, shard):
@@ -112,9 +108,6 @@ class Rebalanced:
         """No placement of these shards has a faster slowest rank."""
         largest = max((s.perf_ms for s in self.shards), default=0.0)
         return max(self.mean_ms, min(self.fixed_ms) + largest)
-
-    def near_bound(self):
-        return max(self.perf_ms) <= self.bound_ms * (1 + TOLERANCE)
 
     def second_best(self, shard):
         """Another rank for the shard, what the slowest rank would then take, and the memory that it lacks (0 where one has room);
@@ -189,49 +182,34 @@ def _check_fixed(plan):
                          f"{plan.memory_GB[worst] - plan.hbm_GB:.3f} GB too much; the largest is {largest.name}; give more hbm_GB")
 
 
-def _place(plan, shard, by_memory=False):
+def _place(plan, shard):
     ranks = range(len(plan.perf_ms))
     free = [r for r in ranks if plan.allows(shard, r)]
     if not free:
         room = max(plan.hbm_GB - plan.memory_GB[r] for r in ranks)
         raise ValueError(f"{plan.tables[shard.table].name}: {shard.hbm_GB:.3f} GB do not fit: the emptiest rank has {max(room, 0):.3f} GB left, "
                          f"{shard.hbm_GB - room:.3f} GB too little; give more hbm_GB or ranks, or narrower shards (min_width)")
-    taken = plan.memory_GB if by_memory else plan.perf_ms
-    plan.put(shard, min(free, key=lambda r: (taken[r], r)))
-
-
-def _swap(plan, shard, rank, best):
-    """What goes to the slowest rank for its `shard`: (slower of the two ranks afterwards, shard, other, rank), None unless under best."""
-    plan.tries += 1
-    here, there, others = plan.perf_ms[shard.rank], plan.perf_ms[rank], plan.of_rank[rank]
-    found = None
-    if max(here - shard.perf_ms, there + shard.perf_ms) < best and plan.allows(shard, rank):
-        found = (max(here - shard.perf_ms, there + shard.perf_ms), shard, None, rank)
-        best = found[0]
-    # Both ranks are even where the other takes (here - there) / 2 less: from there outwards, both ways.
-    even = bisect.bisect_left(others, shard.perf_ms - (here - there) / 2, key=lambda s: s.perf_ms)
-    for places in (range(even, len(others)), range(even - 1, -1, -1)):
-        for i in places:
-            gain = shard.perf_ms - others[i].perf_ms
-            after = max(here - gain, there + gain)
-            if gain <= 0 or after >= best:
-                break
-            plan.tries += 1
-            if plan.allows(shard, rank, others[i].hbm_GB) and plan.allows(others[i], shard.rank, shard.hbm_GB):
-                found, best = (after, shard, others[i], rank), after
-                break
-    return found
+    plan.put(shard, min(free, key=lambda r: (plan.perf_ms[r], r)))
 
 
 def _improve(plan):
     """One move or swap that makes the slowest rank faster and no other as slow; False: there is none."""
     worst = max(range(len(plan.perf_ms)), key=lambda r: plan.perf_ms[r])
-    limit, best = plan.perf_ms[worst] - 1e-9, None
+    before, best = plan.perf_ms[worst], None
     for rank in sorted(range(len(plan.perf_ms)), key=lambda r: (plan.perf_ms[r], r)):
         if rank == worst:
             continue
         for shard in plan.of_rank[worst]:
-            best = _swap(plan, shard, rank, best[0] if best else limit) or best
+            for other in (None, *plan.of_rank[rank]):
+                gain = shard.perf_ms - (other.perf_ms if other else 0.0)
+                if gain <= 0:
+                    continue
+                after = max(before - gain, plan.perf_ms[rank] + gain)
+                if after >= (best[0] if best else before - 1e-9):
+                    continue
+                if plan.allows(shard, rank, other.hbm_GB if other else 0.0) and (
+                        other is None or plan.allows(other, worst, shard.hbm_GB)):
+                    best = (after, shard, other, rank)
         if best is not None:
             break
     if best is None:
@@ -243,56 +221,6 @@ def _improve(plan):
         plan.put(other, worst)
     plan.put(shard, rank)
     return True
-
-
-def _placed(tables, ranks, hbm_GB, min_width, by_memory=False):
-    """Largest first, each where the rank is fastest (by_memory: emptiest) and has room."""
-    plan = Rebalanced(tables, _shards(tables, ranks, min_width), ranks, hbm_GB)
-    _check_fixed(plan)
-    total_ms = sum(s.perf_ms for s in plan.shards) or 1.0
-    total_GB = sum(s.hbm_GB for s in plan.shards) or 1.0
-    size = (lambda s: s.hbm_GB) if by_memory else (lambda s: max(s.perf_ms / total_ms, s.hbm_GB / total_GB))
-    for shard in sorted(plan.shards, key=lambda s: -size(s)):
-        _place(plan, shard, by_memory)
-    return plan
-
-
-def _improved(plan, moves):
-    for _ in range(moves):
-        if plan.near_bound() or plan.tries >= TRIES or not _improve(plan):
-            break
-
-
-def _limits(tables, ranks):
-    """Limits of memory, the same whatever there is: from what an even division takes, in steps that grow, to more than all. Few tables fill
-    ranks in large steps, and their placements take no time."""
-    all_GB = sum(t.hbm_GB for t in tables)
-    over, growth = 0.004, 2 if len(tables) > MANY else 1.1
-    while all_GB > 0 and over < ranks:
-        yield all_GB / ranks * (1 + over)
-        over *= growth
-    yield float("inf")
-
-
-def _best(tables, ranks, hbm_GB, min_width, moves):
-    """The fastest of the placements for each of _limits, and for the least that memory can be, which fit hbm_GB; None: none does. What is
-    tried depends on hbm_GB only by what is left out as too large, so that more of it never gives a slower one."""
-    least = _placed(tables, ranks, float("inf"), min_width, by_memory=True)
-    least.hbm_GB = max(least.memory_GB)
-    best = None
-    for limit in (least.hbm_GB, *_limits(tables, ranks)):
-        if limit > hbm_GB and limit < float("inf"):
-            continue
-        try:
-            plan = least if limit == least.hbm_GB else _placed(tables, ranks, limit, min_width)
-        except ValueError:
-            continue  # less than this limit's placement needs
-        _improved(plan, moves)
-        if max(plan.memory_GB) <= hbm_GB and (best is None or max(plan.perf_ms) < max(best.perf_ms)):
-            best = plan
-            if best.near_bound():
-                break
-    return best
 
 
 def rebalance(tables, ranks=None, hbm_GB=float("inf"), min_width=MIN_WIDTH, moves=5000):
@@ -308,13 +236,16 @@ def rebalance(tables, ranks=None, hbm_GB=float("inf"), min_width=MIN_WIDTH, move
         raise ValueError(f"min_width must be at least 1, not {min_width}")
     if ranks < named and any(t.sharding == "RW" and max(t.ranks) >= ranks for t in tables):
         raise ValueError(f"tables by row lie on {named} ranks; {ranks} are too few")
-    _check_fixed(Rebalanced(tables, [], ranks, hbm_GB))
-    best = _best(tables, ranks, hbm_GB, min_width, moves)
-    if best is None:
-        _placed(tables, ranks, hbm_GB, min_width)  # says which table does not fit
-        raise ValueError(f"no placement within {hbm_GB:.3f} GB was found; give more hbm_GB or ranks, or narrower shards (min_width)")
-    best.hbm_GB = hbm_GB
-    return best
+    plan = Rebalanced(tables, _shards(tables, ranks, min_width), ranks, hbm_GB)
+    _check_fixed(plan)
+    total_ms = sum(s.perf_ms for s in plan.shards) or 1.0
+    total_GB = sum(s.hbm_GB for s in plan.shards) or 1.0
+    for shard in sorted(plan.shards, key=lambda s: -max(s.perf_ms / total_ms, s.hbm_GB / total_GB)):
+        _place(plan, shard)
+    for _ in range(moves):
+        if max(plan.perf_ms) <= plan.bound_ms * (1 + TOLERANCE) or not _improve(plan):
+            break
+    return plan
 
 
 def main(arguments=None):
