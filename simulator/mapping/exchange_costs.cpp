@@ -58,10 +58,11 @@ class ExchangeCoster {
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
     Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
-    if (op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor &&
-        GathersCast(EdgeOf(l_, l_.graph().op(placed.of)), m_, p_)) {
+    const bool gathers = op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor;
+    const RegionEdge edge = gathers ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
+    if (GathersCast(edge, m_, p_)) {
       const double elements = Num(bytes.count()) / Num(ElementSize(l_.dtype()));
-      bytes = Bytes(static_cast<int64_t>(elements * CastBytes(m_)));
+      bytes = Bytes(static_cast<int64_t>(elements * CastBytes(edge, m_)));
     }
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;

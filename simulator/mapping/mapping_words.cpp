@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -144,17 +146,18 @@ std::string SubjectOf(const std::string& word) {
   return digits == 0 ? word : word.substr(0, digits);
 }
 
-// In lower case, without commas between them ("tp8,pp4"; those of layers=6,7 stay).
-std::istringstream WordsIn(const std::string& text) {
-  std::string plain = LowerCase(text);
-  for (size_t i = 0; i + 1 < plain.size(); ++i) {
-    const char next = plain[i + 1];
-    if (plain[i] == ',' && (next == ' ' || (next >= 'a' && next <= 'z'))) plain[i] = ' ';
-  }
-  return std::istringstream(plain);
-}
-
 }  // namespace
+
+std::vector<std::string> MappingWords(const std::string& text) {
+  std::string plain = LowerCase(text);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const char next = i + 1 < plain.size() ? plain[i + 1] : ' ';
+    const bool between = std::isspace(static_cast<unsigned char>(next)) != 0;
+    if (plain[i] == ',' && (between || (next >= 'a' && next <= 'z'))) plain[i] = ' ';
+  }
+  std::istringstream in(plain);
+  return {std::istream_iterator<std::string>(in), {}};
+}
 
 std::string_view Name(Recompute recompute) {
   static constexpr std::array<std::string_view, 6> kNames = {"none",      "selective", "full",
@@ -227,8 +230,7 @@ int32_t ReadCopies(std::string_view word, ParallelMapping& m) {
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& m) {
   std::set<std::string> said;
   int32_t copies = 0;
-  std::istringstream words = WordsIn(text);
-  for (std::string word; words >> word;) {
+  for (const std::string& word : MappingWords(text)) {
     if (!said.insert(SubjectOf(word)).second) {
       return InvalidInput("{}: '{}' is given twice; remove one", source, SubjectOf(word));
     }
@@ -262,8 +264,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
 }
 
 std::optional<int32_t> NumberOf(std::string_view word, const std::string& text) {
-  std::istringstream words = WordsIn(text);
-  for (std::string said; words >> said;) {
+  for (const std::string& said : MappingWords(text)) {
     if (const std::optional<int32_t> value = Behind(word, said)) return value;
   }
   return std::nullopt;

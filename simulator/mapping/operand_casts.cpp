@@ -20,7 +20,7 @@ bool TakesCasts(const GraphOp& op) {
 CastTimes OperandCasts::Of(const GraphOp& op, bool trained) const {
   if (!m_.narrow()) return {};
   if (m_.fp8 && p_.scaled_by_row) return ByRow(op, trained);
-  return m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : BehindTime(op);
+  return m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : BehindTime(op, trained);
 }
 
 OperandCasts::Operand OperandCasts::OperandOf(TensorId t, RegionEdge gathered) const {
@@ -50,12 +50,16 @@ std::pair<RegionEdge, RegionEdge> OperandCasts::GatheredAt(const GraphOp& op) co
 // tensor's largest magnitude (Transformer Engine, MXFP8BlockScaling and NVFP4BlockScaling of
 // common/recipe; NVIDIA, 2025, Pretraining Large Language Models with NVFP4, section 4: forward,
 // input gradient and weight gradient all in 4 bits).
-CastTimes OperandCasts::BehindTime(const GraphOp& op) const {
+CastTimes OperandCasts::BehindTime(const GraphOp& op, bool trained) const {
   const auto [entered, left] = GatheredAt(op);
+  // The other order is of the weights' gradient.
+  const int64_t orders = trained ? 2 : 1;
   const auto cast = [&](const Operand& o) {
-    if (m_.fp8 && o.cast_before) return Cast(o.own, 1, o.dtype) + Transpose(o.whole);
+    if (m_.fp8 && o.cast_before) {
+      return Cast(o.own, 1, o.dtype) + (trained ? Transpose(o.whole) : 0);
+    }
     const int64_t n = o.cast_before ? o.own : o.whole;
-    return Cast(n, 2, o.dtype) + (m_.nvfp4 ? Largest(n, o.dtype) : 0);
+    return Cast(n, orders, o.dtype) + (m_.nvfp4 ? Largest(n, o.dtype) : 0);
   };
   CastTimes times;
   times.forward = cast(OperandOf(op.inputs[0], entered));

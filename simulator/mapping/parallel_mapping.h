@@ -173,6 +173,8 @@ std::string ToString(const ParallelMapping& mapping);
 absl::StatusOr<ParallelMapping> ParseMapping(const std::string& text, int32_t global_batch,
                                              const std::string& source);
 // The same onto `mapping`, of which what no word says stays.
+// In lower case, without commas between them ("tp8,pp4"; those of layers=6,7 stay).
+std::vector<std::string> MappingWords(const std::string& text);
 absl::Status AddWords(const std::string& text, const std::string& source, ParallelMapping& mapping);
 // The number behind a word: 8 of "tp" in "tp8 pp4"; nullopt: no such word.
 std::optional<int32_t> NumberOf(std::string_view word, const std::string& text);

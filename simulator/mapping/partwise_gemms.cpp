@@ -26,8 +26,10 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
   return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
 }
 
-double CastBytes(const ParallelMapping& m) {
-  return m.nvfp4 ? 0.5 + 1.0 / 16 : m.mxfp8 ? 1 + 1.0 / 32 : 1;
+double CastBytes(RegionEdge edge, const ParallelMapping& m) {
+  if (m.fp8) return 1;
+  const int orders = edge == RegionEdge::kLeaves ? 2 : 1;
+  return orders * (m.nvfp4 ? 0.5 + 1.0 / 16 : 1 + 1.0 / 32);
 }
 
 bool GathersCast(RegionEdge edge, const ParallelMapping& m, const ClusterParameters& p) {
@@ -92,7 +94,7 @@ double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, Ten
   double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
   const RegionEdge edge = EdgeOf(l_, g.op(id));
   if ((backward || edge == RegionEdge::kEnters) && GathersCast(edge, m_, p_)) {
-    bytes *= CastBytes(m_) / static_cast<double>(ElementSize(g.tensor(passed).dtype));
+    bytes *= CastBytes(edge, m_) / static_cast<double>(ElementSize(g.tensor(passed).dtype));
   }
   // Every part is waited for across streams.
   const double exchange = groups_.TensorReduction(bytes).seconds() / 2 +

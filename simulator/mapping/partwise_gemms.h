@@ -12,8 +12,10 @@ namespace foretrace {
 enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
 RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 
-// Bytes that an element of what a GEMM takes has once cast, with its share of the scales by block.
-double CastBytes(const ParallelMapping& mapping);
+// Bytes that an element of what is gathered at that edge has once cast, with its share of the
+// scales by block, which make either order of it a copy of its own: a gradient that is gathered
+// once has both.
+double CastBytes(RegionEdge edge, const ParallelMapping& mapping);
 
 // Whether what tensor-parallel ranks gather at that edge was cast before, by the rank that had it
 // (SoftwareBehaviour::casts_before_gathers). By blocks torchao gathers in 16 bits.

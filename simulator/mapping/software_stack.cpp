@@ -185,12 +185,13 @@ const StackRelease& SoftwareStack::At(const std::string& date, const std::string
 
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
-  static constexpr std::array<std::string_view, 4> kKeys = {"name", "frameworks", "releases",
-                                                            "undated"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"name", "frameworks", "releases",
+                                                            "undated", "generic"};
   root.ExpectKeys(kKeys);
   SoftwareStack stack;
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
+  stack.generic = root.Bool("generic", false);
   for (const YamlReader& word : root.Child("frameworks").Items()) {
     stack.frameworks.push_back(LowerCase(word.AsString()));
   }
@@ -226,18 +227,21 @@ const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
                                const std::string& framework) {
   const std::string name = LowerCase(framework);
   const SoftwareStack* found = nullptr;
-  size_t first = std::string::npos, longest = 0;
-  for (const SoftwareStack& stack : stacks) {
-    for (const std::string& word : stack.frameworks) {
-      const size_t at = name.find(word);
-      if (at == std::string::npos || at > first || (at == first && word.size() <= longest))
-        continue;
-      first = at;
-      longest = word.size();
-      found = &stack;
+  size_t first = name.size(), longest = 0;
+  for (const bool generic : {false, true}) {
+    for (const SoftwareStack& stack : stacks) {
+      if (stack.generic != generic) continue;
+      for (const std::string& word : stack.frameworks) {
+        const size_t at = name.find(word);
+        if (at > first || (at == first && word.size() <= longest)) continue;
+        first = at;
+        longest = word.size();
+        found = &stack;
+      }
     }
+    if (found != nullptr) return found;
   }
-  return found;
+  return nullptr;
 }
 
 }  // namespace foretrace

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "absl/strings/numbers.h"
+
 #include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/mapping/training_row_fields.h"
@@ -177,8 +179,9 @@ std::string Fields::Differing() const {
       if (Cell(column.index).empty()) continue;
       if (first == nullptr) first = &column;
       const std::string a = Cell(first->index), b = Cell(column.index);
-      const double x = AmountIn(a).value, y = AmountIn(b).value;
-      if (x == y && (x != 0 || LowerCase(a) == LowerCase(b))) continue;
+      // Texts have many ways of saying the same ("ZeRO-1", "1"): that of the first name stands.
+      double x = 0, y = 0;
+      if (!absl::SimpleAtod(a, &x) || !absl::SimpleAtod(b, &y) || x == y) continue;
       return fmt::format("{} '{}' and {} '{}' contradict one another", first->name, a, column.name,
                          b);
     }

@@ -175,8 +175,8 @@ int32_t DegreeInUse(const Fields& f, const char* column, int32_t absent, std::st
 }
 
 // Whether the stated tokens a second and device are those of this batch in the stated step.
-bool TokensAreOfBatch(const Fields& f, int64_t batch, int64_t sequence) {
-  const double stated = f.Number("tokens_per_s_per_gpu") * f.Number("gpus") * f.Number("step_s");
+bool TokensAreOfBatch(const Fields& f, int32_t gpus, int64_t batch, int64_t sequence) {
+  const double stated = f.Number("tokens_per_s_per_gpu") * gpus * f.Number("step_s");
   const double tokens = static_cast<double>(batch) * static_cast<double>(sequence);
   return stated > 0 && std::abs(stated / tokens - 1) < 0.05;
 }
@@ -216,6 +216,10 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   const int64_t accumulation = degree("grad_accum", 0);
   // Software may divide the one that the column states (CheckMicroBatch).
   int64_t micro = f.Int("micro_batch", DegreeWord(f, "micro_batch").value_or(0), error);
+  if (micro > kMaxDegree) {
+    if (error.empty()) error = fmt::format("micro_batch {} is more than {}", micro, kMaxDegree);
+    micro = kMaxDegree;
+  }
   if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
   // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
   const bool any_batch = batch == 0 && f.Says("oom");
@@ -238,7 +242,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
     const std::string contradiction =
         fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch, m.data,
                     micro, accumulation);
-    if (!TokensAreOfBatch(f, batch, row.config.sequence)) {
+    if (!TokensAreOfBatch(f, row.gpus, batch, row.config.sequence)) {
       error = contradiction;
     } else {
       row.notes.push_back(contradiction + ": the batch is taken, as the tokens a second are of it");

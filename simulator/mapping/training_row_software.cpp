@@ -133,45 +133,47 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
   return release;
 }
 
-// `named`: by the framework alone.
 void SetZero(const Fields& f, const StatedDivision& division, const std::string& sharding,
-             bool named, TrainingRow& row) {
+             TrainingRow& row) {
   ParallelMapping& m = row.mapping;
   const int32_t stated = division.zero;
-  if (stated < 0 && !named && !sharding.empty()) {
-    row.notes.push_back(
-        fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
-                    "distributed optimizer): "
-                    "taken as the software divides by itself",
-                    sharding));
+  if (stated < 0 && !sharding.empty()) {
+    row.notes.push_back(fmt::format(
+        "sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, distributed "
+        "optimizer): taken as the software divides by itself",
+        sharding));
   }
   if (NumberOf("zero", f.Text("mapping"))) return;
   // A distributed optimizer is the least that software of this kind divides.
   const bool least = stated < 0 || (stated == 1 && HasWord(sharding, "optim"));
   m.zero = least ? std::max(stated, row.software.zero) : stated;
   const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
-  if (!division.hybrid && divided < m.zero) {
+  if (divided < m.zero && !division.hybrid && !NumberOf("hsdp", f.Text("mapping"))) {
     m.zero = divided;
     row.notes.push_back(
         "under a pipeline weights stay gathered and gradients whole until the last micro-batch, "
         "as zero1");
-  } else if (stated >= 0 && m.zero != stated) {
+  } else if (stated >= 0 && m.zero != stated && !sharding.empty()) {
     row.notes.push_back(
         fmt::format("sharding '{}': the software divides as zero{} does", sharding, m.zero));
   }
 }
 
 void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
-  // "PyTorch FSDP" says it, too.
-  const bool named = f.Text("sharding").empty();
-  const std::string sharding = f.Text(named ? "framework" : "sharding");
+  const std::string sharding = f.Text("sharding");
   ParallelMapping& m = row.mapping;
-  const StatedDivision division = DivisionIn(sharding);
-  if (row.software.flat_parameters && Contains(sharding, "fsdp2")) {
+  StatedDivision division = DivisionIn(sharding);
+  // "PyTorch FSDP" says it, too.
+  const std::string framework = f.Text("framework");
+  const bool named =
+      sharding.empty() &&
+      (Contains(framework, "fsdp") || Contains(framework, "zero") || Contains(framework, "ddp"));
+  if (named) division.zero = DivisionIn(framework).zero;
+  if (row.software.flat_parameters && Contains(named ? framework : sharding, "fsdp2")) {
     row.software.flat_parameters = false;
     row.software.per_parameter_sharding = true;
   }
-  SetZero(f, division, sharding, named, row);
+  SetZero(f, division, sharding, row);
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
   if (m.expert_tensor != width) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <iterator>
-#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -18,9 +16,7 @@ namespace foretrace {
 namespace {
 
 std::vector<std::string> WordsOf(const Fields& f) {
-  if (!f.States("mapping")) return {};
-  std::istringstream in(LowerCase(f.Text("mapping")));
-  return {std::istream_iterator<std::string>(in), {}};
+  return f.States("mapping") ? MappingWords(f.Text("mapping")) : std::vector<std::string>();
 }
 
 bool SaysOneOf(const std::vector<std::string>& words, std::initializer_list<std::string_view> any) {

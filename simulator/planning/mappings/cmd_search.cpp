@@ -48,7 +48,8 @@ absl::Status CheckBesideStack(const SearchCommandOptions& o, const TrainingJob& 
         "--compare stand over it",
         decided, job.software->stack);
   }
-  const int32_t least = job.software->release.zero;
+  const StackRelease& release = job.software->release;
+  const int32_t least = release.pipelines_keep_weights ? std::min(release.zero, 1) : release.zero;
   if (!o.first_given({"--max-zero"}).empty() && o.space.max_zero < least) {
     return InvalidInput("--max-zero {} would change nothing: {} divides as zero{} does",
                         o.space.max_zero, job.software->stack, least);

@@ -330,7 +330,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   const StackRelease& release = job.software->release;
   // Degrees are known now: what is not said is the software's.
   const ParallelMapping said = *mapping;
-  mapping->zero = DividedAs(release, release.zero, said);
+  mapping->zero = said.hybrid > 0 ? release.zero : DividedAs(release, release.zero, said);
   mapping->recompute = release.recompute;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));

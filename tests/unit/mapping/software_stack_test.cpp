@@ -145,6 +145,16 @@ TEST(SoftwareStackTest, TheFirstWordDecidesThenTheLongest) {
   EXPECT_EQ(FindStack(stacks, "abacus"), nullptr);
 }
 
+// What others are built on is found where none of them is.
+TEST(SoftwareStackTest, GenericStacksComeLast) {
+  SoftwareStack generic{"pytorch", {"pytorch"}, {}};
+  generic.generic = true;
+  const SoftwareStack stacks[] = {generic, {"nemo", {"nemo"}, {}}};
+  EXPECT_EQ(FindStack(stacks, "PyTorch 2.4 NeMo")->name, "nemo");
+  EXPECT_EQ(FindStack(stacks, "PyTorch FSDP")->name, "pytorch");
+  EXPECT_EQ(FindStack(stacks, "JAX"), nullptr);
+}
+
 TEST(SoftwareStackTest, ErrorsNameTheFault) {
   const auto fault = [](const char* text) {
     return std::string(LoadSoftwareStack(Write(text)).status().message());

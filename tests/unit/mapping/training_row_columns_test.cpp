@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/training_rows.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
@@ -33,7 +34,8 @@ TEST(TrainingRowsTest, ColumnsOfOtherTables) {
 
 // Precision and software may have no column; which they are taken to be is noted.
 TEST(TrainingRowsTest, TablesOfFewColumns) {
-  const std::string path = testing::TempDir() + "/few.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/few.csv";
   std::ofstream(path) << "model,gpus,gpu,tp,global_batch,step_s\nknown,16,H100,8,16,1\n";
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
@@ -45,7 +47,8 @@ TEST(TrainingRowsTest, TablesOfFewColumns) {
 // Degrees and sizes by trainers' arguments, tables with semicolons, lines that say nothing, and the
 // same column twice.
 TEST(TrainingRowsTest, TablesOfTrainers) {
-  const std::string path = testing::TempDir() + "/trainers.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/trainers.csv";
   std::ofstream(path) << "Model Name;Num GPUs;GPU type;tensor_model_parallel_size;PP size;"
                          "Data Parallel;context_parallel;zero_stage;GBS;dtype;software;"
                          "Iteration time (ms);activation checkpointing;num_layers\n"
@@ -169,7 +172,8 @@ TEST(TrainingRowsTest, ExpertParallelismOfCutModels) {
     if (known.ok() && *known) (*known)->dense_first = 3, (*known)->dense_ffn = 12288;
     return known;
   };
-  const std::string path = testing::TempDir() + "/cut.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/cut.csv";
   std::ofstream(path) << "model,layers,dense_layers,ep,gpus,gpu,global_batch,precision,framework,"
                          "step_s\n"
                          "experts,3,,8,8,H100,8,bf16,NeMo,1\n"
@@ -197,6 +201,42 @@ TEST(TrainingRowsTest, FusedLosses) {
   EXPECT_EQ(loss("native fused cross-entropy", LossForm::kInPlace), LossForm::kCompiledInPlace);
   EXPECT_EQ(loss("no fused cross entropy", LossForm::kInPlace), LossForm::kInPlace);
   EXPECT_EQ(loss("fused cross entropy", LossForm::kFused), LossForm::kFused);
+}
+
+TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/unknown.csv";
+  std::ofstream(path) << kHeader
+                      << "strange,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,,,NeMo,0,1,\n"
+                         "known,,,,,,,,16,H100,8,1,1,16,1,,8,1,,16,BF16,,,NeMo,0,1,\n";
+  const auto rows =
+      LoadTrainingRows(path, KnownModel, Stacks(), [](const std::string&) { return "stranger"; });
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("did you mean stranger?"));
+  EXPECT_THAT((*rows)[0].refused, HasSubstr("--workloads"));
+  EXPECT_THAT((*rows)[1].refused, HasSubstr("has no experts that are known"));
+}
+
+// Software that recomputes nothing but whole layers is taken to have done that.
+TEST(TrainingRowsTest, NoSelectiveRecomputationBeforeItWasThere) {
+  TrainingRow row = RowsOf(RowOf("BF16", "ZeRO-1", ""), Stacks()).at(0);
+  row.config.fused_attention = false;
+  const int64_t all = MemoryOf(row.config, row.mapping).total().count();
+  const Bytes memory(all / 2), most(all * 4 / 5);
+  AssumeRecomputation(row, memory);
+  const Recompute with = row.mapping.recompute;
+  EXPECT_NE(with, Recompute::kNone);
+  row.mapping.recompute = Recompute::kNone;
+  row.software.selective = Recompute::kFull;
+  AssumeRecomputation(row, memory);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+  row.mapping.recompute = Recompute::kNone;
+  AssumeRecomputation(row, most);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
+  row.mapping.recompute = Recompute::kNone;
+  row.software.selective = Recompute::kSelective;
+  AssumeRecomputation(row, most);
+  EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
 }
 
 }  // namespace

@@ -377,41 +377,5 @@ TEST(TrainingRowsTest, ModulesOfFurtherTokensAreTheSoftwares) {
   EXPECT_EQ(model.further_tokens, 1);
 }
 
-TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
-  const TempFolder folder;
-  const std::string path = folder.path() + "/unknown.csv";
-  std::ofstream(path) << kHeader
-                      << "strange,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,,,NeMo,0,1,\n"
-                         "known,,,,,,,,16,H100,8,1,1,16,1,,8,1,,16,BF16,,,NeMo,0,1,\n";
-  const auto rows =
-      LoadTrainingRows(path, KnownModel, Stacks(), [](const std::string&) { return "stranger"; });
-  ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_THAT((*rows)[0].refused, HasSubstr("did you mean stranger?"));
-  EXPECT_THAT((*rows)[0].refused, HasSubstr("--workloads"));
-  EXPECT_THAT((*rows)[1].refused, HasSubstr("has no experts that are known"));
-}
-
-// Software that recomputes nothing but whole layers is taken to have done that.
-TEST(TrainingRowsTest, NoSelectiveRecomputationBeforeItWasThere) {
-  TrainingRow row = RowsOf(RowOf("BF16", "ZeRO-1", ""), Stacks()).at(0);
-  row.config.fused_attention = false;
-  const int64_t all = MemoryOf(row.config, row.mapping).total().count();
-  const Bytes memory(all / 2), most(all * 4 / 5);
-  AssumeRecomputation(row, memory);
-  const Recompute with = row.mapping.recompute;
-  EXPECT_NE(with, Recompute::kNone);
-  row.mapping.recompute = Recompute::kNone;
-  row.software.selective = Recompute::kFull;
-  AssumeRecomputation(row, memory);
-  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
-  row.mapping.recompute = Recompute::kNone;
-  AssumeRecomputation(row, most);
-  EXPECT_EQ(row.mapping.recompute, Recompute::kFull);
-  row.mapping.recompute = Recompute::kNone;
-  row.software.selective = Recompute::kSelective;
-  AssumeRecomputation(row, most);
-  EXPECT_EQ(row.mapping.recompute, Recompute::kNone);
-}
-
 }  // namespace
 }  // namespace foretrace

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
 namespace foretrace {
@@ -32,7 +33,8 @@ TrainingRow Judge(Cells cells, const std::string& model = "known",
     header += (header.empty() ? "" : ",") + column;
     row += (row.empty() ? "\"" : ",\"") + text + "\"";
   }
-  const std::string path = testing::TempDir() + "/cells.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/cells.csv";
   std::ofstream(path) << header << "\n" << row << "\n";
   const auto rows = LoadTrainingRows(path, KnownModel, stacks);
   EXPECT_TRUE(rows.ok()) << rows.status();

@@ -120,7 +120,8 @@ TEST(TrainingRowsTest, FsdpByItselfAndUnderPipelines) {
   std::vector<SoftwareStack> stacks = Stacks();
   StackRelease& release = stacks[0].releases[0];
   release.pipelines_keep_weights = release.flat_parameters = true;
-  const std::string path = testing::TempDir() + "/fsdp.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/fsdp.csv";
   std::ofstream(path) << kHeader
                       << "known,,,,,,,,16,H100,8,1,2,8,1,,1,1,,16,BF16,FSDP,,NeMo,0,1,\n"
                          "known,,,,,,,,16,H100,8,1,1,16,1,,1,1,,16,BF16,FSDP,,NeMo,0,1,\n"

@@ -145,8 +145,8 @@ TEST(UnfusedKernelsTest, LossOfADividedVocabulary) {
     m.tensor = 2;
     const auto times = TimePasses(c, m, MemoryAlone());
     EXPECT_TRUE(times.ok()) << times.status();
-    const double logits = 1024.0 * 2048 / 2 / 1e9;
-    return More{times->head_forward.seconds() / logits, times->head_backward.seconds() / logits};
+    const double each = 1e9 / (1024.0 * 2048 / 2);
+    return More{times->head_forward.seconds() * each, times->head_backward.seconds() * each};
   };
   const More fused = head(LossForm::kFused), steps = head(LossForm::kStepwise);
   EXPECT_NEAR(steps.forward - fused.forward, 38 - 4, 0.05);
@@ -386,8 +386,7 @@ TEST(ExpertKernelsTest, OneExpertAfterAnother) {
 
 // Instead of results read twice and written once (3): their product with the weights (4), a cleared
 // sum (1), read and written with the results (4). Backward instead of 5: gathered gradients (3),
-// two GEMMs (4 and 6), a sum by row (2). And 27 and 16 kernels over 8 numbers of 4 bytes a
-// token.
+// two GEMMs (4 and 6), a sum by row (2). And 27 and 16 kernels over 8 numbers a token.
 TEST(ExpertKernelsTest, PaddedExperts) {
   KernelForms forms;
   forms.padded_experts = true;

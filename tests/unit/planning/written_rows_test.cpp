@@ -52,7 +52,8 @@ TEST(WrittenRowsTest, GroupsThatAreNotWhole) {
 TEST(WrittenRowsTest, WhatRowsLeaveOpen) {
   using testing::Contains;
   using testing::HasSubstr;
-  const std::string path = testing::TempDir() + "/open.csv";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/open.csv";
   std::ofstream(path) << "model,layers,seq,gpus,gpu,gpus_per_node,ep,micro_batch,global_batch,"
                          "precision,framework,sharding,step_s\n"
                          "llama3-8b,,4096,8,H100,,,1,8,bf16,Megatron-LM,ZeRO-1,1\n"
