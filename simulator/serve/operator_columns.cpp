@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,20 +57,24 @@ bool IsHalf(std::string_view type) { return type == "bfloat16" || type == "float
 class Columns {
  public:
   Columns(std::string file, std::string_view text) : file_(std::move(file)) {
-    bool past_header = false;
+    int64_t number = 0;
     for (std::string_view line : SplitLines(text)) {
       if (line.ends_with('\r')) line.remove_suffix(1);
+      ++number;
       Line& made = lines_.emplace_back();
       made.text = line;
       if (line.empty() || line.starts_with('#')) continue;
       std::vector<std::string> fields = SplitCsvLine(line);
-      if (!past_header) names_ = fields;
+      if (header_line_ == 0) {
+        header_line_ = number;
+        names_ = fields;
+      }
       if (fields.size() == names_.size()) made.fields = std::move(fields);
-      past_header = true;
     }
   }
 
   const std::string& file() const { return file_; }
+  int64_t header_line() const { return header_line_; }
   const std::vector<std::string>& names() const { return names_; }
   bool Has(std::string_view name) const { return std::ranges::find(names_, name) != names_.end(); }
 
@@ -143,6 +148,7 @@ class Columns {
   }
 
   std::string file_;
+  int64_t header_line_ = 0;  // 0: none
   std::vector<std::string> names_;
   std::vector<Line> lines_;
 };
@@ -161,8 +167,8 @@ absl::Status Fill(const std::string& name, Columns& lacks, Columns& has,
     notes.push_back(fmt::format("{} has no column {}: {}", lacks.file(), name, what));
   };
   if (name == kTime) {
-    return InvalidInput("{}:1: has no column {}; write its times there, in milliseconds",
-                        lacks.file(), name);
+    return InvalidInput("{}:{}: has no column {}; write its times there, in milliseconds",
+                        lacks.file(), lacks.header_line(), name);
   }
   if (name == kLabel || name == kKernels) {
     if (name == kKernels) note("rows of all kernels count as alike");
@@ -179,10 +185,9 @@ absl::Status Fill(const std::string& name, Columns& lacks, Columns& has,
   if (value.empty() && values.size() == 1) value = *values.begin();
   if (value.empty()) {
     return InvalidInput(
-        "{}:1: has no column {}, which has {} values in {}; add it with what its rows were "
-        "measured "
-        "with",
-        lacks.file(), name, values.size(), has.file());
+        "{}:{}: has no column {}, which has {} values in {}; add it with what its rows were "
+        "measured with",
+        lacks.file(), lacks.header_line(), name, values.size(), has.file());
   }
   note("taken as " + value);
   lacks.Add(name, value);

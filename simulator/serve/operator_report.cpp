@@ -1,5 +1,7 @@
 // What is said of predicted operators (operator_table.h).
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -70,39 +72,49 @@ OperatorErrors SummarizeOperator(std::string name, size_t rows, std::vector<doub
 }
 
 OperatorErrors AllOperators(const std::vector<OperatorErrors>& errors) {
-  size_t rows = 0;
+  size_t rows = 0, fitted = 0;
   std::vector<double> relative;
   for (const OperatorErrors& e : errors) {
     rows += e.rows;
+    fitted += e.fitted;
     relative.insert(relative.end(), e.relative.begin(), e.relative.end());
   }
-  return SummarizeOperator("all", rows, std::move(relative));
+  OperatorErrors all = SummarizeOperator("all", rows, std::move(relative));
+  all.fitted = fitted;
+  return all;
 }
 
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors) {
   std::vector<std::string> notes;
   for (const OperatorErrors& e : errors) {
-    if (e.held_out == e.rows) continue;
-    notes.push_back(fmt::format(
-        "{}: {} of {} rows are not predicted: no measured shapes lie on both sides of theirs",
-        e.name, e.rows - e.held_out, e.rows));
+    if (e.fitted > 0) {
+      notes.push_back(
+          fmt::format("{}: {} of {} rows fitted, not held out", e.name, e.fitted, e.rows));
+    }
+    if (e.uncovered() == 0) continue;
+    notes.push_back(fmt::format("{}: {} of {} rows are not predicted: {}", e.name, e.uncovered(),
+                                e.rows,
+                                e.by_kernels ? "no model of kernels is of theirs"
+                                             : "no measured shapes lie on both sides of theirs"));
   }
   return notes;
 }
 
-std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors) {
+std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors,
+                         const OperatorHeading& heading) {
   const auto worst = std::ranges::max_element(
       errors, {}, [](const OperatorErrors& e) { return e.median_percent; });
   std::string text;
   if (worst != errors.end()) {
-    text =
-        fmt::format("Verdict: median error of held-out shapes {:.2f} %{}\n", worst->median_percent,
-                    errors.size() > 1 ? ", which is " + worst->name + ", the furthest off" : "");
+    text = fmt::format("Verdict: median error of {} shapes {:.2f} %{}\n",
+                       heading.tested ? "tested" : "held-out", worst->median_percent,
+                       errors.size() > 1 ? ", which is " + worst->name + ", the furthest off" : "");
   }
   text += fmt::format(
-      "{}: each shape predicted from its neighbours of other groups\n\n"
+      "{}: {}\n\n"
       "{:<20} {:>9} {:>9} {:>9} {:>9}\n",
-      file, "error %", "rows", "held out", "median", "P90");
+      file, heading.how, "error %", "rows", heading.tested ? "predicted" : "held out", "median",
+      "P90");
   for (const OperatorErrors& e : errors) {
     if (e.held_out == 0) {
       text += fmt::format("{:<20} {:>9} {:>9} {:>9} {:>9}\n", e.name, e.rows, 0, "-", "-");
@@ -129,7 +141,7 @@ std::string OperatorJson(const std::string& file, const std::vector<OperatorErro
   out.EndArray();
   MeanOfModels(errors, out);
   const OperatorErrors& all = models.back();
-  out.Field("uncovered_count", static_cast<uint64_t>(all.rows - all.held_out));
+  out.Field("uncovered_count", static_cast<uint64_t>(all.uncovered()));
   std::vector<std::string> said = OperatorNotes(errors);
   said.insert(said.end(), notes.begin(), notes.end());
   out.Field("notes", said);

@@ -1,10 +1,14 @@
 #include "simulator/serve/operator_table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
@@ -243,9 +247,8 @@ class Predictor {
   std::map<std::string, Misses> misses_;  // by precision
 };
 
-absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
-                                                     const std::vector<OperatorRow>& rows,
-                                                     const Predictor& predictor) {
+std::vector<OperatorErrors> ErrorsOf(const std::vector<OperatorRow>& rows,
+                                     const Predictor& predictor) {
   struct Group {
     size_t rows = 0;
     std::vector<double> relative;
@@ -260,10 +263,17 @@ absl::StatusOr<std::vector<OperatorErrors>> ErrorsOf(const std::string& file,
   for (auto& [precision, group] : groups) {
     errors.push_back(SummarizeOperator(precision, group.rows, std::move(group.relative)));
   }
-  if (std::ranges::all_of(errors, [](const OperatorErrors& e) { return e.held_out == 0; })) {
-    return InvalidInput("{}: no row lies between others: nothing can be held out", file);
-  }
   return errors;
+}
+
+absl::Status NoFewPredicted(const std::string& few_file, const std::string& file,
+                            const OperatorRows& known) {
+  std::set<std::string> types;
+  for (const OperatorRow& row : known.rows) types.insert(row.precision);
+  return InvalidInput(
+      "{}: no row of these few is predicted from {}, so that none corrects it: take rows of its "
+      "types ({}) whose sizes lie between its own; its columns are {}",
+      few_file, file, fmt::join(types, ", "), known.header);
 }
 
 }  // namespace
@@ -278,12 +288,16 @@ double OperatorScale::compute(std::string_view precision) const {
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows table, ReadOperatorRows(file, text));
-  return ErrorsOf(file, table.rows, Predictor(table.rows, false, {}));
+  auto errors = ErrorsOf(table.rows, Predictor(table.rows, false, {}));
+  if (AllOperators(errors).held_out == 0) {
+    return InvalidInput("{}: no row lies between others: nothing can be held out", file);
+  }
+  return errors;
 }
 
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
     const std::string& file, std::string_view text, const std::string& test_file,
-    std::string_view test_text, const OperatorScale& scale, std::string_view few_text) {
+    std::string_view test_text, const OperatorScale& scale, const OperatorFile& few) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows known, ReadOperatorRows(file, text));
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows test, ReadOperatorRows(test_file, test_text));
   if (known.header != test.header) {
@@ -291,13 +305,11 @@ absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
                         test.header, known.header);
   }
   Predictor predictor(known.rows, true, scale);
-  if (!few_text.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const OperatorRows few, ReadOperatorRows(test_file, few_text));
-    if (!predictor.Correct(few.rows)) {
-      return InvalidInput("{}: no row of the few that are to correct it is predicted", file);
-    }
+  if (!few.text.empty()) {
+    FORETRACE_ASSIGN_OR_RETURN(const OperatorRows rows, ReadOperatorRows(few.file, few.text));
+    if (!predictor.Correct(rows.rows)) return NoFewPredicted(few.file, file, known);
   }
-  return ErrorsOf(test_file, test.rows, predictor);
+  return ErrorsOf(test.rows, predictor);
 }
 
 }  // namespace foretrace::serve

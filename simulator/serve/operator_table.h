@@ -14,9 +14,14 @@ namespace foretrace::serve {
 struct OperatorErrors {
   std::string name;
   size_t rows = 0;
-  size_t held_out = 0;  // that lie between others; the rest has none on one side
+  size_t held_out = 0;      // that are predicted
+  size_t fitted = 0;        // that the prediction was fitted to, so that none is due
+  bool by_kernels = false;  // by a model of these; else along lines
   double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
   std::vector<double> relative;                // predicted over measured, less 1, of these
+
+  // Due and not predicted: along lines those that have no others on one side.
+  size_t uncovered() const { return rows - fitted - held_out; }
 };
 OperatorErrors SummarizeOperator(std::string name, size_t rows, std::vector<double> relative);
 // Of all precisions, each row with the same weight.
@@ -45,18 +50,29 @@ struct OperatorScale {
 // A row is predicted from rows of other groups alone. Errors name file and line.
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text);
+
+struct OperatorFile {
+  std::string file;
+  std::string_view text;
+};
 // The rows of `test_text`, of the same columns, from those of `text`: by lines as above, where
 // there are none along the other sizes (tokens cached, sequences, division of experts) relative to
 // the work, and a shape that both have as it was measured; the order of the columns may differ.
-// `few_text`: few rows of the tested device, which correct what the table says of it. Errors: as
-// above, or other columns.
+// `few`: few rows of the tested device, which correct what the table says of it; may be empty.
+// None of the rows may be predicted. Errors: as above, or other columns.
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
     const std::string& file, std::string_view text, const std::string& test_file,
-    std::string_view test_text, const OperatorScale& scale = {}, std::string_view few_text = {});
+    std::string_view test_text, const OperatorScale& scale = {}, const OperatorFile& few = {});
 
 // What of the rows nothing is said of and why, a line a precision.
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);
-std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors);
+// What stands above the errors.
+struct OperatorHeading {
+  std::string how = "each shape predicted from its neighbours of other groups";
+  bool tested = false;  // rows of another table than they are predicted from
+};
+std::string OperatorText(const std::string& file, const std::vector<OperatorErrors>& errors,
+                         const OperatorHeading& heading = {});
 // `notes`: beside OperatorNotes.
 std::string OperatorJson(const std::string& file, const std::vector<OperatorErrors>& errors,
                          const std::vector<std::string>& notes = {});

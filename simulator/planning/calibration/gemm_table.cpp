@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "simulator/base/csv.h"
 #include "simulator/base/error.h"
+#include "simulator/base/in_file.h"
 #include "simulator/base/input.h"
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
@@ -103,6 +104,7 @@ absl::StatusOr<std::map<std::string, Gemms>> ReadGemms(const std::string& device
     if (!row.ok())
       return InvalidInput("{}:{}: {}", file, number, std::string(row.status().message()));
     row->platform = device;
+    row->line = static_cast<int64_t>(number);
     Gemms& same = gemms[fields[at[0]]];
     same.matrices.emplace(*row->shape.Int("n"), *row->shape.Int("k"));
     same.rows.push_back(*std::move(row));
@@ -156,19 +158,36 @@ bool OfOneChip(std::span<const BenchmarkRow> a, std::span<const BenchmarkRow> b)
          Compare(first->accelerator, second->accelerator) != DeviceMatch::kOther;
 }
 
+// The files that rows are from.
+struct RowFiles {
+  std::string table, few;
+};
+
+// An error of rows as one of their file, whose times are in milliseconds.
+absl::Status InTable(const std::string& file, const absl::Status& status) {
+  std::string message(status.message());
+  if (const size_t at = message.find(": are the times in "); at != message.npos) {
+    message = message.substr(0, at) +
+              ": are the times in milliseconds, as latency_ms takes them, or of another device?";
+  }
+  return InFile(file, absl::Status(status.code(), message));
+}
+
 // Of the rows of a split the part that is tested, relative to what was measured, from the rest.
 // `few`: of the tested device, which correct the fit; may be empty.
-absl::Status AddErrors(const RowSplit& split, const FitOptions& options,
+absl::Status AddErrors(const RowFiles& files, const RowSplit& split, const FitOptions& options,
                        std::vector<double>& relative, std::span<const BenchmarkRow> few = {}) {
-  FORETRACE_ASSIGN_OR_RETURN(auto fitted, KernelFitter().Fit(split.train, options));
+  auto fitted = KernelFitter().Fit(split.train, options);
+  if (!fitted.ok()) return InTable(files.table, fitted.status());
   if (!few.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(fitted, KernelFitter().Adapt(*fitted, few));
+    fitted = KernelFitter().Adapt(**fitted, few);
+    if (!fitted.ok()) return InTable(files.few, fitted.status());
   }
   const bool measured = few.empty() && OfOneChip(split.train, split.test);
   const MeasuredGemms known(measured ? std::span<const BenchmarkRow>(split.train)
                                      : std::span<const BenchmarkRow>());
-  for (const EvaluatedRow& row : fitted->Evaluate(split.test)) {
-    relative.push_back(known.Us(*fitted, *row.row, row.predicted_us) / row.row->time_us - 1);
+  for (const EvaluatedRow& row : (*fitted)->Evaluate(split.test)) {
+    relative.push_back(known.Us(**fitted, *row.row, row.predicted_us) / row.row->time_us - 1);
   }
   return absl::OkStatus();
 }
@@ -186,7 +205,7 @@ RowSplit FoldOf(std::span<const BenchmarkRow> rows, int32_t fold, int32_t folds,
 
 }  // namespace
 
-std::string DeviceOfTable(const std::string& file, std::string_view text) {
+std::string StatedDevice(std::string_view text) {
   const auto catalog = AcceleratorCatalog::Load();
   if (!catalog.ok()) return "";
   constexpr std::string_view kStated = "# device:";
@@ -197,6 +216,13 @@ std::string DeviceOfTable(const std::string& file, std::string_view text) {
     absl::StripAsciiWhitespace(&stated);
     if (catalog->FindLabel(stated) != nullptr) return stated;
   }
+  return "";
+}
+
+std::string DeviceOfTable(const std::string& file, std::string_view text) {
+  if (std::string stated = StatedDevice(text); !stated.empty()) return stated;
+  const auto catalog = AcceleratorCatalog::Load();
+  if (!catalog.ok()) return "";
   std::string label = std::filesystem::path(file).filename().string();
   label = label.substr(0, label.find('.'));
   std::ranges::replace(label, '_', '-');
@@ -222,15 +248,19 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::strin
     std::vector<double> relative;
     for (int32_t fold = 0; fold < folds; ++fold) {
       FORETRACE_RETURN_IF_ERROR(
-          AddErrors(FoldOf(same.rows, fold, folds, options.seed), options, relative));
+          AddErrors({file, ""}, FoldOf(same.rows, fold, folds, options.seed), options, relative));
     }
+    size_t fitted = 0;
     if (folds == 0) {
       FORETRACE_ASSIGN_OR_RETURN(const RowSplit split,
                                  KernelFitter().Split(same.rows, kRule, options.seed));
-      FORETRACE_RETURN_IF_ERROR(AddErrors(split, options, relative));
+      FORETRACE_RETURN_IF_ERROR(AddErrors({file, ""}, split, options, relative));
+      fitted = split.train.size();
     }
     if (relative.empty()) return std::vector<serve::OperatorErrors>();
     errors.push_back(serve::SummarizeOperator(precision, same.rows.size(), std::move(relative)));
+    errors.back().fitted = fitted;
+    errors.back().by_kernels = true;
   }
   return errors;
 }
@@ -238,13 +268,13 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::strin
 absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
     const std::string& device, const std::string& file, std::string_view text,
     const std::string& test_device, const std::string& test_file, std::string_view test_text,
-    std::string_view few_text, const ProgressSink& progress) {
+    const serve::OperatorFile& few, const ProgressSink& progress) {
   std::vector<serve::OperatorErrors> errors;
   FORETRACE_ASSIGN_OR_RETURN(auto known, ReadGemms(device, file, text));
-  FORETRACE_ASSIGN_OR_RETURN(
-      auto asked, ReadGemms(test_device.empty() ? device : test_device, test_file, test_text));
-  FORETRACE_ASSIGN_OR_RETURN(
-      auto few, ReadGemms(test_device.empty() ? device : test_device, test_file, few_text));
+  const std::string& there = test_device.empty() ? device : test_device;
+  FORETRACE_ASSIGN_OR_RETURN(auto asked, ReadGemms(there, test_file, test_text));
+  FORETRACE_ASSIGN_OR_RETURN(auto few_rows, ReadGemms(there, few.file, few.text));
+  if (few_rows.empty() && !few.text.empty()) return errors;
   const bool all =
       std::ranges::all_of(asked, [&](const auto& entry) { return known.contains(entry.first); });
   if (!all || !HasRows(known, 1)) return errors;
@@ -253,9 +283,11 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
   for (auto& [precision, rows] : asked) {
     std::vector<double> relative;
     const size_t count = rows.rows.size();
-    FORETRACE_RETURN_IF_ERROR(AddErrors({std::move(known[precision].rows), std::move(rows.rows)},
-                                        options, relative, few[precision].rows));
+    FORETRACE_RETURN_IF_ERROR(AddErrors({file, few.file},
+                                        {std::move(known[precision].rows), std::move(rows.rows)},
+                                        options, relative, few_rows[precision].rows));
     errors.push_back(serve::SummarizeOperator(precision, count, std::move(relative)));
+    errors.back().by_kernels = true;
   }
   return errors;
 }

@@ -17,6 +17,8 @@ namespace foretrace {
 // name begins to be one ("gemm-a100.csv.xz": a100, "aiconfigurator-h200-sxm5-nvswitch-moe.csv":
 // h200-sxm5-nvswitch-moe); empty where there is none.
 std::string DeviceOfTable(const std::string& file, std::string_view text);
+// Of such a line alone, and of a known device; else empty.
+std::string StatedDevice(std::string_view text);
 
 // Of each precision. Empty where the table is not one of GEMMs, or a precision has no model
 // (another type, or fewer weight matrices than shapes are interpolated over): these are predicted
@@ -29,12 +31,12 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> HoldOutGemms(const std::strin
                                                                 const ProgressSink& progress);
 
 // Of each precision of another table's rows, predicted from all of this one's; where they are of
-// another device (test_device not empty), as the machine files say, corrected by `few_text`, a few
-// rows of that device (may be empty). Empty as above, and where this
-// table lacks one of these precisions. Errors: as above.
+// another device (test_device not empty), as the machine files say, corrected by `few`, a few rows
+// of that device (may be empty). Empty as above, and where this table lacks one of these precisions
+// or `few` has a type without a model. Errors: as above.
 absl::StatusOr<std::vector<serve::OperatorErrors>> TestGemms(
     const std::string& device, const std::string& file, std::string_view text,
     const std::string& test_device, const std::string& test_file, std::string_view test_text,
-    std::string_view few_text, const ProgressSink& progress);
+    const serve::OperatorFile& few, const ProgressSink& progress);
 
 }  // namespace foretrace

@@ -52,6 +52,11 @@ TEST(OperatorColumns, AColumnThatVariesIsAskedFor) {
                      "moe_dtype,num_tokens,latency_ms\nx,1,3\n");
   EXPECT_THAT(std::string(aligned.status().message()),
               HasSubstr("b.csv:1: has no column topk, which has 2 values in a.csv"));
+  // The header follows the provenance.
+  const auto third =
+      AlignOperators("a.csv", "moe_dtype,num_tokens,topk,latency_ms\nx,1,2,3\nx,1,4,3\n", "b.csv",
+                     "# device: H100\n# source: y\nmoe_dtype,num_tokens,latency_ms\nx,1,3\n");
+  EXPECT_THAT(std::string(third.status().message()), HasSubstr("b.csv:3: has no column topk"));
 }
 
 TEST(OperatorColumns, TimesInAnotherUnit) {

@@ -7,12 +7,14 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "simulator/serve/operator_rows.h"
 
 namespace foretrace::serve {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 const std::string kKnown =
@@ -40,7 +42,8 @@ TEST(OperatorTable, OwnShapesAreExactAndNoneIsExtrapolated) {
     const auto beyond =
         TestOperators("a.csv", kKnown, "b.csv",
                       std::string("gemm_dtype,m,n,k,latency_ms\nbfloat16,16,") + n + ",1024,1\n");
-    EXPECT_THAT(std::string(beyond.status().message()), HasSubstr("lies between others")) << n;
+    ASSERT_TRUE(beyond.ok()) << beyond.status();
+    EXPECT_EQ(beyond->front().held_out, 0u) << n;
   }
 }
 
@@ -157,12 +160,14 @@ TEST(OperatorTable, FewRowsCorrectTheRest) {
   for (const int devices : {1, 2, 4, 8, 16, 64, 128}) known += ExpertRow(devices);
   few += ExpertRow(2, 2) + ExpertRow(16, 2);
   test += ExpertRow(1, 2) + ExpertRow(8, 2);
-  const auto errors = TestOperators("a.csv", known, "b.csv", test, {}, few);
+  const auto errors = TestOperators("a.csv", known, "b.csv", test, {}, {"few.csv", few});
   ASSERT_TRUE(errors.ok()) << errors.status();
   EXPECT_NEAR(errors->front().p90_percent, 0, 1e-9);
-  const auto none = TestOperators("a.csv", known, "b.csv", test, {},
-                                  std::string(kExperts) + "w,bfloat16,1,1,1,1,1,1,x,1,1\n");
-  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no row of the few"));
+  const std::string unlike = std::string(kExperts) + "w,bfloat16,1,1,1,1,1,1,x,1,1\n";
+  const auto none = TestOperators("a.csv", known, "b.csv", test, {}, {"few.csv", unlike});
+  EXPECT_THAT(std::string(none.status().message()),
+              AllOf(HasSubstr("few.csv: no row of these few is predicted from a.csv"),
+                    HasSubstr("types ("), HasSubstr("columns are distribution,")));
 }
 
 // Of two precisions one cannot be said anything of: the other is judged, and the rest is told.
@@ -179,6 +184,28 @@ TEST(OperatorTable, TellsWhatIsNotPredicted) {
   const std::string json = OperatorJson("b.csv", *errors);
   EXPECT_THAT(json, HasSubstr("\"uncovered_count\": 1"));
   EXPECT_THAT(json, HasSubstr("\"median_percent\": null"));
+}
+
+// Of ten rows eight are fitted and one of the other two has no model.
+TEST(OperatorTable, RowsThatAreFittedAreNotDue) {
+  OperatorErrors gemms = SummarizeOperator("fp8", 10, {0.1});
+  gemms.fitted = 8;
+  gemms.by_kernels = true;
+  EXPECT_THAT(OperatorNotes({gemms}),
+              testing::ElementsAre("fp8: 8 of 10 rows fitted, not held out",
+                                   "fp8: 1 of 10 rows are not predicted: no model of kernels is "
+                                   "of theirs"));
+  EXPECT_THAT(OperatorJson("t.csv", {gemms}), HasSubstr("\"uncovered_count\": 1"));
+}
+
+TEST(OperatorTable, HeadingSaysHowRowsWerePredicted) {
+  const std::vector<OperatorErrors> errors = {SummarizeOperator("fp8", 1, {0.1})};
+  EXPECT_THAT(OperatorText("t.csv", errors), HasSubstr("t.csv: each shape predicted from its "
+                                                       "neighbours of other groups\n"));
+  EXPECT_THAT(OperatorText("t.csv", errors, {"by luck, corrected by 2 rows of few.csv", true}),
+              AllOf(HasSubstr("median error of tested shapes 10.00 %"),
+                    HasSubstr("t.csv: by luck, corrected by 2 rows of few.csv\n"),
+                    testing::Not(HasSubstr("held"))));
 }
 
 }  // namespace

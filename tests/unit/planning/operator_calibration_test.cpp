@@ -1,0 +1,106 @@
+// What the calibration by tables of operators says of what it did.
+#include "simulator/planning/calibration/operator_calibration.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "simulator/console/answer_files.h"
+#include "simulator/console/output.h"
+#include "tests/support/temp_folder.h"
+
+namespace foretrace {
+namespace {
+
+using testing::HasSubstr;
+
+class Keeping : public Console {
+ public:
+  absl::Status Print(std::string_view text) override {
+    text_ += text;
+    return absl::OkStatus();
+  }
+  TextStyle style() const override { return {}; }
+  void Progress(std::string_view, int64_t, int64_t) override {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// The answer, or the error.
+std::string Answer(const OperatorCalibration& options) {
+  Keeping console;
+  AnswerFiles files;
+  CommandContext context;
+  context.console = &console;
+  context.answer_files = &files;
+  const absl::Status status =
+      RunOperatorCalibration(options, *OperatorTableText(options.table), context);
+  return status.ok() ? console.text() : std::string(status.message());
+}
+
+// Experts over `devices`, 10 us and what is left of 256 us.
+std::string Experts(bool kernels, std::initializer_list<int> devices, double slower,
+                    const std::string& type = "bfloat16") {
+  std::string text;
+  for (const int d : devices) {
+    text += fmt::format("{}{},1024,512,256,8,1,{},balanced,4096,{}\n", kernels ? "cutlass," : "",
+                        type, d, slower * (0.010 + 0.256 / d));
+  }
+  return text;
+}
+std::string Header(bool kernels) {
+  return std::string(kernels ? "kernel_source," : "") +
+         "moe_dtype,hidden_size,inter_size,num_experts,topk,moe_tp_size,moe_ep_size,distribution,"
+         "num_tokens,latency_ms\n";
+}
+
+TEST(OperatorCalibrationTest, FewRowsWithoutKernelsCorrectAndAreNamed) {
+  const TempFolder folder;
+  OperatorCalibration options;
+  options.command = "calibrate";
+  options.table = folder.Write("table.csv", Header(true) + Experts(true, {1, 2, 4, 8, 16}, 1) +
+                                                Experts(true, {1, 2, 4, 8, 16}, 1, "fp8"));
+  options.test = folder.Write(
+      "test.csv", Header(true) + Experts(true, {1, 8}, 2) + Experts(true, {8}, 1, "fp8"));
+  options.few = folder.Write("few.csv", Header(false) + Experts(false, {2, 16}, 2));
+  const std::string text = Answer(options);
+  EXPECT_THAT(text, HasSubstr("median error of tested shapes 0.00 %"));
+  EXPECT_THAT(text, HasSubstr("test.csv: each shape as " + options.table +
+                              " has it, or predicted from its neighbours there, corrected by 2 "
+                              "rows of " +
+                              options.few));
+  EXPECT_THAT(text, HasSubstr("few.csv has no column kernel_source: rows of all kernels count as"));
+  EXPECT_THAT(text, HasSubstr("few.csv has no rows of fp8: these are not corrected"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("table.csv has no column")));
+  options.json = true;
+  EXPECT_THAT(Answer(options), HasSubstr("\"corrected by 2 rows of " + options.few + "\""));
+}
+
+TEST(OperatorCalibrationTest, SaysWhyNothingIsPredicted) {
+  const TempFolder folder;
+  const std::string header = "gemm_dtype,m,n,k,latency_ms\n";
+  OperatorCalibration options;
+  options.command = "calibrate serving";
+  options.table = folder.Write("table.csv", header + "bfloat16,16,512,1024,1\n");
+  options.test = folder.Write("test.csv", header + "bfloat16,16,4096,1024,1\n");
+  const std::string text = Answer(options);
+  EXPECT_THAT(text, HasSubstr("test.csv: none of its 1 rows is covered by " + options.table));
+  EXPECT_THAT(text, HasSubstr("'# device: H100' before the header, or by --platform"));
+}
+
+TEST(OperatorCalibrationTest, PlatformsAreOfTheStatedDevice) {
+  const TempFolder folder;
+  OperatorCalibration options;
+  options.command = "calibrate serving";
+  options.table =
+      folder.Write("table.csv", "# device: H100\ngemm_dtype,m,n,k,latency_ms\nfp8,1,1,1,1\n");
+  options.platform = "a100";
+  EXPECT_THAT(Answer(options), HasSubstr("table.csv: its device is H100, but --platform a100 is "));
+}
+
+}  // namespace
+}  // namespace foretrace
