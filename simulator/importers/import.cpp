@@ -40,9 +40,9 @@ struct InputContent {
   std::vector<ProcessGroup> groups;
 };
 
-// The importer for a document, or null for a side file that may be passed over.
+// The importer for a document of the file `path`, or null for a side file that may be passed over.
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
-                                             bool must_be_trace) {
+                                             const std::string& path, bool must_be_trace) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
   if (prefix.starts_with(kTimelineMark) || prefix.starts_with(kPerfettoTimelineMark)) {
     if (!must_be_trace) return nullptr;
@@ -62,11 +62,11 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
   for (const auto& importer : importers) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());
   }
-  return InvalidInput(
-      "{}: not a trace of a known format ({}), or damaged at its start{}", document.name(), known,
-      must_be_trace
-          ? std::string()
-          : fmt::format("; in a folder, --ignore '{}' passes it over", BaseName(document.name())));
+  return InvalidInput("{}: not a trace of a known format ({}), or damaged at its start{}",
+                      document.name(), known,
+                      must_be_trace ? std::string()
+                                    : fmt::format("; in a folder, --ignore '{}' passes it over",
+                                                  std::filesystem::path(path).filename().string()));
 }
 
 // "traces.tar:run1/rank0.json" lies in "traces.tar:run1".
@@ -126,7 +126,7 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
       continue;
     }
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
-                               FindImporter(importers, *document, must_be_trace));
+                               FindImporter(importers, *document, input.path, must_be_trace));
     if (importer == nullptr) continue;
     FORETRACE_ASSIGN_OR_RETURN(ImportedFile imported, importer->Import(*document, name, options));
     out.documents.push_back({name, std::move(imported), std::nullopt});
@@ -156,7 +156,7 @@ absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector
     if (file->is_archive()) return true;
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
-                               FindImporter(importers, *document, input.named));
+                               FindImporter(importers, *document, input.path, input.named));
     if (importer != nullptr && importer->role() == TraceRole::kGraph) return true;
   }
   return false;

@@ -15,7 +15,8 @@ namespace foretrace {
 struct InputPath {
   std::string path;
   bool named = false;  // by the user himself: it must be a trace
-  std::string inside;  // the member, or folder of members, that he named of a tar; empty for all
+  std::string
+      inside;  // the member, or folder of members, that he named of an archive; empty for all
 
   absl::StatusOr<std::unique_ptr<InputFile>> Open(const InputLimits& limits) const {
     return InputFile::Open(path, limits, inside);
@@ -25,10 +26,10 @@ struct InputPath {
 // Levels of folders within a folder that are looked into.
 inline constexpr int kFolderLevels = 5;
 
-// Files, folders (in order of names), parts of tars ("traces.tar:run1") and standard input ("-") as
-// files. `ignore`: shell patterns of names to pass over in folders. Errors: a path that does not
-// exist, a folder without traces, folders nested more deeply, a pipe or device in a folder, a
-// pattern that no name matches, nothing given.
+// Files, folders (in order of names), parts of archives ("traces.tar:run1") and standard input
+// ("-") as files. `ignore`: shell patterns of names to pass over in folders. Errors: a path that
+// does not exist, a folder without traces, folders nested more deeply, a pipe or device in a
+// folder, a pattern that no name matches, nothing given.
 absl::StatusOr<std::vector<InputPath>> ExpandPaths(const std::vector<std::string>& paths,
                                                    const std::vector<std::string>& ignore = {});
 

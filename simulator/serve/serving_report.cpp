@@ -28,7 +28,7 @@ bool CameAtOnce(const std::vector<RequestOutcome>& outcomes) {
     last_arrival = std::max(last_arrival, outcome.arrival);
     first_end = std::min(first_end, outcome.last_token);
   }
-  return outcomes.size() > 1 && last_arrival < first_end;
+  return !outcomes.empty() && last_arrival < first_end;
 }
 
 double BusyShare(const ServingReport& r) {
@@ -211,6 +211,9 @@ std::string LoadVerdict(const ServingReport& r) {
                        r.result->overloaded_from.seconds(), r.result->peak_waiting);
   }
   if (!CameAtOnce(r.result->outcomes)) return "keeps up with the requests";
+  if (r.summary.requests == 1) {
+    return fmt::format("one request is served in {:.2f} s", r.summary.seconds);
+  }
   return fmt::format("{} requests that came before any was answered are served in {:.2f} s",
                      r.summary.requests, r.summary.seconds);
 }

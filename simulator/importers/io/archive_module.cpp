@@ -21,6 +21,7 @@ extern "C" [[gnu::visibility("default")]] const ArchiveLibrary* foretrace_archiv
       .error_string = &archive_error_string,
       .pathname = &archive_entry_pathname,
       .filetype = &archive_entry_filetype,
+      .is_encrypted = &archive_entry_is_encrypted,
   };
   return &kLibrary;
 }

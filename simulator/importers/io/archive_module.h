@@ -23,6 +23,7 @@ struct ArchiveLibrary {
   decltype(&archive_error_string) error_string;
   decltype(&archive_entry_pathname) pathname;
   decltype(&archive_entry_filetype) filetype;
+  decltype(&archive_entry_is_encrypted) is_encrypted;
 };
 
 inline constexpr const char* kArchiveLibrary = "foretrace_archive_library";

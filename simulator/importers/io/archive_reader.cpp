@@ -1,5 +1,7 @@
 #include "simulator/importers/io/archive_reader.h"
 
+#include <clocale>
+
 #include "simulator/base/check.h"
 #include "simulator/base/compressed.h"
 #include "simulator/base/error.h"
@@ -9,14 +11,34 @@
 #include "simulator/importers/io/gzip_source.h"
 
 namespace foretrace {
+namespace {
+
+// While it lives, this thread's letters are UTF-8's, which alone lets libarchive give names of zips
+// beyond ASCII.
+class Utf8Letters {
+ public:
+  Utf8Letters() {
+    static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    before_ = uselocale(utf8);  // null, where there is none, changes nothing
+  }
+  ~Utf8Letters() { uselocale(before_); }
+  Utf8Letters(const Utf8Letters&) = delete;
+  Utf8Letters& operator=(const Utf8Letters&) = delete;
+
+ private:
+  locale_t before_;
+};
+
+}  // namespace
 
 bool LooksCompressed(std::string_view prefix) {
   return !UnpackerOf(prefix).empty() && !LooksLikeGzip(prefix);
 }
 
 bool LooksLikeArchive(std::string_view prefix) {
-  if (prefix.starts_with("PK\x03\x04")) return true;  // a zip's first member
-  constexpr size_t kMagicOffset = 257;                // POSIX.1-1988 ustar header
+  // A zip's first member, or the end of one that has none.
+  if (prefix.starts_with("PK\x03\x04") || prefix.starts_with("PK\x05\x06")) return true;
+  constexpr size_t kMagicOffset = 257;  // POSIX.1-1988 ustar header
   return prefix.size() > kMagicOffset + 5 && prefix.substr(kMagicOffset, 5) == "ustar";
 }
 
@@ -63,13 +85,20 @@ absl::Status ArchiveReader::Open() {
 }
 
 absl::StatusOr<bool> ArchiveReader::NextEntry() {
+  const Utf8Letters letters;
   archive_entry* entry = nullptr;
   const int result = library_->next_header(handle_, &entry);
   if (result == ARCHIVE_EOF) return false;
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) return Failure("damaged or truncated file");
   const char* path = library_->pathname(entry);
   entry_name_ = path != nullptr ? path : "";
+  is_encrypted_ = library_->is_encrypted(entry) != 0;
   is_regular_ = !is_archive() || library_->filetype(entry) == AE_IFREG;
+  if (is_archive() && is_regular_ && entry_name_.empty()) {
+    return InvalidInput(
+        "{}: a member without a name, or with one that is not UTF-8; unpack it first",
+        raw_->name());
+  }
   entry_bytes_out_ = 0;
   return true;
 }
@@ -78,6 +107,9 @@ bool ArchiveReader::is_archive() const { return library_->format(handle_) != ARC
 
 absl::StatusOr<size_t> ArchiveReader::Read(char* buffer, size_t capacity) {
   const la_ssize_t count = library_->data(handle_, buffer, capacity);
+  if (count < 0 && is_encrypted_ && raw_error_.ok()) {
+    return InvalidInput("{}: encrypted; unpack it first", raw_->name());
+  }
   if (count < 0) return Failure("damaged or truncated file");
   bytes_out_ += count;
   entry_bytes_out_ += count;

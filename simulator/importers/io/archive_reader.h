@@ -51,6 +51,7 @@ class ArchiveReader {
   absl::Status raw_error_;
   std::string entry_name_;
   bool is_regular_ = true;
+  bool is_encrypted_ = false;    // the current entry
   int64_t bytes_out_ = 0;        // of all entries
   int64_t entry_bytes_out_ = 0;  // of the current one
 };

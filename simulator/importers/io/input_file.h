@@ -1,5 +1,6 @@
 #pragma once
-// A file on disk as the documents it holds: one, plain or compressed, or the members of a tar.
+// A file on disk as the documents it holds: one, plain or compressed, or the members of a tar or
+// zip.
 
 #include <memory>
 #include <string>
@@ -14,8 +15,8 @@ class ArchiveReader;
 
 class InputFile {
  public:
-  // Looks at the content, not at the name. Of a tar, `inside` selects one member or a folder of
-  // members; empty for all. Errors: missing, unreadable, empty; `inside` of what is no tar.
+  // Looks at the content, not at the name. Of an archive, `inside` selects one member or a folder
+  // of members; empty for all. Errors: missing, unreadable, empty; `inside` of what is none.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path,
                                                          const InputLimits& limits,
                                                          const std::string& inside = "");
@@ -37,7 +38,7 @@ class InputFile {
   std::string inside_;
   InputLimits limits_;
   bool is_archive_ = false;
-  std::unique_ptr<ArchiveReader> archive_;  // a tar; else null
+  std::unique_ptr<ArchiveReader> archive_;  // a tar or zip; else null
   std::unique_ptr<ByteSource> single_;      // the one document still to be handed out
   std::unique_ptr<ArchiveReader> member_filter_;
   std::unique_ptr<ByteSource> current_;

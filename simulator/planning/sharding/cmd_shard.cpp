@@ -205,7 +205,7 @@ void RegisterOutputs(CLI::App& command, ShardOptions& o) {
   command
       .add_option(
           "--template", o.captures,
-          "a captured job (folder or tar of ranks) whose lookups and all-to-alls take the "
+          "a captured job (folder, tar or zip of ranks) whose lookups and all-to-alls take the "
           "plan's durations, everything else as recorded; table_wise and column_wise alone; "
           "may be repeated for files of one job")
       ->type_name("TRACES")

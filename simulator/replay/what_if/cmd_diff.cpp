@@ -107,11 +107,27 @@ Comparison Compare(const Side& before, const Side& after, const ExplainedRun& fr
   result.notes = Joined(before.notes, after.notes);
   const size_t ranks = before.store->ranks().size(), others = after.store->ranks().size();
   if (ranks != others) {
-    result.notes.push_back(
-        fmt::format("{} ranks have a trace before, {} after; each iteration is the slowest rank's",
-                    ranks, others));
+    result.notes.push_back(fmt::format(
+        "{} before, {} after; each iteration is the slowest rank's",
+        ranks == 1 ? "1 rank has a trace" : fmt::format("{} ranks have a trace", ranks), others));
   }
   return result;
+}
+
+// From when to when an iteration is taken: for programs, and for people.
+struct Definition {
+  const char* name;
+  const char* text;
+};
+
+Definition DefinitionOf(const Comparison& compared) {
+  if (compared.by_completion) {
+    return {"period", "from the completion of the step before to its own"};
+  }
+  if (compared.before.prediction.job.symbolic && compared.after.prediction.job.symbolic) {
+    return {"work", "from its first work to its last"};
+  }
+  return {"cpu", "between its marks on the CPU"};
 }
 
 std::string Text(const Comparison& compared, size_t top, const TextStyle& style) {
@@ -123,11 +139,7 @@ std::string Text(const Comparison& compared, size_t top, const TextStyle& style)
       "Verdict: iteration {} takes {:.1f} us before, iteration {} {:.1f} us after: {:+.1f} us "
       "({}); {}\n",
       compared.before.step, from.us(), compared.after.step, to.us(), (to - from).us(),
-      PercentChange(to, from),
-      compared.by_completion ? "from the completion of the step before to its own"
-      : compared.before.prediction.job.symbolic && compared.after.prediction.job.symbolic
-          ? "from its first work to its last"
-          : "between its marks on the CPU");
+      PercentChange(to, from), DefinitionOf(compared).text);
   for (const std::string& note : compared.notes) text += "Note: " + note + "\n";
   const std::vector<StepCause> causes = Differences(compared.from, compared.to);
   if (causes.empty()) return text + "\nThe critical paths take as long for all that is on them.\n";
@@ -171,7 +183,7 @@ std::string Json(const Comparison& compared) {
   json.Key("difference_us");
   json.Double((to - from).us());
   json.Key("definition");
-  json.String(compared.by_completion ? "period" : "cpu");
+  json.String(DefinitionOf(compared).name);
   texts("doubts", compared.doubts);
   texts("notes", compared.notes);
   json.Key("causes");

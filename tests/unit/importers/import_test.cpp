@@ -196,6 +196,11 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
       HasSubstr(
           "side.json: not a trace of a known format (kineto, pytorch_et, chakra_json, chakra)"));
   EXPECT_EQ(ErrorOf({}), "no traces given");
+  // --ignore is of files, not of members.
+  std::filesystem::create_directory(folder.path() + "/saved");
+  WriteZip(folder.path() + "/saved/checkpoint.pt", {{"archive/data.pkl", "\x80\x02}q."}});
+  EXPECT_THAT(ErrorOf({folder.path() + "/saved"}),
+              HasSubstr("in a folder, --ignore 'checkpoint.pt' passes it over"));
 }
 
 TEST(ImportTraces, StrictRefusesWhatNeedsRepair) {

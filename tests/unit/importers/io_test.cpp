@@ -107,6 +107,43 @@ TEST(InputFile, ReadsTheRegularMembersOfAZip) {
   EXPECT_THAT(ReadDocuments(outer).status().message(), HasSubstr("an archive within an archive"));
 }
 
+// A zip of one stored member "abc", as its first header alone: libarchive reads it as a stream.
+std::string StoredZip(std::string_view name, int flags) {
+  std::string zip("PK\x03\x04\x14\0\0\0\0\0\0\0\x21\0\xc2\x41\x24\x35\x03\0\0\0\x03\0\0\0\0\0\0\0",
+                  30);
+  zip[6] = static_cast<char>(flags & 0xFF);
+  zip[7] = static_cast<char>(flags >> 8);
+  zip[26] = static_cast<char>(name.size());
+  zip += name;
+  zip += "abc";
+  return zip + std::string("PK\x05\x06") + std::string(18, '\0');
+}
+
+TEST(InputFile, ReadsMembersOfZipsWithNamesBeyondAscii) {
+  const TempFolder folder;
+  constexpr int kUtf8 = 1 << 11;  // APPNOTE 4.4.4: the name is UTF-8
+  const std::string path = folder.Write("t.zip", StoredZip("größe/x.et", kUtf8));
+  const auto documents = ReadDocuments(path);
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const std::vector<std::pair<std::string, std::string>> expected = {{path + ":größe/x.et", "abc"}};
+  EXPECT_EQ(*documents, expected);
+  EXPECT_EQ(ReadDocuments(path, "größe")->size(), 1u);
+  for (const std::string& nameless : {StoredZip("", 0), StoredZip("\x94/x.et", kUtf8)}) {
+    EXPECT_THAT(ReadDocuments(folder.Write("n.zip", nameless)).status().message(),
+                HasSubstr("n.zip: a member without a name"));
+  }
+}
+
+TEST(InputFile, SaysWhatIsWrongWithEncryptedAndEmptyZips) {
+  const TempFolder folder;
+  const std::string locked =
+      folder.Write("locked.zip", StoredZip("rank0.et", 1));  // bit 0: encrypted
+  EXPECT_EQ(ReadDocuments(locked).status().message(), locked + ": encrypted; unpack it first");
+  const std::string empty =
+      folder.Write("empty.zip", std::string("PK\x05\x06") + std::string(18, '\0'));
+  EXPECT_EQ(ReadDocuments(empty).status().message(), empty + ": the archive has no members");
+}
+
 TEST(InputFile, ReadsOneFolderOfATar) {
   const TempFolder folder;
   const std::string path = folder.path() + "/jobs.tar";
