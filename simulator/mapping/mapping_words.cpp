@@ -150,8 +150,8 @@ std::string SubjectOf(const std::string& word) {
 
 std::vector<std::string> MappingWords(const std::string& text) {
   std::string plain = LowerCase(text);
-  for (size_t i = 0; i < plain.size(); ++i) {
-    const char next = i + 1 < plain.size() ? plain[i + 1] : ' ';
+  for (size_t i = 0; i + 1 < plain.size(); ++i) {
+    const char next = plain[i + 1];
     const bool between = std::isspace(static_cast<unsigned char>(next)) != 0;
     if (plain[i] == ',' && (between || (next >= 'a' && next <= 'z'))) plain[i] = ' ';
   }
