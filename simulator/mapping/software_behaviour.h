@@ -53,7 +53,7 @@ struct SoftwareBehaviour {
   // What tensor-parallel ranks gather for GEMMs in 8 bits, and of gradients, each has cast before
   // (Transformer Engine, pytorch/module/layernorm_linear.py and base.py, grad_output_preprocess;
   // torchao, float8/float8_tensor_parallel.py).
-  bool casts_before_gathers = false;
+  bool casts_before_gathers = true;
   // Largest magnitudes of 8-bit operands are reduced over all devices of a stage after every pass
   // of a chunk, so that all scale alike (Transformer Engine, pytorch/fp8.py,
   // reduce_and_update_fp8_tensors, with reduce_amax).
