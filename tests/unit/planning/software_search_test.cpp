@@ -81,7 +81,7 @@ TEST(SoftwareSearchTest, SpacesOfStacks) {
       for (const ParallelMapping& m : all) {
         EXPECT_EQ(IdleChoice(m), "") << ToString(m);
         EXPECT_EQ(m.sequence_parallel, m.tensor > 1 && space.software->sequence_parallel);
-        EXPECT_GE(m.zero, m.replicas() > 1 ? space.software->zero : 0);
+        EXPECT_GE(m.zero, DividedAs(*space.software, space.software->zero, m));
         const auto again = ReadMappingArgument(ToString(m), 128, *job);
         ASSERT_TRUE(again.ok()) << again.status();
         EXPECT_EQ(std::get<ParallelMapping>(*again), m) << ToString(m);

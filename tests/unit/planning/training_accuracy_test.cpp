@@ -25,8 +25,8 @@ TEST(TrainingAccuracyTest, NemoOnH100) {
   const TrainingValidation result = Validate(rows, true);
   EXPECT_EQ(result.summary.count, 145u);
   EXPECT_EQ(result.refused, 2u);  // a batch of 1,204 for 16 replicas
-  EXPECT_LE(result.summary.mape_percent, 6.1);
-  EXPECT_LE(result.fitted_summary.mape_percent, 4.2);
+  EXPECT_LE(result.summary.mape_percent, 6.3);
+  EXPECT_LE(result.fitted_summary.mape_percent, 4.4);
 }
 
 TEST(TrainingAccuracyTest, FsdpOnA100) {
@@ -43,7 +43,7 @@ TEST(TrainingAccuracyTest, TorchtitanOnH100) {
   FORETRACE_SKIP_WITHOUT(rows);
   const TrainingValidation result = Validate(rows);
   EXPECT_EQ(result.refused, 0u);
-  EXPECT_LE(result.summary.mape_percent, 7.8);
+  EXPECT_LE(result.summary.mape_percent, 7.2);
 }
 
 TEST(TrainingAccuracyTest, MegatronOnV100) {
