@@ -73,7 +73,7 @@ REFUSED = {
     "searched_precision": (SEARCH + " --precision int8", ("--precision", "int8", "mxfp8"), ""),
     "word_hsdp_copies": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp2x4'", ("hsdp2x4 is 8 replicas", "dp 4"), ""),
     "words_capital": (GENERATE + " 'TP2 tp4 PP2 DP2 MB1 GB8'", ("'tp' is given twice",), ""),
-    "words_commas": (GENERATE + " tp2,pp2,dp2,mb1,gb8", ("words are tpN",), ""),
+    "words_semicolons": (GENERATE + " 'tp2;pp2;dp2;mb1;gb8'", ("words are tpN",), ""),
     "words_equals": (GENERATE + " 'tp=2 pp=2'", ("tp=2",), ""),
     "words_no_batch": (GENERATE + " 'tp2 pp2 dp2'", ("how many samples", "gbN", "--global-batch"), ""),
     "words_layers": (GENERATE + " 'tp2 pp2 dp2 mb1 gb8 layers=4,5'", ("layers=4,5", "8 layers"), ""),
