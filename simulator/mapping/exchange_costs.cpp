@@ -10,8 +10,6 @@
 namespace foretrace {
 namespace {
 
-double Num(int64_t n) { return static_cast<double>(n); }
-
 class ExchangeCoster {
  public:
   ExchangeCoster(const TransformerConfig& model, const ParallelMapping& mapping,
@@ -58,11 +56,10 @@ class ExchangeCoster {
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
     Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
-    const bool gathers = op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor;
-    const RegionEdge edge = gathers ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
-    if (GathersCast(edge, m_, p_)) {
-      const double elements = Num(bytes.count()) / Num(ElementSize(l_.dtype()));
-      bytes = Bytes(static_cast<int64_t>(elements * CastBytes(edge, m_)));
+    if (op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor) {
+      const RegionEdge edge = EdgeOf(l_, l_.graph().op(placed.of));
+      const double share = GatheredShare(edge, l_.dtype(), m_, p_);
+      bytes = Bytes(static_cast<int64_t>(share * static_cast<double>(bytes.count())));
     }
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;

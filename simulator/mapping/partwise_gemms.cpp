@@ -26,15 +26,17 @@ RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op) {
   return in ? RegionEdge::kEnters : RegionEdge::kLeaves;
 }
 
-double CastBytes(RegionEdge edge, const ParallelMapping& m) {
-  if (m.fp8) return 1;
-  const int orders = edge == RegionEdge::kLeaves ? 2 : 1;
-  return orders * (m.nvfp4 ? 0.5 + 1.0 / 16 : 1 + 1.0 / 32);
-}
-
 bool GathersCast(RegionEdge edge, const ParallelMapping& m, const ClusterParameters& p) {
   if (edge == RegionEdge::kNone || !m.sequence_parallel || !m.narrow()) return false;
   return p.casts_before_gathers && (m.fp8 || !p.dynamic_scaling);
+}
+
+double GatheredShare(RegionEdge edge, DType dtype, const ParallelMapping& m,
+                     const ClusterParameters& p) {
+  if (!GathersCast(edge, m, p)) return 1;
+  const int orders = !m.fp8 && edge == RegionEdge::kLeaves ? 2 : 1;
+  const double element = m.nvfp4 ? 0.5 + 1.0 / 16 : m.mxfp8 ? 1 + 1.0 / 32 : 1;
+  return orders * element / static_cast<double>(ElementSize(dtype));
 }
 
 bool RunsBesideForward(RegionEdge edge, const ParallelMapping& m) {
@@ -93,8 +95,8 @@ double PartwiseGemms::Beside(OpId id, const GemmSplit& split, bool backward, Ten
   }
   double bytes = static_cast<double>(SizeOf(g, l_.sizes(), passed).count()) * m_.tensor;
   const RegionEdge edge = EdgeOf(l_, g.op(id));
-  if ((backward || edge == RegionEdge::kEnters) && GathersCast(edge, m_, p_)) {
-    bytes *= CastBytes(edge, m_) / static_cast<double>(ElementSize(g.tensor(passed).dtype));
+  if (backward || edge == RegionEdge::kEnters) {
+    bytes *= GatheredShare(edge, g.tensor(passed).dtype, m_, p_);
   }
   // Every part is waited for across streams.
   const double exchange = groups_.TensorReduction(bytes).seconds() / 2 +

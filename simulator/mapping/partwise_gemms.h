@@ -12,14 +12,14 @@ namespace foretrace {
 enum class RegionEdge : uint8_t { kNone, kEnters, kLeaves };
 RegionEdge EdgeOf(const MappedLayer& layer, const GraphOp& op);
 
-// Bytes that an element of what is gathered at that edge has once cast, with its share of the
-// scales by block, which make either order of it a copy of its own: a gradient that is gathered
-// once has both.
-double CastBytes(RegionEdge edge, const ParallelMapping& mapping);
-
 // Whether what tensor-parallel ranks gather at that edge was cast before, by the rank that had it
 // (SoftwareBehaviour::casts_before_gathers). By blocks torchao gathers in 16 bits.
 bool GathersCast(RegionEdge edge, const ParallelMapping& mapping, const ClusterParameters& cluster);
+// The bytes of what is gathered there, cast where it is so, over those of elements of `dtype`, with
+// its share of the scales by block. These make either order of it a copy of its own: a gradient,
+// which is gathered once, has both.
+double GatheredShare(RegionEdge edge, DType dtype, const ParallelMapping& mapping,
+                     const ClusterParameters& cluster);
 
 // Whether the exchange at a GEMM's edge runs beside it: forward (ParallelMapping::async_tensor,
 // chunked_tensor); backward the gathering of its result's gradient (chunked_tensor).

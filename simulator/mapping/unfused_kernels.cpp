@@ -213,6 +213,13 @@ double UnfusedKernels::SlowerRows() const {
   return std::max(streams / (kRowsOfLogits.gbps() * p_.multiprocessors), 1.0);
 }
 
+UnfusedKernels::Logits UnfusedKernels::LogitsOf(const GraphOp& op) const {
+  const GraphTensor& logits = l_.graph().tensor(op.inputs[0]);
+  const int64_t n = Count(op.inputs[0]);
+  const int64_t columns = std::max<int64_t>(l_.sizes().of(logits.axes.back()), 1);
+  return {logits.dtype, ElementSize(logits.dtype) < 4, n, {n / columns, columns}};
+}
+
 // In the buffer of 32 bits: the cast, each row's largest, the difference, the exponential, its sum,
 // the division; backward the product with the loss's gradient and the cast. Compiled, the largest
 // is found while casting, and the sum while exponentials are made; backward all is copied before
@@ -223,12 +230,7 @@ double UnfusedKernels::SlowerRows() const {
 // (nll_loss_backward).
 void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
                                   KernelList& backward) const {
-  const GraphTensor& logits = l_.graph().tensor(op.inputs[0]);
-  const DType dtype = logits.dtype;
-  const bool narrow = ElementSize(dtype) < 4;
-  const int64_t n = Count(op.inputs[0]);
-  const int64_t columns = std::max<int64_t>(l_.sizes().of(logits.axes.back()), 1);
-  const ReductionOp rows{n / columns, columns};
+  const auto [dtype, narrow, n, rows] = LogitsOf(op);
   const LossForm form = l_.loss();
   if (form == LossForm::kFused) return;
   if (form == LossForm::kStepwise) {
@@ -241,7 +243,7 @@ void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
   if (form == LossForm::kOverwritten) {
     const double slower = SlowerRows();
     const auto longer = static_cast<int64_t>(slower * static_cast<double>(n));
-    Append(forward, ReductionOp{longer / columns, columns}, dtype);
+    Append(forward, ReductionOp{longer / rows.cols, rows.cols}, dtype);
     Step(forward, longer, 1, dtype, dtype);
     Step(backward, longer, 1, dtype, dtype);
     return;
@@ -266,12 +268,7 @@ void UnfusedKernels::AddLossSteps(const GraphOp& op, KernelList& forward,
 // gradient, and the cast (loss.py, _log_softmax, _nll_loss_and_log_softmax_backward).
 void UnfusedKernels::AddParallelLossSteps(const GraphOp& op, KernelList& forward,
                                           KernelList& backward) const {
-  const GraphTensor& logits = l_.graph().tensor(op.inputs[0]);
-  const DType dtype = logits.dtype;
-  const bool narrow = ElementSize(dtype) < 4;
-  const int64_t n = Count(op.inputs[0]);
-  const int64_t columns = std::max<int64_t>(l_.sizes().of(logits.axes.back()), 1);
-  const ReductionOp rows{n / columns, columns};
+  const auto [dtype, narrow, n, rows] = LogitsOf(op);
   forward.clear();
   backward.clear();
   if (narrow) Step(forward, n, 1, dtype, kWide);

@@ -30,6 +30,15 @@ class UnfusedKernels {
   void CopyHeads(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddGeluSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddResidualSteps(const GraphOp& op, KernelList& forward) const;
+  // What a loss takes: their type, whether it has fewer than 32 bits, their number, and rows of
+  // them.
+  struct Logits {
+    DType dtype;
+    bool narrow;
+    int64_t n;
+    ReductionOp rows;
+  };
+  Logits LogitsOf(const GraphOp& op) const;
   // What the loss runs by its form, in place of or beside the graph's kernels.
   void AddLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddParallelLossSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;
