@@ -20,7 +20,7 @@ bool TakesCasts(const GraphOp& op) {
 CastTimes OperandCasts::Of(const GraphOp& op, bool trained) const {
   if (!m_.narrow()) return {};
   if (m_.fp8 && p_.scaled_by_row) return ByRow(op, trained);
-  return m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : BehindTime(op, trained);
+  return m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : InOneKernel(op, trained);
 }
 
 OperandCasts::Operand OperandCasts::OperandOf(TensorId t, RegionEdge gathered) const {
@@ -50,7 +50,7 @@ std::pair<RegionEdge, RegionEdge> OperandCasts::GatheredAt(const GraphOp& op) co
 // tensor's largest magnitude (Transformer Engine, MXFP8BlockScaling and NVFP4BlockScaling of
 // common/recipe; NVIDIA, 2025, Pretraining Large Language Models with NVFP4, section 4: forward,
 // input gradient and weight gradient all in 4 bits).
-CastTimes OperandCasts::BehindTime(const GraphOp& op, bool trained) const {
+CastTimes OperandCasts::InOneKernel(const GraphOp& op, bool trained) const {
   const auto [entered, left] = GatheredAt(op);
   // The other order is of the weights' gradient.
   const int64_t orders = trained ? 2 : 1;

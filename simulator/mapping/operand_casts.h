@@ -38,7 +38,7 @@ class OperandCasts {
 
   std::pair<RegionEdge, RegionEdge> GatheredAt(const GraphOp& op) const;
   Operand OperandOf(TensorId tensor, RegionEdge gathered) const;
-  CastTimes BehindTime(const GraphOp& op, bool trained) const;
+  CastTimes InOneKernel(const GraphOp& op, bool trained) const;
   CastTimes ByTensor(const GraphOp& op, bool trained) const;
   CastTimes ByRow(const GraphOp& op, bool trained) const;
   // Of n elements in `orders` orders; the largest magnitude of n; a cast tensor in its other order.
