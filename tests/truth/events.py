@@ -1,7 +1,11 @@
 """Events of CPU threads, streams and transfers, and what a profiler would see of a rank's. Nothing here
 shares code or formulas with foretrace."""
 
+import gc
 import random
+
+# A job is millions of small objects that hold no cycles, which the collector would search over and over.
+gc.disable()
 
 GEMM = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"

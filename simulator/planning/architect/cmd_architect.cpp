@@ -348,7 +348,10 @@ void AddArchitectCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--widths", o->widths, "tensor-parallel widths to try")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--micro-batches", o->micro_batches, "micro-batches to try")
+  command
+      ->add_option(
+          "--micro-batches", o->micro_batches,
+          "micro-batches to try, beside that of the calls of a recording or a workload file")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--samples", o->samples, "of the iteration of a recording")
