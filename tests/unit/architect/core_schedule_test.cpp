@@ -160,7 +160,7 @@ CoreGraph RandomGraph(std::mt19937& random, int32_t n) {
 TEST(CoreScheduleTest, RandomGraphsEqualBruteForce) {
   std::mt19937 random(7);
   int improved = 0;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const CoreGraph g = RandomGraph(random, 1 + round % 9);
     const CoreCounts cores{1 + static_cast<int32_t>(random() % 3),
                            1 + static_cast<int32_t>(random() % 3)};
