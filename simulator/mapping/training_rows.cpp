@@ -38,7 +38,9 @@ DType PrecisionOf(const std::string& text) {
   for (const auto& [word, dtype] : words) {
     if (Contains(text, word)) return dtype;
   }
-  return DType::kUnknown;
+  // Lightning's "16-mixed" and "32-true".
+  if (text.starts_with("16")) return DType::kFloat16;
+  return text.starts_with("32") ? DType::kFloat32 : DType::kUnknown;
 }
 
 // Of a row with sizes of its own, a model by another name only if it is as wide: fewer layers of
