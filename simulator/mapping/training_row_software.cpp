@@ -72,26 +72,8 @@ StackRelease OfUnknownSoftware() {
   return release;
 }
 
-// "fp8 (current scaling)", "FP8-CS": scales by what an operand has now.
-bool ScalesByPresent(const std::string& precision) {
-  return precision.find("current") != std::string::npos || precision.ends_with("cs") ||
-         precision.find("cs ") != std::string::npos || precision.find("block") != std::string::npos;
-}
-
-// GEMMs in 8 bits and adapters beside frozen weights.
-void ReadVariants(const Fields& f, TrainingRow& row) {
-  const std::string precision = LowerCase(f.Text("precision"));
-  const bool eight = Contains(precision, "fp8") || Contains(precision, "float8");
-  row.mapping.mxfp8 = eight && Contains(precision, "mx");
-  row.mapping.nvfp4 = Contains(precision, "fp4");
-  row.mapping.fp8 = eight && !row.mapping.mxfp8 && !row.mapping.nvfp4;
-  if (row.mapping.fp8 && Contains(precision, "block")) row.software.promotes_forward = true;
-  // Such are gathered in 16 bits.
-  row.scaled_by_row = row.mapping.fp8 && Contains(precision, "rowwise");
-  if (row.scaled_by_row) row.software.casts_before_gathers = false;
-  // Largest magnitudes of earlier steps are reduced over ranks, present ones are each rank's own
-  // (Transformer Engine, DelayedScaling and Float8CurrentScaling of common/recipe).
-  if (row.mapping.fp8 && ScalesByPresent(precision)) row.software.reduces_scales = false;
+// Adapters beside frozen weights.
+void SetAdapters(const Fields& f, TrainingRow& row) {
   if (Contains(f.Text("mapping"), "lora") || !TrainsAdapters(f)) return;
   row.mapping.lora = kAssumedRank;
   row.notes.push_back(fmt::format(
@@ -167,7 +149,9 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
 // num_distributed_optimizer_instances).
 void ReadMesh(const Fields& f, const TrainingRow& row, StatedDivision& division) {
   std::string unread;
-  const auto copies = static_cast<int32_t>(f.Int("dp_replicate", 1, unread));
+  auto copies = static_cast<int32_t>(f.Int("dp_replicate", 1, unread));
+  const StatedDivision noted = DivisionIn(f.Text("note"));
+  if (copies == 1 && Contains(f.Text("note"), "instances")) copies = std::max(noted.copies, 1);
   const auto shards = static_cast<int32_t>(f.Int("dp_shard", 0, unread));
   if (division.hybrid || (copies == 1 && shards == 0)) return;
   if (shards == 1 && row.mapping.data > 1) {
@@ -376,7 +360,8 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
   SetInterleaving(f, row);
   DivideBatches(f, row);
-  ReadVariants(f, row);
+  SetGemmFormat(f, row);
+  SetAdapters(f, row);
   SetRecomputation(f, row);
   // What choices depend on; what is wrong with them, ReadWords says.
   AddRowWords(f, row, row.mapping).IgnoreError();

@@ -75,6 +75,27 @@ TEST(TrainingRowsTest, EverySecondLayerByItsOption) {
   }
 }
 
+// Blocks that have a scale each, by the names that tables have; MXFP4 by its nearest.
+TEST(TrainingRowsTest, NamesOfEightBitScales) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].reduces_scales = true;
+  const std::tuple<const char*, bool, bool> words[] = {{"fp8", false, true},
+                                                       {"FP8-CS", false, false},
+                                                       {"fp8 blockwise", true, false},
+                                                       {"FP8-SC", true, false},
+                                                       {"fp8_subchannel", true, false}};
+  std::string text;
+  for (const auto& word : words) text += RowOf(std::get<0>(word), "none", "none");
+  const auto rows = RowsOf(text + RowOf("MXFP4", "none", "none"), stacks);
+  for (size_t i = 0; i < std::size(words); ++i) {
+    EXPECT_TRUE(rows[i].mapping.fp8);
+    EXPECT_EQ(rows[i].software.promotes_forward, std::get<1>(words[i])) << i;
+    EXPECT_EQ(rows[i].software.reduces_scales, std::get<2>(words[i])) << i;
+  }
+  EXPECT_TRUE(rows.back().mapping.nvfp4);
+  EXPECT_THAT(rows.back().notes, ElementsAre(HasSubstr("NVFP4")));
+}
+
 // torchtitan's columns of copies and shards, and Megatron Core's option.
 TEST(TrainingRowsTest, ColumnsOfCopiesAndShards) {
   const TempFolder folder;
@@ -100,6 +121,11 @@ TEST(TrainingRowsTest, ColumnsOfCopiesAndShards) {
   }
   EXPECT_THAT((*rows)[5].refused, HasSubstr("3 x 8 is 24, but there are 16"));
   EXPECT_EQ((*rows)[6].mapping.zero, 3);
+  const auto noted = RowsOf(
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,ZeRO-1,none,Composer,0,1,,,"
+      "--num-distributed-optimizer-instances 2\n",
+      Stacks());
+  EXPECT_EQ(std::tuple(noted[0].mapping.zero, noted[0].mapping.hybrid), std::tuple(1, 8));
 }
 
 // By notes, as DeepSpeed's and Megatron's options are written, and by columns.
