@@ -80,10 +80,10 @@ SimTime GroupCosts::SmallAllReduce() const {
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
 }
 
-SimTime GroupCosts::ReduceToShards(double bytes) const {
-  const int32_t shards = m_.shards(), copies = m_.replicas() / shards;
-  return Collective(CollectiveOp::kReduceScatter, {shards, m_.tensor}, bytes) +
-         Collective(CollectiveOp::kAllReduce, {copies, m_.tensor * shards}, bytes / shards);
+SimTime GroupCosts::ReduceToShards(double bytes, SpacedGroup shards, int32_t copies) const {
+  const SpacedGroup groups{copies, shards.span * shards.ranks};
+  return Collective(CollectiveOp::kReduceScatter, shards, bytes) +
+         Collective(CollectiveOp::kAllReduce, groups, bytes / shards.ranks);
 }
 
 }  // namespace foretrace

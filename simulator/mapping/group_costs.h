@@ -35,9 +35,12 @@ class GroupCosts {
   SimTime SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
-  // Of gradients that the weights' shards hold each in part, over the replicas (zero 2 and 3): a
-  // reduce-scatter among the shards, then an all-reduce of each one's among the copies.
-  SimTime ReduceToShards(double bytes) const;
+  // Of gradients of which `shards` devices, `span` apart, get a part each: a reduce-scatter among
+  // them, then an all-reduce of each one's part among `copies` of their group.
+  SimTime ReduceToShards(double bytes, SpacedGroup shards, int32_t copies) const;
+  // Of all replicas, or of those that hold the same experts, those that divide them.
+  SpacedGroup Shards() const { return {m_.shards(), m_.tensor}; }
+  SpacedGroup ExpertShards() const { return {m_.expert_shards(), ExpertSpan()}; }
 
  private:
   std::optional<SimTime> Measured(CollectiveOp op, const SpacedGroup& group, double bytes) const;

@@ -1,5 +1,7 @@
 #include "simulator/mapping/host_costs.h"
 
+#include <algorithm>
+
 namespace foretrace {
 namespace {
 
@@ -14,6 +16,18 @@ constexpr double kStreamShare = 0.8;
 double UpdateBytes(double element) { return 4 + 8 + 4 * 4 + 3 * 4 + element; }
 
 }  // namespace
+
+double HostCosts::Inputs(double bytes) const {
+  if (!p_.pageable_inputs) return Copy(bytes);
+  // Each device's process has a core that moves them between the host's memory, which all share,
+  // and a pinned buffer: beside the link's own accesses a read and a write.
+  constexpr double kAccesses = 3;
+  double rate = p_.host_link.bytes_per_second();
+  if (p_.host_staging > Bandwidth()) rate = std::min(rate, p_.host_staging.bytes_per_second());
+  const double memory = kStreamShare * p_.host_memory.bytes_per_second() / p_.devices_per_node;
+  if (memory > 0) rate = std::min(rate, memory / kAccesses);
+  return bytes / rate;
+}
 
 double HostCosts::Update(double own) const {
   const double memory = kStreamShare * p_.host_memory.bytes_per_second() / p_.devices_per_node;

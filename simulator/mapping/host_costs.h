@@ -19,6 +19,8 @@ class HostCosts {
   double Gradients(double own) const {
     return m_.offload && m_.zero >= 2 ? Copy(own * gradient_) : 0;
   }
+  // Of so many bytes of kept inputs, to the host or back.
+  double Inputs(double bytes) const;
   // Once an iteration: gradients that stayed on the device until now, the update by the host's
   // processors, and new weights that the device keeps.
   double Update(double own) const;

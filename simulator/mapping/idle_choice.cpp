@@ -15,12 +15,13 @@ std::string IdleChoice(const ParallelMapping& m) {
     return "overlap: there is one replica (dp * cp), so no gradients are reduced";
   }
   if (m.hybrid > 0 && m.hybrid == m.replicas()) {
-    return fmt::format("hsdp{}: zero3 divides over all {} replicas by itself", m.hybrid,
+    return fmt::format("hsdp{}: zero{} divides over all {} replicas by itself", m.hybrid, m.zero,
                        m.replicas());
   }
   if (m.tensor == 1 && !m.overlap_tensor) {
     return "tp-exposed: tp1 has no reductions to expose";
   }
+  if (m.recomputed_together == 1) return "uniform1: each layer is recomputed by itself anyway";
   if (m.expert == 1 && (m.dispatch != ExpertDispatch::kAllToAll || m.dispatch_fp8)) {
     return "dispatch: ep1 has all experts on every device, so that no token goes anywhere";
   }

@@ -57,19 +57,21 @@ class IterationCoster {
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
   // weights are divided too nothing.
-  SimTime Reduction(double elements, int32_t ranks, int32_t span) const {
-    if (ranks < 2 || elements <= 0 || m_.zero >= 3) return SimTime();
-    const SpacedGroup group{ranks, span};
+  // `shards`: devices that divide states, of which there are m_.shard_groups().
+  SimTime Reduction(double elements, SpacedGroup shards) const {
+    const int32_t groups = m_.shard_groups();
+    if (shards.ranks * groups < 2 || elements <= 0 || m_.zero >= 3) return SimTime();
     const double gradients = elements * ReducedBytes();
-    if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, group, gradients);
-    SimTime weights = groups_.Collective(CollectiveOp::kAllGather, group, elements * e_);
+    const SpacedGroup all{shards.ranks * groups, shards.span};
+    if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, all, gradients);
+    SimTime weights = groups_.Collective(CollectiveOp::kAllGather, shards, elements * e_);
     const bool twice = p_.gathers_twice && m_.expert > 1 && m_.zero == 1 && !m_.overlap_gradients;
     if (twice) weights += weights;
     if (m_.zero == 2) return weights;
     if (ReducesWhole()) {
-      return groups_.Collective(CollectiveOp::kAllReduce, group, gradients) + weights;
+      return groups_.Collective(CollectiveOp::kAllReduce, all, gradients) + weights;
     }
-    return groups_.Collective(CollectiveOp::kReduceScatter, group, gradients) + weights;
+    return groups_.ReduceToShards(gradients, shards, groups) + weights;
   }
 
   // The embedding's gradient is complete last, and its new weights are needed first, so that no
@@ -78,7 +80,7 @@ class IterationCoster {
   SimTime LastReduction(SimTime part) const {
     if (!m_.trains_ends()) return SimTime();
     const double table = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden);
-    return std::max(Reduction(table, m_.copies(), m_.tensor) - part, SimTime());
+    return std::max(Reduction(table, groups_.Shards()) - part, SimTime());
   }
 
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
@@ -102,13 +104,13 @@ class IterationCoster {
     const double tables = std::max(first, last);
     const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
     const double expert = layers * layer_.trained_expert();
-    const int32_t replicas = m_.copies(), alike = m_.expert_copies();
     times.gradient_bytes = Bytes(static_cast<int64_t>(dense * ReducedBytes()));
     times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * ReducedBytes()));
-    times.gradient_reduction = Reduction(dense, replicas, m_.tensor);
-    times.expert_reduction = Reduction(expert, alike, groups_.ExpertSpan());
+    times.gradient_reduction = Reduction(dense, groups_.Shards());
+    times.expert_reduction = Reduction(expert, groups_.ExpertShards());
     SetTied(times);
-    const double own = m_.zero >= 1 ? dense / m_.shards() + expert / alike : dense + expert;
+    const double divided = dense / m_.shards() + expert / m_.expert_shards();
+    const double own = m_.zero >= 1 ? divided : dense + expert;
     const double kept = m_.zero >= 2 ? own : dense + expert;
     const OptimizerCosts optimizer(c_, m_, p_, host_);
     times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));

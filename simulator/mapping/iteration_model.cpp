@@ -106,6 +106,12 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
         "devices; dispatch=alltoall would do",
         ToString(mapping), mapping.expert, cluster.devices_per_node);
   }
+  if (mapping.inputs_on_host && cluster.host_link == Bandwidth()) {
+    return Infeasible(
+        "mapping {}: the platform does not state the rate of its devices' way to the host, which "
+        "offload-activations needs; give it as the accelerator's level of kind host",
+        ToString(mapping));
+  }
   if (mapping.offload && (cluster.host_memory == Bandwidth() || cluster.host_link == Bandwidth())) {
     return Infeasible(
         "mapping {}: the platform does not state the rate of its hosts' memory, which offloading "

@@ -44,6 +44,9 @@ struct ClusterParameters : SoftwareBehaviour {
   // What each device of a node gets of the way to the host's memory when all use it, and that
   // memory's own rate, which they share; zero: not stated.
   Bandwidth host_link, host_memory;
+  // What one core moves between that memory and a pinned buffer, as copies of pageable memory ask
+  // for; zero: not stated.
+  Bandwidth host_staging;
   // Replaces peaks and efficiencies, and `exchanges` where collectives within a node were measured;
   // null: closed forms alone.
   std::shared_ptr<const DeviceMeasurements> measured;
@@ -165,7 +168,9 @@ struct PassTimes {
   SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
-  SimTime waited_gathers, waited_backward;  // of a layer's passes, where they do not run ahead
+  // Of a layer's forward and backward pass: gathers, where they do not run ahead, and what kernels
+  // do not hide of copies of kept inputs to and from the host.
+  SimTime waited_gathers, waited_backward;
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several

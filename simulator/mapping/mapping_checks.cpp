@@ -36,8 +36,10 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
     return InvalidInput("mapping {}: lora must be between 0 and {}, not {}", ToString(m),
                         kMaxDegree, m.lora);
   }
-  const std::pair<const char*, int32_t> none_or_more[] = {
-      {"last", m.last_layers}, {"imbalance", m.expert_imbalance}, {"capacity", m.expert_capacity}};
+  const std::pair<const char*, int32_t> none_or_more[] = {{"last", m.last_layers},
+                                                          {"uniform", m.recomputed_together},
+                                                          {"imbalance", m.expert_imbalance},
+                                                          {"capacity", m.expert_capacity}};
   for (const auto& [what, value] : none_or_more) {
     if (value < 0 || value > kMaxDegree) {
       return InvalidInput("mapping {}: {} must be between 0 and {}, not {}", ToString(m), what,
@@ -184,12 +186,10 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible("mapping {}: tp-async and tp-chunked are two ways of one thing; say one",
                       ToString(m));
   }
-  if (m.hybrid > 0 &&
-      (m.zero != 3 || model.experts > 0 || m.hybrid == 1 || m.replicas() % m.hybrid != 0)) {
+  if (m.hybrid > 0 && (m.zero == 0 || m.dual() || m.hybrid == 1 || m.replicas() % m.hybrid != 0)) {
     return Infeasible(
-        "mapping {}: hsdp needs zero3, a model without experts, and at least 2 replicas that "
-        "divide "
-        "all {}",
+        "mapping {}: hsdp needs zero1, zero2 or zero3, another schedule than dualpipe, and at "
+        "least 2 replicas that divide all {}",
         ToString(m), m.replicas());
   }
   if (m.offload_weights && (!m.offload || m.zero != 3 || m.replicas() == 1)) {
@@ -217,6 +217,30 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
         "mapping {}: ulysses needs context parallelism without ring, and {} heads of queries and "
         "{} of keys that tp * cp, {}, divides",
         ToString(m), model.heads, key_heads, parts);
+  }
+  return absl::OkStatus();
+}
+
+// How inputs of recomputed layers are kept.
+absl::Status CheckInputs(const TransformerConfig& model, const ParallelMapping& m) {
+  const bool said = m.recomputed_together > 0 || m.divided_inputs || m.inputs_on_host;
+  if (said && m.recompute != Recompute::kFull) {
+    return Infeasible(
+        "mapping {}: uniformN, partition-activations and offload-activations are about kept inputs "
+        "of layers that are recomputed whole; full would do",
+        ToString(m));
+  }
+  if (m.divided_inputs && (m.tensor == 1 || m.sequence_parallel)) {
+    return Infeasible(
+        "mapping {}: partition-activations divides what all devices of a tensor-parallel group "
+        "have; {}",
+        ToString(m), m.tensor == 1 ? "tp1 has no such group" : "with sp each has its own part");
+  }
+  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  const int64_t most = (model.layers + chunks - 1) / chunks;
+  if (m.recomputed_together > most) {
+    return Infeasible("mapping {}: uniform{} is more than the {} layers of a chunk", ToString(m),
+                      m.recomputed_together, most);
   }
   return absl::OkStatus();
 }
@@ -261,6 +285,12 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
     return Infeasible(
         "C3: mapping {}: expert parallelism {} does not divide the {} replicas (dp * cp{})",
         ToString(m), m.expert, m.expert_groups(), m.expert_tensor == 1 ? " * tp" : "");
+  }
+  if (!m.divides_experts_in_groups()) {
+    return Infeasible(
+        "C3: mapping {}: experts are divided within each group of hsdp{} replicas, whose {} parts "
+        "expert parallelism {} does not divide; a divisor, or larger groups, would do",
+        ToString(m), m.hybrid, m.hybrid * m.tensor / m.expert_width(), m.expert);
   }
   return absl::OkStatus();
 }
@@ -330,6 +360,7 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
   FORETRACE_RETURN_IF_ERROR(CheckContext(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckExperts(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckInputs(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckPrecision(model, m));

@@ -77,6 +77,13 @@ void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups
                                  at.shard};
         return rank_of(other, part * m.expert + index(at) % m.expert);
       });
+  out.expert_weight = out.expert_data;
+  const int32_t shards = m.expert_shards();
+  if (m.hybrid == 0 || m.zero < 2 || shards == 1) return;
+  out.expert_weight = groups.Add("expert_shards", shards, [&](const MappingPlace& at, int32_t i) {
+    const int32_t block = index(at) / m.expert, first = block - block % shards;
+    return rank_of(at, (first + i) * m.expert + index(at) % m.expert);
+  });
 }
 
 }  // namespace
@@ -94,7 +101,7 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
   const auto shards = [&](const MappingPlace& at, int32_t i) {
     return RankOf(m, {at.stage, at.replica - at.replica % m.shards() + i, at.shard});
   };
-  out.weight = m.hybrid == 0 ? out.data : groups.Add("shards", m.shards(), shards);
+  out.weight = m.hybrid == 0 || m.zero < 2 ? out.data : groups.Add("shards", m.shards(), shards);
   if (passes.scale_reduction > SimTime()) {
     out.scale =
         groups.Add("scales", m.tensor * m.replicas(), [&](const MappingPlace& at, int32_t i) {

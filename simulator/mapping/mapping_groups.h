@@ -25,7 +25,8 @@ struct MappingGroups {
   int32_t tied = kNoGroup;    // of both copies of a table that the first and the last stage share
   int32_t tokens = kNoGroup;  // of all that divide a sequence, where a loss sums over tokens
   int32_t scale = kNoGroup;   // of all devices of a stage, where 8-bit scales are reduced
-  int32_t expert_data = kNoGroup;  // of those that hold the same experts
+  int32_t expert_data = kNoGroup;    // of those that hold the same experts
+  int32_t expert_weight = kNoGroup;  // of these, as `weight` is of `data`
   // Where exchanges of experts tell nodes apart: of those of the same place in their nodes, and of
   // those of a node.
   int32_t expert_nodes = kNoGroup, expert_peers = kNoGroup;

@@ -47,9 +47,11 @@ void AddReduction(const Parts& p, int64_t index, int64_t parts, PlanBody& body, 
     step.mark = kReduced;
     reduced = body.Exchange(std::move(step), {AfterKernels().front(), reduced});
   };
-  reduce("gradients", p.groups.data, p.passes.gradient_reduction, p.passes.gradient_bytes);
-  reduce("expert gradients", p.groups.expert_data, p.passes.expert_reduction,
-         p.passes.expert_gradient_bytes);
+  const bool gathers = p.m.zero == 2;
+  reduce("gradients", gathers ? p.groups.weight : p.groups.data, p.passes.gradient_reduction,
+         p.passes.gradient_bytes);
+  reduce("expert gradients", gathers ? p.groups.expert_weight : p.groups.expert_data,
+         p.passes.expert_reduction, p.passes.expert_gradient_bytes);
 }
 
 // What one stage runs in one kind of pass of one of its chunks.
@@ -211,7 +213,7 @@ class PassConverter {
       link = Chain(Collective(CollectiveOp::kAllGather, OfPass(what), group, bytes, time), link);
     };
     gather("weights ", p_.groups.weight, own.weight_bytes, own.weight_gather);
-    gather("expert weights ", p_.groups.expert_data, own.expert_weight_bytes,
+    gather("expert weights ", p_.groups.expert_weight, own.expert_weight_bytes,
            own.expert_weight_gather);
     return link;
   }

@@ -48,6 +48,8 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"tp-async", &ParallelMapping::async_tensor},
                            {"tp-chunked", &ParallelMapping::chunked_tensor},
                            {"ends", &ParallelMapping::counted_ends},
+                           {"partition-activations", &ParallelMapping::divided_inputs},
+                           {"offload-activations", &ParallelMapping::inputs_on_host},
                            {"offload", &ParallelMapping::offload},
                            {"offload-weights", &ParallelMapping::offload_weights},
                            {"fp8", &ParallelMapping::fp8},
@@ -80,6 +82,7 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"lora", &ParallelMapping::lora},
                                {kHybrid, &ParallelMapping::hybrid},
                                {"last", &ParallelMapping::last_layers},
+                               {"uniform", &ParallelMapping::recomputed_together},
                                {"imbalance", &ParallelMapping::expert_imbalance},
                                {"capacity", &ParallelMapping::expert_capacity}};
 
@@ -179,6 +182,9 @@ std::string ToString(const ParallelMapping& m) {
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
   if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
   text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
+  if (m.recomputed_together > 0) text += fmt::format(" uniform{}", m.recomputed_together);
+  if (m.divided_inputs) text += " partition-activations";
+  if (m.inputs_on_host) text += " offload-activations";
   if (m.sequence_parallel) text += " sp";
   if (m.zero > 0) text += fmt::format(" zero{}", m.zero);
   if (m.overlap_gradients) text += " overlap";
@@ -245,8 +251,8 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
-          "moments8 keep-fp8 none selective full operators alternate light gpipe 1f1b kfkb zb-h1 "
-          "dualpipe",
+          "moments8 keep-fp8 none selective full operators alternate light uniformN "
+          "partition-activations offload-activations gpipe 1f1b kfkb zb-h1 dualpipe",
           source, word);
     }
   }

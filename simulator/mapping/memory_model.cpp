@@ -35,11 +35,18 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
+// Of one layer's input, which is kept for as many as run again at once.
+double KeptInputs(const Stash& stash, const ParallelMapping& m) {
+  return Num(stash.input.count()) / m.input_parts();
+}
+
 double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
                bool eager) {
   if (m.keeps_eight || recompute == Recompute::kLight) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
-  if (recompute == Recompute::kFull) return Num(stash.input.count());
+  if (recompute == Recompute::kFull) {
+    return m.inputs_on_host ? 0 : KeptInputs(stash, m) / m.layers_an_input();
+  }
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
     const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
@@ -97,7 +104,7 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   const double trained_expert = changing * layer.trained_expert();
   const auto divided = [&](int32_t from, double plain, double of_experts) {
     if (m.zero < from) return plain + of_experts;
-    return plain / m.shards() + of_experts / m.expert_copies();
+    return plain / m.shards() + of_experts / m.expert_shards();
   };
   MemoryLedger states;
   states.weights = Rounded(e * divided(3, dense, expert));
@@ -158,7 +165,9 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   if (m.recompute == Recompute::kLight) {
     use.recomputed = Rounded(MadeAgainBytes(layer, m));
   } else if (m.recompute != Recompute::kNone) {
-    use.recomputed = Rounded(Stashed(layer, m, Recompute::kNone, c.eager) - kept);
+    // Of layers that run again at once, with what is kept of them.
+    const double together = std::min<double>(m.layers_an_input(), std::max(chunk_layers, 1.0));
+    use.recomputed = Rounded(together * (Stashed(layer, m, Recompute::kNone, c.eager) - kept));
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
@@ -275,7 +284,14 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
                           const MappedLayer& layer) {
     return OnHost(mapping, StatesOf(kind, mapping, stage, layer));
   };
-  return OfBothKinds(ModelLayers(c), m, stage, of);
+  const ModelLayers model(c);
+  MemoryLedger host = OfBothKinds(model, m, stage, of);
+  if (m.inputs_on_host) {
+    ParallelMapping on_device = m;
+    on_device.inputs_on_host = false;
+    host.activations = LayersMemoryOf(model, on_device, stage).activations;
+  }
+  return host;
 }
 
 MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
@@ -324,6 +340,11 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
           [](ParallelMapping& o) { o.recompute = Recompute::kSelective; });
   suggest("full recomputation would fit", m.recompute != Recompute::kFull,
           [](ParallelMapping& o) { o.recompute = Recompute::kFull; });
+  suggest("kept activations divided over devices (partition-activations) would fit",
+          m.recompute == Recompute::kFull && m.tensor > 1 && !m.sequence_parallel,
+          [](ParallelMapping& o) { o.divided_inputs = true; });
+  suggest("kept activations on the host (offload-activations) would fit",
+          m.recompute == Recompute::kFull, [](ParallelMapping& o) { o.inputs_on_host = true; });
   suggest("micro-batches of 1 would fit", m.micro_batch > 1,
           [](ParallelMapping& o) { o.micro_batch = 1; });
   suggest("sequence parallelism would fit", !m.sequence_parallel && m.tensor > 1,

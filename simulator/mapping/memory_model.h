@@ -18,8 +18,8 @@ class ModelLayers;
 MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                            int32_t stage);
 
-// What the host keeps for each of the stage's devices (ParallelMapping::offload): of states alone,
-// without the buffers that they pass through.
+// What the host keeps for each of the stage's devices (ParallelMapping::offload, inputs_on_host):
+// states and kept inputs alone, without the buffers that they pass through.
 MemoryLedger HostMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                           int32_t stage);
 

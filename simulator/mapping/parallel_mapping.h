@@ -51,6 +51,15 @@ struct ParallelMapping {
   ScheduleKind schedule = ScheduleKind::k1F1B;  // with chunks > 1 k1F1B, which then interleaves
   int32_t k = 1;                                // of kKFKB
   Recompute recompute = Recompute::kNone;
+  // Of layers that are recomputed whole, so many run again at once, of which the first one's input
+  // is kept (Megatron Core, recompute_method uniform with recompute_num_layers). 0: each by itself.
+  int32_t recomputed_together = 0;
+  // Kept inputs of recomputed layers are divided over the tensor-parallel group, and gathered
+  // before the layers run again (DeepSpeed, partition_activations; Megatron Core,
+  // distribute_saved_activations).
+  bool divided_inputs = false;
+  // They are in the host's memory until then (DeepSpeed, cpu_checkpointing).
+  bool inputs_on_host = false;
   bool sequence_parallel = false;  // needs tensor > 1
   // What is divided over the replicas (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
   int32_t zero = 0;
@@ -69,8 +78,12 @@ struct ParallelMapping {
   // Exchanges of sequence parallelism go part by part beside GEMMs, forward as above, backward
   // the gathering of gradients too (Transformer Engine's userbuffers, tp_comm_overlap).
   bool chunked_tensor = false;
-  // Under zero 3, replicas that divide the weights among them; the others have copies, among which
-  // each one's share of the gradients is reduced (PyTorch's HYBRID_SHARD). 0: all replicas.
+  // Replicas that divide among them what `zero` divides; the others have copies, among which each
+  // one's share of the gradients is reduced (PyTorch's HYBRID_SHARD; Megatron Core's
+  // num_distributed_optimizer_instances). Experts are divided within each such group of replicas,
+  // and their weights among those of the group that hold the same ones (torchtitan,
+  // distributed/parallel_dims.py: dp_replicate x efsdp x ep are the same devices as dp_replicate x
+  // fsdp x tp). 0: all replicas.
   int32_t hybrid = 0;
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
@@ -137,14 +150,22 @@ struct ParallelMapping {
   // Devices of a stage that hold the same dense weights, and with those of other stages.
   int32_t replicas() const { return data * context; }
   int32_t copies() const { return replicas() * (dual() ? 2 : 1); }
-  // Of these, those that divide what `zero` divides.
+  // Of these, those that divide what `zero` divides, and how many times that is there.
   int32_t shards() const { return hybrid > 0 ? hybrid : copies(); }
+  int32_t shard_groups() const { return copies() / shards(); }
   // Tensor-parallel groups of experts, each of which holds some of them; and those that hold the
   // same.
   int32_t expert_groups() const { return replicas() * tensor / expert_width(); }
   int32_t expert_replicas() const { return expert_groups() / expert; }
   int32_t expert_copies() const { return expert_replicas() * (dual() ? 2 : 1); }
+  // Of these, those that divide what `zero` divides of them.
+  int32_t expert_shards() const { return expert_copies() / shard_groups(); }
+  // Whether whole groups of expert parallelism are among the replicas that divide weights.
+  bool divides_experts_in_groups() const { return expert_copies() % shard_groups() == 0; }
   int32_t expert_width() const { return expert_tensor > 0 ? expert_tensor : tensor; }
+  // Layers for each input that is kept; into how many parts it is divided.
+  int32_t layers_an_input() const { return recomputed_together > 1 ? recomputed_together : 1; }
+  int32_t input_parts() const { return divided_inputs && !sequence_parallel ? tensor : 1; }
   bool narrow() const { return fp8 || mxfp8 || nvfp4; }
   // Whether what is outside of layers is trained too.
   bool trains_ends() const {

@@ -82,6 +82,8 @@ class Coster {
     times.layer_forward += SimTime::FromSeconds(costs.layer_copies.weights);
     times.layer_backward +=
         SimTime::FromSeconds(costs.layer_copies.weights + costs.layer_copies.gradients);
+    if (m_.divided_inputs) AddInputParts(times);
+    if (m_.inputs_on_host) MoveInputs(times);
     if (!p_.gathers_ahead) WaitForGathers(times);
     SlowDown(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
@@ -93,6 +95,33 @@ class Coster {
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
     AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
+  }
+
+  // Of a layer: its share of the inputs kept, on this device.
+  double KeptInput() const {
+    return Num(layer_.stash().input.count()) / m_.input_parts() / m_.layers_an_input();
+  }
+
+  // Each device copies its part out of an input, and into what is gathered of it.
+  void AddInputParts(PassTimes& times) const {
+    const auto n = static_cast<int64_t>(KeptInput() / e_);
+    const SimTime copy =
+        kernels_.Time(Kernels({ElementwiseOp{n, n}, c_.dtype, Direction::kForward}), times.sources);
+    times.layer_forward += copy;
+    times.layer_backward += copy;
+  }
+
+  // Through pageable memory the device waits. Otherwise an input leaves beside its own layer's
+  // kernels, and returns beside those of the layer above.
+  void MoveInputs(PassTimes& times) const {
+    const SimTime copy = SimTime::FromSeconds(host_.Inputs(KeptInput()));
+    const auto add = [&](SimTime& layer, SimTime& waited) {
+      const SimTime exposed = p_.pageable_inputs ? copy : std::max(copy, layer) - layer;
+      layer += exposed;
+      waited += exposed;
+    };
+    add(times.layer_forward, times.waited_gathers);
+    add(times.layer_backward, times.waited_backward);
   }
 
   // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
@@ -139,13 +168,15 @@ class Coster {
 
   void WaitForGathers(PassTimes& times) const {
     // Of a recomputed layer what its backward pass needs again soon enough stays gathered: twice as
-    // many elements later as lie between a weight and the layer's end.
-    const auto kept = static_cast<double>(p_.reuse_distance) / (2 * layer_.dense());
+    // many elements later as lie between a weight and the end of the layers that run again at once.
+    const double between = 2 * layer_.dense() * m_.layers_an_input();
+    const double kept = static_cast<double>(p_.reuse_distance) / between;
     const double again = m_.recompute == Recompute::kFull ? 2 - std::min(kept, 1.0) : 1;
-    times.waited_gathers = times.Gather();
-    times.waited_backward = SimTime::FromSeconds(times.Gather().seconds() * again);
-    times.layer_forward += times.waited_gathers;
-    times.layer_backward += times.waited_backward;
+    const SimTime backward = SimTime::FromSeconds(times.Gather().seconds() * again);
+    times.layer_forward += times.Gather();
+    times.layer_backward += backward;
+    times.waited_gathers += times.Gather();
+    times.waited_backward += backward;
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
@@ -193,11 +224,12 @@ class Coster {
       if (m_.trains_ends()) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
         root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
-                      groups_.Collective(CollectiveOp::kAllGather, {m_.shards(), m_.tensor},
+                      groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(),
                                          Num(root.weights.count()));
       }
       if (root.gradients > Bytes()) {
-        root.reduce = groups_.ReduceToShards(Num(root.gradients.count())) +
+        root.reduce = groups_.ReduceToShards(Num(root.gradients.count()), groups_.Shards(),
+                                             m_.shard_groups()) +
                       SimTime::FromSeconds(host_.Gradients(elements / m_.shards()));
       }
       return root;
@@ -209,22 +241,17 @@ class Coster {
   // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
   void SetDivided(PassTimes& times) const {
     const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
-    const auto pass = [&](CollectiveOp op, double bytes, int32_t ranks, int32_t span) {
-      return groups_.Collective(op, {ranks, span}, bytes);
-    };
     const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
-                            const auto& time) {
+                            SpacedGroup shards) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
-      exchange.bytes = Bytes(static_cast<int64_t>(elements * gradient_));
-      const double own = elements / std::min(ranks, m_.shards());
-      exchange.time = time(elements * gradient_) + SimTime::FromSeconds(host_.Gradients(own));
+      const double bytes = elements * gradient_;
+      exchange.bytes = Bytes(static_cast<int64_t>(bytes));
+      exchange.time = groups_.ReduceToShards(bytes, shards, m_.shard_groups()) +
+                      SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
       exchange.waited = true;
     };
-    reduce(times.gradient, layer_.trained(), replicas,
-           [&](double bytes) { return groups_.ReduceToShards(bytes); });
-    reduce(times.expert_gradient, layer_.trained_expert(), alike, [&](double bytes) {
-      return groups_.Collective(CollectiveOp::kReduceScatter, {alike, groups_.ExpertSpan()}, bytes);
-    });
+    reduce(times.gradient, layer_.trained(), replicas, groups_.Shards());
+    reduce(times.expert_gradient, layer_.trained_expert(), alike, groups_.ExpertShards());
     if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
       times.reduce_behind = times.gradient.time + times.expert_gradient.time;
       times.gradient.waited = times.expert_gradient.waited = false;
@@ -232,15 +259,17 @@ class Coster {
     if (m_.zero < 3) return;
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
-      times.weight_gather = pass(CollectiveOp::kAllGather, bytes, m_.shards(), m_.tensor) +
+      times.weight_gather = groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(), bytes) +
                             SimTime::FromSeconds(host_.Weights(layer_.dense() / m_.shards()));
       times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
+    const SpacedGroup experts = groups_.ExpertShards();
     if (alike > 1 && layer_.expert() > 0) {
+      const double bytes = layer_.expert() * e_;
       times.expert_weight_gather =
-          pass(CollectiveOp::kAllGather, layer_.expert() * e_, alike, groups_.ExpertSpan()) +
-          SimTime::FromSeconds(host_.Weights(layer_.expert() / alike));
-      times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * e_));
+          groups_.Collective(CollectiveOp::kAllGather, experts, bytes) +
+          SimTime::FromSeconds(host_.Weights(layer_.expert() / experts.ranks));
+      times.expert_weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
   }
 

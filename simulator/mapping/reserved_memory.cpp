@@ -9,8 +9,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/caching_allocator.h"
-#include "simulator/mapping/kept_activations.h"
-#include "simulator/mapping/mapped_layer.h"
+#include "simulator/mapping/layer_walk.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/optimizer_costs.h"
@@ -19,197 +18,9 @@ namespace foretrace {
 namespace {
 
 using Block = CachingAllocator::Block;
-constexpr Block kNothing = -1;
 
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
-
-// What one layer of one micro-batch holds between its passes, by tensor.
-struct Held {
-  std::map<TensorId, Block> tensors;
-  Block input = kNothing;
-};
-
-// Layers of one kind, operator by operator.
-class LayerWalk {
- public:
-  LayerWalk(const TransformerConfig& c, const ParallelMapping& m, CachingAllocator& memory)
-      : m_(m), layer_(c, m), g_(layer_.graph()), memory_(memory) {
-    kept_.assign(g_.tensors().size(), false);
-    first_reader_.assign(g_.tensors().size(), static_cast<OpId>(g_.ops().size()));
-    for (OpId id = 0; static_cast<size_t>(id) < g_.ops().size(); ++id) {
-      const GraphOp& op = g_.op(id);
-      if (!op.in_block) continue;
-      if (op.kind == GraphOpKind::kMatmul && !IsTrained(op, m_) && !IsAdapted(op, m_)) continue;
-      for (const TensorId t : KeptBy(op)) {
-        kept_[At(t)] = true;
-        first_reader_[At(t)] = std::min(first_reader_[At(t)], id);
-      }
-    }
-    for (const GraphOp& op : g_.ops()) {
-      if (!op.in_block) continue;
-      for (const TensorId t : op.inputs) {
-        if (IsInput(t)) entering_ = t;
-      }
-      leaving_ = op.outputs[0];
-    }
-    share_ = EverySecondGemm(g_, layer_.sizes()).share;
-    light_ = LightOf(g_, m_).kept;
-  }
-
-  const MappedLayer& layer() const { return layer_; }
-  Bytes width() const { return Size(entering_); }
-  // Elements of each weight; those that one GEMM reads side by side are one.
-  std::vector<double> Weights() const {
-    std::vector<double> weights;
-    for (const GraphOp& op : g_.ops()) {
-      double table = 0;
-      for (const TensorId t : op.inputs) {
-        if (!op.in_block || g_.tensor(t).role != TensorRole::kWeight) continue;
-        const double elements = Num(Elements(g_, layer_.sizes(), t));
-        if (op.kind == GraphOpKind::kMatmul && g_.tensor(t).axes.size() > 1) {
-          table += elements;
-        } else {
-          weights.push_back(elements);
-        }
-      }
-      if (table > 0) weights.push_back(table);
-    }
-    return weights;
-  }
-
-  // Takes the block of what enters; gives that of what leaves. `kept`: whether a backward pass
-  // follows; `again`: whether it will run this once more.
-  Block Forward(Block input, bool kept, bool again, Held& held) {
-    std::map<TensorId, Block> live;
-    live[entering_] = input;
-    std::vector<size_t> readers(g_.tensors().size());
-    for (OpId id = 0; static_cast<size_t>(id) < g_.ops().size(); ++id) {
-      const GraphOp& op = g_.op(id);
-      if (!op.in_block) continue;
-      for (const TensorId t : op.outputs) live[t] = memory_.Allocate(Size(t));
-      for (const TensorId t : op.inputs) {
-        if (!live.contains(t) || ++readers[At(t)] < InBlock(t) || t == leaving_) continue;
-        if (t == entering_ && kept) continue;
-        const bool stays = kept && Keeps(t, again);
-        const double share = stays ? KeptShare(g_, t, m_) : 1;
-        if (stays && share == 1) continue;
-        const Block wide = live[t];
-        live.erase(t);
-        if (stays) live[t] = memory_.Allocate(Whole(share * Num(Size(t).count())));
-        memory_.Free(wide);
-      }
-      // What nothing reads but the backward pass, or nothing at all.
-      for (const TensorId t : op.outputs) {
-        if (t == leaving_ || InBlock(t) > 0 || (kept && Keeps(t, again))) continue;
-        memory_.Free(live[t]);
-        live.erase(t);
-      }
-    }
-    const Block output = live[leaving_];
-    live.erase(leaving_);
-    if (kept) {
-      held.input = input;
-      live.erase(entering_);
-      held.tensors = std::move(live);
-    }
-    return output;
-  }
-
-  // Takes the block of the output's gradient; gives that of the input's. Recomputes first.
-  Block Backward(Block gradient, bool again, Held& held) {
-    if (again) {
-      Held whole;
-      for (const auto& [t, block] : held.tensors) memory_.Free(block);
-      const Block output = Forward(held.input, true, false, whole);
-      memory_.Free(output);
-      held = std::move(whole);
-    }
-    std::map<TensorId, Block> gradients;
-    gradients[leaving_] = gradient;
-    for (auto id = static_cast<OpId>(g_.ops().size()); id-- > 0;) {
-      const GraphOp& op = g_.op(id);
-      if (!op.in_block) continue;
-      for (const TensorId t : op.inputs) {
-        if (g_.tensor(t).role != TensorRole::kActivation) continue;
-        const Block made = memory_.Allocate(Size(t));
-        // Of what several operators read, the sum is kept.
-        if (!gradients.emplace(t, made).second) memory_.Free(made);
-      }
-      if (IsTrained(op, m_)) WeightGradients(op);
-      for (const TensorId t : op.outputs) {
-        if (!gradients.contains(t)) continue;
-        memory_.Free(gradients[t]);
-        gradients.erase(t);
-      }
-      for (auto t = held.tensors.begin(); t != held.tensors.end();) {
-        const OpId reader = first_reader_[At(t->first)];
-        const OpId last = std::min(
-            reader, g_.tensor(t->first).consumers.empty() ? g_.tensor(t->first).producer : reader);
-        if (last < id) {
-          ++t;
-          continue;
-        }
-        memory_.Free(t->second);
-        t = held.tensors.erase(t);
-      }
-    }
-    const Block passed = gradients[entering_];
-    gradients.erase(entering_);
-    for (const auto& [t, block] : gradients) memory_.Free(block);
-    for (const auto& [t, block] : held.tensors) memory_.Free(block);
-    memory_.Free(held.input);
-    held = Held();
-    return passed;
-  }
-
- private:
-  static size_t At(TensorId t) { return static_cast<size_t>(t); }
-  Bytes Size(TensorId t) const { return SizeOf(g_, layer_.sizes(), t); }
-  bool IsInput(TensorId t) const {
-    const GraphTensor& tensor = g_.tensor(t);
-    return tensor.role == TensorRole::kActivation &&
-           (tensor.producer == kNoOp || !g_.op(tensor.producer).in_block);
-  }
-  size_t InBlock(TensorId t) const {
-    size_t count = 0;
-    for (const OpId id : g_.tensor(t).consumers) count += g_.op(id).in_block ? 1 : 0;
-    return count;
-  }
-
-  bool Keeps(TensorId t, bool again) const {
-    if (!again) return kept_[At(t)];
-    const OpId producer = g_.tensor(t).producer;
-    switch (m_.recompute) {
-      case Recompute::kSelective:
-        return kept_[At(t)] && !g_.op(producer).attention_core;
-      case Recompute::kOperators:
-        return g_.op(producer).kind == GraphOpKind::kAttention || share_[At(producer)] > 0;
-      case Recompute::kLight:
-        return light_[At(t)];
-      default:
-        return false;
-    }
-  }
-
-  // Gradients that are no part of what they are added to.
-  void WeightGradients(const GraphOp& op) {
-    if (m_.zero < 2) return;
-    for (const TensorId t : op.inputs) {
-      if (g_.tensor(t).role == TensorRole::kWeight) memory_.Free(memory_.Allocate(Size(t)));
-    }
-  }
-
-  const ParallelMapping& m_;
-  MappedLayer layer_;
-  const OperatorGraph& g_;
-  CachingAllocator& memory_;
-  std::vector<bool> kept_;
-  std::vector<OpId> first_reader_;  // whose backward pass is the last that needs the tensor
-  std::vector<double> share_;
-  std::vector<bool> light_;  // by tensor: kept under light recomputation
-  TensorId entering_ = -1, leaving_ = -1;
-};
 
 class StageWalk {
  public:
@@ -309,7 +120,7 @@ class StageWalk {
     held_.erase(key);
   }
 
-  void ForwardPass(const Pass& pass, std::vector<Held>& held) {
+  void ForwardPass(const Pass& pass, std::vector<HeldTensors>& held) {
     const int64_t layers = LayersOf(c_, m_, stage_, pass.chunk);
     const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage_, pass.chunk);
     held.resize(static_cast<size_t>(layers));
@@ -318,13 +129,20 @@ class StageWalk {
     Gather(gathered);
     for (int64_t i = 0; i < layers; ++i) {
       if (i + 1 < layers) Gather(gathered);
-      x = walk_.Forward(x, i >= frozen, Again(i), held[static_cast<size_t>(i)]);
+      HeldTensors& own = held[static_cast<size_t>(i)];
+      const bool leads = (i - frozen) % m_.layers_an_input() == 0;
+      if (!RunsInGroups() || (leads && KeepsWhole())) {
+        x = walk_.Forward(x, i >= frozen, Again(i), own);
+      } else {
+        if (i >= frozen && leads) own.input = memory_.Allocate(KeptInput());
+        x = walk_.Forward(x, false, false, own);
+      }
       Drop(gathered);
     }
     memory_.Free(x);
   }
 
-  void BackwardPass(const Pass& pass, std::vector<Held>& held) {
+  void BackwardPass(const Pass& pass, std::vector<HeldTensors>& held) {
     const auto layers = static_cast<int64_t>(held.size());
     const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage_, pass.chunk);
     Block gradient = memory_.Allocate(walk_.width());
@@ -332,7 +150,11 @@ class StageWalk {
     Gather(gathered);
     for (int64_t i = layers; i-- > frozen;) {
       if (i > frozen) Gather(gathered);
-      gradient = walk_.Backward(gradient, Again(i), held[static_cast<size_t>(i)]);
+      const int64_t first = i - (i - frozen) % m_.layers_an_input();
+      const bool last = i + 1 == layers || (i + 1 - frozen) % m_.layers_an_input() == 0;
+      if (RunsInGroups() && last) RunAgain(first, i, held);
+      gradient =
+          walk_.Backward(gradient, !RunsInGroups() && Again(i), held[static_cast<size_t>(i)]);
       if (m_.zero >= 3) memory_.Free(memory_.Allocate(Whole(GradientBuffer())));
       Drop(gathered);
     }
@@ -341,6 +163,26 @@ class StageWalk {
     if (embedding > Bytes() && HasEmbedding(m_, stage_, pass.chunk)) {
       memory_.Free(memory_.Allocate(embedding));
     }
+  }
+
+  bool RunsInGroups() const { return m_.recompute == Recompute::kFull; }
+  bool KeepsWhole() const { return m_.input_parts() == 1 && !m_.inputs_on_host; }
+  Bytes KeptInput() const {
+    return m_.inputs_on_host ? Bytes() : Bytes(walk_.width().count() / m_.input_parts());
+  }
+
+  // Layers of which the first one's input is kept.
+  void RunAgain(int64_t first, int64_t last, std::vector<HeldTensors>& held) {
+    Block x = held[static_cast<size_t>(first)].input;
+    if (!KeepsWhole()) {
+      const Block part = x;
+      x = memory_.Allocate(walk_.width());
+      memory_.Free(part);
+    }
+    for (int64_t i = first; i <= last; ++i) {
+      x = walk_.Forward(x, true, false, held[static_cast<size_t>(i)]);
+    }
+    memory_.Free(x);
   }
 
   double Block1() const { return walk_.layer().dense() + walk_.layer().expert(); }
@@ -366,7 +208,7 @@ class StageWalk {
   const std::vector<Bytes> placeholders_;
   LayerWalk walk_;
   MemoryLedger ledger_;
-  std::map<std::pair<int32_t, int32_t>, std::vector<Held>> held_;
+  std::map<std::pair<int32_t, int32_t>, std::vector<HeldTensors>> held_;
   std::map<std::pair<int32_t, int32_t>, Block> heads_;
   bool holds_places_ = false;  // of weight gradients, from the first backward pass on
 };

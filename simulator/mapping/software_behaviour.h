@@ -69,6 +69,11 @@ struct SoftwareBehaviour {
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
   // for its own, and a recomputed one gathers them once more.
   bool gathers_ahead = true;
+  // Kept inputs that go to the host's memory are copied through pageable memory, which the CPU and
+  // with it the device waits for (DeepSpeed, runtime/activation_checkpointing/checkpointing.py:
+  // .cpu() and .to(device)); otherwise beside kernels, through pinned memory (Megatron Core,
+  // PyTorch's save_on_cpu and torchtune's OffloadActivations with streams).
+  bool pageable_inputs = false;
   // Gathered weights that are needed again within so many elements of others stay (DeepSpeed,
   // runtime/zero/stage3.py, get_reuse_distance_in_numel).
   int64_t reuse_distance = 0;

@@ -33,6 +33,9 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
   // all models.
   std::vector<std::string> models;
+  // Of kept inputs only those that are divided over tensor-parallel ranks go to the host (DeepSpeed
+  // before August of 2021, checkpointing.py: PA_TO_CPU).
+  bool divides_on_host = false;
   bool fused_attention = false;
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.

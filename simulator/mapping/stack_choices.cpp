@@ -140,6 +140,7 @@ int32_t DividedAs(const StackRelease& release, int32_t zero, const ParallelMappi
 void DivideAmong(int32_t shards, ParallelMapping& m) {
   if (m.zero < 3 || shards <= 1 || shards >= m.replicas() || m.replicas() % shards != 0) return;
   m.hybrid = shards;
+  if (!m.divides_experts_in_groups()) m.hybrid = 0;
 }
 
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {

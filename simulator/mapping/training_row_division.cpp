@@ -35,6 +35,11 @@ int32_t ZeroOf(const std::string& said) {
   constexpr std::pair<std::string_view, int32_t> kWords[] = {{"no shard", 0},
                                                              {"shard grad op", 2},
                                                              {"zero offload", 2},
+                                                             {"optim grads params", 3},
+                                                             {"mics", 3},
+                                                             {"dp replicate", 3},
+                                                             {"dp shard", 3},
+                                                             {"optim grads", 2},
                                                              {"distributed optim", 1},
                                                              {"dist opt", 1},
                                                              {"dist. opt", 1},
@@ -125,14 +130,18 @@ StatedDivision DivisionIn(const std::string& sharding) {
   }
   StatedDivision stated;
   stated.zero = ZeroOf(text);
-  stated.hybrid =
-      text.find("hsdp") != std::string::npos || text.find("hybrid") != std::string::npos;
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  stated.hybrid = has("hsdp") || has("hybrid") || has("mics") || has("instances") ||
+                  (has("replicate") && has("shard"));
   if (!stated.hybrid) return stated;
   const std::vector<std::string> words = WordsOf(text);
   if (ReadMesh(words, stated)) return stated;
   stated.shards = CountOf(words, "shard", "shards");
+  // DeepSpeed's mics_shard_size.
+  if (stated.shards == 0) stated.shards = CountOf(words, "mics", "size");
   for (const auto& [one, many] :
-       {std::pair("replicate", "replicas"), std::pair("replica", "copies")}) {
+       {std::pair("replicate", "replicas"), std::pair("replica", "copies"),
+        std::pair("instance", "instances")}) {
     if (stated.copies == 0) stated.copies = CountOf(words, one, many);
   }
   return stated;
@@ -144,8 +153,8 @@ int32_t HybridShards(const StatedDivision& stated, int32_t within, const Paralle
   const std::string all = fmt::format("{} replicas (dp {} x cp {})", replicas, m.data, m.context);
   const int64_t product = int64_t{stated.copies} * stated.shards;
   int32_t shards = stated.shards;
-  if (m.zero < 3) {
-    error = fmt::format("zero {} within a group of replicas is not covered", m.zero);
+  if (m.zero == 0) {
+    error = "zero 0 divides nothing, within a group of replicas or among all";
   } else if (product > 0 && product == m.data) {
     // Without context parallelism, whose devices divide the weights too (torchtitan's
     // parallel_dims.py, dp_shard_cp).

@@ -90,6 +90,14 @@ void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
 bool SaysRecomputation(const Fields& f);
 // Recomputation as columns and people say it; nullopt: in no word that is known.
 std::optional<Recompute> RecomputeIn(const std::string& text, Recompute selective);
+// Of what is not computed in 8 bits or fewer; kUnknown: in no word that is known.
+DType PrecisionOf(const std::string& text);
+// Of GEMMs in 8 bits or fewer, and how their operands are scaled. Of a row whose software is read.
+void SetGemmFormat(const Fields& f, TrainingRow& row);
+// Of a row whose degrees and software are read.
+void SetRecomputation(const Fields& f, TrainingRow& row);
+// How inputs of layers that are recomputed whole are kept; of a row whose recomputation is read.
+void SetKeptInputs(const Fields& f, TrainingRow& row);
 // Whether nothing is to hide communication: the column `overlap`, or a note.
 bool OverlapsNothing(const Fields& f);
 // TrainingRow::memory_gib and reserved_gib. `error`: columns that contradict one another.

@@ -72,26 +72,8 @@ StackRelease OfUnknownSoftware() {
   return release;
 }
 
-// "fp8 (current scaling)", "FP8-CS": scales by what an operand has now.
-bool ScalesByPresent(const std::string& precision) {
-  return precision.find("current") != std::string::npos || precision.ends_with("cs") ||
-         precision.find("cs ") != std::string::npos || precision.find("block") != std::string::npos;
-}
-
-// GEMMs in 8 bits and adapters beside frozen weights.
-void ReadVariants(const Fields& f, TrainingRow& row) {
-  const std::string precision = LowerCase(f.Text("precision"));
-  const bool eight = Contains(precision, "fp8") || Contains(precision, "float8");
-  row.mapping.mxfp8 = eight && Contains(precision, "mx");
-  row.mapping.nvfp4 = Contains(precision, "fp4");
-  row.mapping.fp8 = eight && !row.mapping.mxfp8 && !row.mapping.nvfp4;
-  if (row.mapping.fp8 && Contains(precision, "block")) row.software.promotes_forward = true;
-  // Such are gathered in 16 bits.
-  row.scaled_by_row = row.mapping.fp8 && Contains(precision, "rowwise");
-  if (row.scaled_by_row) row.software.casts_before_gathers = false;
-  // Largest magnitudes of earlier steps are reduced over ranks, present ones are each rank's own
-  // (Transformer Engine, DelayedScaling and Float8CurrentScaling of common/recipe).
-  if (row.mapping.fp8 && ScalesByPresent(precision)) row.software.reduces_scales = false;
+// Adapters beside frozen weights.
+void SetAdapters(const Fields& f, TrainingRow& row) {
   if (Contains(f.Text("mapping"), "lora") || !TrainsAdapters(f)) return;
   row.mapping.lora = kAssumedRank;
   row.notes.push_back(fmt::format(
@@ -143,12 +125,15 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
         "optimizer): taken as the software divides by itself",
         sharding));
   }
+  if (Contains(sharding, "hpz") || Contains(sharding, "zero++")) {
+    row.notes.emplace_back("copies of weights in each node (hpZ), 8-bit exchanges left out");
+  }
   if (NumberOf("zero", f.Text("mapping"))) return;
   // A distributed optimizer is the least that software of this kind divides.
   const bool least = stated < 0 || (stated == 1 && HasWord(sharding, "optim"));
   m.zero = least ? std::max(stated, row.software.zero) : stated;
   const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
-  if (divided < m.zero && !division.hybrid && !NumberOf("hsdp", f.Text("mapping"))) {
+  if (divided < m.zero) {
     m.zero = divided;
     row.notes.push_back(
         "under a pipeline weights stay gathered and gradients whole until the last micro-batch, "
@@ -157,6 +142,25 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
     row.notes.push_back(
         fmt::format("sharding '{}': the software divides as zero{} does", sharding, m.zero));
   }
+}
+
+// Columns of copies and of shards (torchtitan's data_parallel_replicate_degree and
+// data_parallel_shard_degree, of which -1 is all; Megatron Core's
+// num_distributed_optimizer_instances).
+void ReadMesh(const Fields& f, const TrainingRow& row, StatedDivision& division) {
+  std::string unread;
+  auto copies = static_cast<int32_t>(f.Int("dp_replicate", 1, unread));
+  const StatedDivision noted = DivisionIn(f.Text("note"));
+  if (copies == 1 && Contains(f.Text("note"), "instances")) copies = std::max(noted.copies, 1);
+  const auto shards = static_cast<int32_t>(f.Int("dp_shard", 0, unread));
+  if (division.hybrid || (copies == 1 && shards == 0)) return;
+  if (shards == 1 && row.mapping.data > 1) {
+    if (division.zero < 0) division.zero = 0;
+    return;
+  }
+  division.hybrid = copies > 1 || shards < row.mapping.data;
+  division.copies = copies;
+  division.shards = shards;
 }
 
 void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
@@ -173,6 +177,7 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
     row.software.flat_parameters = false;
     row.software.per_parameter_sharding = true;
   }
+  ReadMesh(f, row, division);
   SetZero(f, division, sharding, row);
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
@@ -251,9 +256,33 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
   m.overlap_tensor = m.tensor == 1;
 }
 
+// As a note names it, which the software has to be asked for: torchtitan's
+// expert_parallel_comm_backend, Megatron Core's moe_enable_deepep and moe_token_dispatcher_type.
+std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
+  if (SaysOneOf(f, {"deepep", "deep-ep", "deep ep"})) return ExpertDispatch::kDeepEp;
+  if (SaysOneOf(f, {"alltoall dispatch", "all-to-all dispatch", "dispatcher alltoall",
+                    "dispatcher-type alltoall", "dispatcher_type=alltoall"})) {
+    return ExpertDispatch::kAllToAll;
+  }
+  if (SaysOneOf(f, {"allgather dispatch", "all-gather dispatch", "dispatcher allgather",
+                    "dispatcher-type allgather", "dispatcher_type=allgather"})) {
+    return ExpertDispatch::kAllGather;
+  }
+  return std::nullopt;
+}
+
 // Once it is known how experts are divided.
 void SetExpertsDispatch(const Fields& f, TrainingRow& row) {
+  const std::optional<ExpertDispatch> stated = DispatchIn(f);
+  row.software.dispatch = stated.value_or(row.software.dispatch);
+  row.software.overlap_experts |=
+      SaysOneOf(f, {"overlap-moe-expert-parallel-comm", "overlap_moe_expert_parallel_comm",
+                    "ep overlap", "a2a overlap", "all-to-all overlap"});
   SetDispatch(row.software, row.config, row.mapping);
+  if (stated && row.mapping.expert > 1 && row.mapping.dispatch != *stated) {
+    row.notes.push_back(fmt::format("dispatch={} is of whole experts: taken as dispatch={}",
+                                    Name(*stated), Name(row.mapping.dispatch)));
+  }
   if (OverlapsNothing(f)) row.mapping.overlap_experts = false;
 }
 
@@ -325,65 +354,20 @@ bool OverlapsNothing(const Fields& f) {
   return LowerCase(f.Text("overlap")) == "none" || Contains(f.Text("note"), "every overlap off");
 }
 
-std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selective) {
-  const std::string text = LowerCase(said);
-  const auto is = [&](std::initializer_list<std::string_view> words) {
-    return std::ranges::find(words, text) != words.end();
-  };
-  const auto has = [&](std::initializer_list<std::string_view> words) {
-    return std::ranges::any_of(
-        words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
-  };
-  // "none (FlashAttention)", "no checkpointing", "checkpointing off".
-  constexpr std::string_view kNone[] = {"none",     "no",      "off", "false", "0",
-                                        "disabled", "without", "0.0", "n"};
-  const std::string begins = text.substr(0, text.find_first_of(" ,;:(-_"));
-  if (std::ranges::find(kNone, begins) != std::end(kNone) || has({" off", "disabled"})) {
-    return Recompute::kNone;
-  }
-  if (has({"every other layer", "every second layer", "every 2nd layer", "every 2 layers",
-           "every two layers", "alternate"})) {
-    return Recompute::kAlternate;
-  }
-  if (text.starts_with("full")) return Recompute::kFull;
-  if (has({"selective", "attn", "attention"}) || is({"op", "sac"})) return selective;
-  if (is({"yes", "y", "on", "true", "1", "1.0", "all", "recompute all"}) ||
-      has({"checkpointing", "uniform", "block", "layer"})) {
-    return Recompute::kFull;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
-void SetRecomputation(const Fields& f, TrainingRow& row) {
-  const std::string recompute = f.Text("recompute");
-  const StackRelease& software = row.software;
-  row.recompute_stated = !recompute.empty() || software.recompute != Recompute::kNone;
-  row.mapping.recompute = software.recompute;
-  if (recompute.empty()) return;
-  const auto said = RecomputeIn(recompute, software.selective);
-  row.mapping.recompute = said.value_or(software.selective);
-  if (!said && !SaysRecomputation(f)) {
-    row.notes.push_back(fmt::format(
-        "recompute '{}' is taken for selective; known are none, selective and full", recompute));
-  }
-}
-
-}  // namespace
-
 void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, TrainingRow& row,
                   std::string& error) {
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
   SetInterleaving(f, row);
   DivideBatches(f, row);
-  ReadVariants(f, row);
+  SetGemmFormat(f, row);
+  SetAdapters(f, row);
   SetRecomputation(f, row);
   // What choices depend on; what is wrong with them, ReadWords says.
   AddRowWords(f, row, row.mapping).IgnoreError();
   SetDivision(f, row, error);
   SetOverlap(f, row);
+  SetKeptInputs(f, row);
   SetExpertWidth(row);
   SetKernelsOf(f, row);
   PadVocabulary(row.software, row.mapping.tensor, row.config);

@@ -28,19 +28,6 @@ std::string NotCovered(const Fields& f) {
   return "";
 }
 
-// Of what is not computed in 8 bits: bfloat16 there.
-DType PrecisionOf(const std::string& text) {
-  const std::pair<std::string_view, DType> words[] = {
-      {"fp4", DType::kBFloat16},    {"fp8", DType::kBFloat16},      {"float8", DType::kBFloat16},
-      {"bf16", DType::kBFloat16},   {"bfloat16", DType::kBFloat16}, {"fp16", DType::kFloat16},
-      {"float16", DType::kFloat16}, {"half", DType::kFloat16},      {"fp32", DType::kFloat32},
-      {"float32", DType::kFloat32}, {"tf32", DType::kFloat32}};
-  for (const auto& [word, dtype] : words) {
-    if (Contains(text, word)) return dtype;
-  }
-  return DType::kUnknown;
-}
-
 // Of a row with sizes of its own, a model by another name only if it is as wide: fewer layers of
 // it.
 absl::StatusOr<std::optional<TransformerConfig>> FindModel(const Fields& f,

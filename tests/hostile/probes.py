@@ -64,6 +64,8 @@ REFUSED = {
     "word_dualpipe_alone": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 dualpipe'", ("C4", "even number of stages, not 1"), ""),
     "word_keep": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 keep-fp8'", ("keep-fp8", "fp8 or mxfp8"), ""),
     "word_hsdp": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp4'", (NOTHING, "hsdp4"), ""),
+    "word_uniform": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 full uniform1'", (NOTHING, "uniform1"), ""),
+    "word_partition": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 full partition-activations'", ("tp1 has no such group",), ""),
     "word_compared": (SEARCH + " --compare 'tp2 pp2 dp1 mb1 zero1' 'tp2 pp2 dp1 mb2'", (NOTHING, "zero1"), ""),
     "word_of_file": (GENERATE + " m.yaml", ("m.yaml", NOTHING), "echo 'parallel: tp2 pp2 dp1 mb1 gb64 zero1' > m.yaml"),
     "word_fp8": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 fp8'", ("fp8", "8 bits"), ""),

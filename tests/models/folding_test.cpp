@@ -108,15 +108,17 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   model.vocabulary = 1000;
   model.sequence = 128;
   std::mt19937 rng(8);
-  int compared = 0, hidden = 0, by[3] = {};
+  int compared = 0, hidden = 0, in_groups = 0, by[3] = {};
   for (int round = 0; round < 400 && compared < 40; ++round) {
     ParallelMapping m = DrawMapping(rng, model);
     model.experts = 8;
     model.top_k = 2;
     m.data = 4;
     m.expert = 4;
-    m.hybrid = m.last_layers = m.expert_tensor = 0;
+    m.last_layers = m.expert_tensor = 0;
     if (m.tensor > 1) m.expert_tensor = 1;
+    // Two of four replicas, which have all experts among them.
+    m.hybrid = m.tensor > 1 && m.zero > 0 ? 2 : 0;
     m.context = 1;
     m.ring = m.ulysses = false;
     m.global_batch = 4 * m.micro_batch * m.pipeline * (1 + static_cast<int32_t>(rng() % 3));
@@ -139,11 +141,13 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
     ++compared;
     ++by[static_cast<int>(m.dispatch)];
     hidden += m.overlap_experts ? 1 : 0;
+    in_groups += m.hybrid > 0 ? 1 : 0;
     const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
   }
   EXPECT_EQ(compared, 40);
   EXPECT_GT(hidden, 10);
+  EXPECT_GT(in_groups, 5);
   for (const int count : by) EXPECT_GT(count, 5);
 }
 

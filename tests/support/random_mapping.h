@@ -45,7 +45,12 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   if (model.experts > 0 && m.sequence_parallel) m.expert_tensor = rng() % 2;
   m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
   m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
-  if (m.zero == 3 && model.experts == 0 && m.replicas() == 4) m.hybrid = 2;
+  if (m.zero > 0 && m.replicas() == 4 && rng() % 2 == 0) m.hybrid = 2;
+  if (m.recompute == Recompute::kFull) {
+    if (rng() % 2 == 0) m.recomputed_together = 2;
+    m.divided_inputs = m.tensor > 1 && !m.sequence_parallel && rng() % 2 == 0;
+    m.inputs_on_host = rng() % 2 == 0;
+  }
   m.fp8 = rng() % 4 == 0;
   if (rng() % 4 == 0) m.last_layers = 1 + static_cast<int32_t>(rng() % 8);
   m.train_ffn = rng() % 8 == 0;

@@ -21,7 +21,8 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
       {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
       {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
       {"held"},    {"other"},     {"reserved"}};
-  if (mapping.offload) columns.push_back({"host"});
+  const bool on_host = mapping.offload || mapping.inputs_on_host;
+  if (on_host) columns.push_back({"host"});
   TextTable table(columns);
   const auto gib = [](Bytes b) {
     return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
@@ -49,7 +50,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
       fragments = followed.Fragments();
     }
     cells.push_back(gib(use.total() + fragments));
-    if (mapping.offload) {
+    if (on_host) {
       cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
     }
     table.AddRow(std::move(cells));
@@ -61,7 +62,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
              "allocator holds in fragments{}{})\n",
              Gib(static_cast<double>(job.capacity.count())),
              LeavesNoFragments(job) ? ", none as its segments are expandable" : "",
-             mapping.offload ? "; host: states that it keeps for each device" : "") +
+             on_host ? "; host: what it keeps for each device" : "") +
          table.Format(style);
 }
 

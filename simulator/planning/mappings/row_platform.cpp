@@ -45,9 +45,20 @@ std::string WithUnitsJoined(std::string gpu) {
   return gpu;
 }
 
+// "H100x8", "H100 x 8"; "MI300X" and "RTX 4090" are names.
+std::string WithoutCountBehind(const std::string& gpu) {
+  const size_t digits = gpu.find_last_not_of("0123456789");
+  if (digits == std::string::npos || digits + 1 == gpu.size()) return gpu;
+  const size_t x = gpu.find_last_not_of(' ', digits);
+  if (x == std::string::npos || x == 0 || (gpu[x] != 'x' && gpu[x] != 'X')) return gpu;
+  const bool apart = gpu[x - 1] == ' ', joined = IsDigit(gpu[x - 1]) && x == digits;
+  const size_t last = gpu.find_last_not_of(' ', x - 1);
+  return last == std::string::npos || !(apart || joined) ? gpu : gpu.substr(0, last + 1);
+}
+
 // Without how many there are of it: "8x H100", "8 x H100".
 std::string WithoutCount(const std::string& text) {
-  const std::string gpu = WithUnitsJoined(text);
+  const std::string gpu = WithoutCountBehind(WithUnitsJoined(text));
   size_t at = 0;
   while (at < gpu.size() && IsDigit(gpu[at])) ++at;
   const size_t x = gpu.find_first_not_of(' ', at);

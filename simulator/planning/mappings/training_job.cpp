@@ -31,6 +31,7 @@ void SetHost(const PlatformSpec& spec, ClusterParameters& cluster) {
   for (const MemoryLevel& level : device.memory) {
     if (level.kind != MemoryKind::kHost) continue;
     rate = level.bandwidth.bytes_per_second() * level.efficiency;
+    cluster.host_staging = level.staging;
     if (spec.node.host_link == kNoLinkType) continue;
     const LinkType& shared = spec.links[static_cast<size_t>(spec.node.host_link)];
     rate = std::min(rate, level.efficiency * shared.payload_rate().bytes_per_second() /
@@ -330,7 +331,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   const StackRelease& release = job.software->release;
   // Degrees are known now: what is not said is the software's.
   const ParallelMapping said = *mapping;
-  mapping->zero = said.hybrid > 0 ? release.zero : DividedAs(release, release.zero, said);
+  mapping->zero = DividedAs(release, release.zero, said);
   mapping->recompute = release.recompute;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));

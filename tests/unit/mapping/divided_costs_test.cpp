@@ -71,30 +71,6 @@ TEST(DividedCostsTest, LayersWaitForTheirGathers) {
   EXPECT_NEAR(backward(layer), 1.5 * ahead.Gather().us(), 0.01 * ahead.Gather().us());
 }
 
-// 16 replicas in two nodes of 8. Each node has the weights whole: a gathering of L bytes stays
-// inside, 7/8 L / 100 GB/s and 7 steps. A gradient is scattered likewise, then each eighth of it
-// reduced with the other node's by one NIC: twice half of L/8 / 10 GB/s and a step outside.
-TEST(DividedCostsTest, WeightsDividedWithinNodes) {
-  ParallelMapping m = Mapping(1, 16);
-  m.zero = 3;
-  const PassTimes all = Times(Model(), m);
-  const MemoryLedger of_all = MemoryOf(Model(), m);
-  m.hybrid = 8;
-  const PassTimes hybrid = Times(Model(), m);
-  const double weights = static_cast<double>(hybrid.weight_bytes.count());
-  EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
-  EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
-  const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
-  EXPECT_NEAR(hybrid.gradient.time.us(),
-              7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
-              1e-3);
-  const MemoryLedger use = MemoryOf(Model(), m);
-  EXPECT_NEAR(static_cast<double>(use.weights.count()),
-              2.0 * static_cast<double>(of_all.weights.count()), 2);
-  EXPECT_NEAR(static_cast<double>(use.optimizer.count()),
-              2.0 * static_cast<double>(of_all.optimizer.count()), 2);
-}
-
 // Placeholders of a layer's 12 h^2 weights of GEMMs and of the output layer's 2,048 h, in two
 // bytes, of all layers one; of 4 experts on 2 groups of devices one of the two that each has.
 // Frozen weights have none.

@@ -79,7 +79,20 @@ TEST(ParallelMappingTest, PartByPartAndHybrid) {
   EXPECT_THAT(fault("tp4 dp16 tp-async"), HasSubstr("need sequence parallelism"));
   EXPECT_THAT(fault("tp4 dp16 tp-chunked"), HasSubstr("need sequence parallelism"));
   EXPECT_THAT(fault("tp4 dp16 sp tp-async tp-chunked"), HasSubstr("say one"));
-  EXPECT_THAT(fault("tp4 dp16 zero2 hsdp4"), HasSubstr("needs zero3"));
+  EXPECT_THAT(fault("tp4 dp16 hsdp4"), HasSubstr("needs zero1, zero2 or zero3"));
+  EXPECT_EQ(fault("tp4 dp16 zero1 hsdp4"), "");
+  EXPECT_THAT(fault("pp2 dp16 zero1 hsdp4 dualpipe"), HasSubstr("another schedule"));
+  const auto experts = [](const char* text) {
+    TransformerConfig c = Gpt22B();
+    c.experts = 16;
+    c.top_k = 2;
+    return Message(CheckMapping(c, *ParseMapping(text, 64, "test"), 0));
+  };
+  EXPECT_EQ(experts("dp16 ep8 zero3 hsdp8"), "");
+  EXPECT_EQ(experts("tp2 sp dp16 ep16 etp1 zero3 hsdp8"), "");
+  EXPECT_THAT(experts("dp16 ep16 zero3 hsdp8"),
+              HasSubstr("hsdp8 replicas, whose 8 parts expert parallelism 16 does not divide"));
+  EXPECT_THAT(experts("tp2 sp dp16 ep16 zero3 hsdp8"), HasSubstr("whose 8 parts"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("divide all 16"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("at least 2"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp2x4"),

@@ -20,8 +20,10 @@ AllocatorMemory Followed(const TransformerConfig& c, const ParallelMapping& m, i
 TEST(ReservedMemoryTest, AgreesWithTheLedger) {
   TransformerConfig c = Model();
   for (const char* words :
-       {"tp1 pp1 dp1 mb1", "tp1 pp1 dp1 mb1 full", "tp2 pp2 dp1 mb1 sp zero1",
-        "tp1 pp2 dp2 mb1 v2 zero1", "tp1 pp1 dp2 mb1 last1", "tp1 pp4 dp1 mb1 gpipe"}) {
+       {"tp1 pp1 dp1 mb1", "tp1 pp1 dp1 mb1 full", "tp1 pp1 dp1 mb1 full uniform2",
+        "tp2 pp2 dp1 mb1 full partition-activations", "tp1 pp2 dp1 mb1 full offload-activations",
+        "tp2 pp2 dp1 mb1 sp zero1", "tp1 pp2 dp2 mb1 v2 zero1", "tp1 pp1 dp2 mb1 last1",
+        "tp1 pp4 dp1 mb1 gpipe"}) {
     const auto m = ParseMapping(words, 8, "test");
     ASSERT_TRUE(m.ok()) << m.status();
     for (int32_t s = 0; s < m->pipeline; ++s) {

@@ -178,6 +178,8 @@ TEST(SoftwareStackTest, ShippedOnesAreRead) {
        {std::pair("Megatron-Core 0.12", "megatron-lm"), std::pair("MCore", "megatron-lm"),
         std::pair("NeMo (Megatron Core 0.12)", "nemo"),
         std::pair("Megatron-DeepSpeed", "megatron-deepspeed"),
+        std::pair("NVIDIA Megatron Bridge 0.2", "megatron-bridge"),
+        std::pair("MosaicML LLM Foundry", "composer"),
         std::pair("Megatron-DeepSpeed 3D (1.1.5)", "megatron-deepspeed-1.1.5"),
         std::pair("HF Trainer with DeepSpeed", "huggingface")}) {
     EXPECT_EQ(FindStack(*stacks, framework)->name, stack) << framework;

@@ -26,6 +26,9 @@ TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
                                                {"HSDP replicate degree 4", 2},
                                                {"HSDP with 4 replicas", 2},
                                                {"HSDP 1x8", 0},  // all of them
+                                               {"dp_shard=4 dp_replicate=2", 4},
+                                               {"MiCS 4", 4},
+                                               {"\"MiCS, mics_shard_size 2\"", 2},
                                                {"HYBRID_SHARD (ZeRO-3)", 4},
                                                {"HYBRID_SHARD (2 nodes)", 4},
                                                {"\"HYBRID_SHARD, 2 nodes\"", 4}};
@@ -48,7 +51,7 @@ TEST(TrainingRowsTest, HybridShardsThatContradictTheReplicas) {
       {"HSDP shard degree 16", "16 shards do not divide 8 replicas"},
       {"HSDP replicate degree 3", "3 copies do not divide 8 replicas"},
       {"HSDP 8x1", "one shard divides nothing"},
-      {"HYBRID_SHARD_ZERO2", "zero 2 within a group of replicas is not covered"}};
+      {"\"HSDP, ZeRO-0\"", "zero 0 divides nothing"}};
   std::string text;
   for (const auto& [word, refused] : words) text += RowOf("BF16", word, "none");
   const auto rows = RowsOf(text, Stacks());

@@ -26,7 +26,7 @@ std::pair<std::string, std::string> Taken(const std::string& gpu, const std::str
 TEST(RowPlatformTest, NamesAsTablesWriteThem) {
   for (const char* gpu :
        {"H100", "H100-80GB", "H100 SXM", "H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", "DGX H100",
-        "h100_sxm", "8xH100", "8 x NVIDIA H100"}) {
+        "h100_sxm", "8xH100", "8 x NVIDIA H100", "H100x8", "H100 SXM x 8"}) {
     EXPECT_EQ(Taken(gpu).first, "dgx-h100") << gpu;
     EXPECT_EQ(Taken(gpu).second, "") << gpu;
   }

@@ -1,0 +1,178 @@
+// Rows that say what trainers' options are called.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <tuple>
+
+#include "simulator/mapping/training_row_fields.h"
+#include "simulator/mapping/training_rows.h"
+#include "tests/support/temp_folder.h"
+#include "tests/unit/mapping/known_rows.h"
+
+namespace foretrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Notes name how tokens go to experts, and what hides that, by trainers' options.
+TEST(TrainingRowsTest, DispatchIsNamed) {
+  const auto row = [](int tensor, const char* note) {
+    return "experts,,,,,,,,16,H100,8," + std::to_string(tensor) + ",1," +
+           std::to_string(16 / tensor) + ",1,,8,1,,64,BF16,none,none,Composer,0,1,,,\"" + note +
+           "\"\n";
+  };
+  const auto rows =
+      RowsOf(row(1, "--moe-token-dispatcher-type flex --moe-enable-deepep") +
+                 row(1, "DeepEP, --overlap-moe-expert-parallel-comm") +
+                 row(1, "allgather dispatcher") + row(1, "no DeepEP") + row(2, "DeepEP"),
+             Stacks());
+  ASSERT_EQ(rows.size(), 5u);
+  const auto words = [&](size_t i) {
+    EXPECT_EQ(rows[i].refused, "") << i;
+    return ToString(rows[i].mapping);
+  };
+  EXPECT_THAT(words(0),
+              testing::AllOf(HasSubstr("dispatch=deepep"), testing::Not(HasSubstr("ep-overlap"))));
+  EXPECT_THAT(words(1), HasSubstr("dispatch=deepep ep-overlap"));
+  EXPECT_THAT(words(2), HasSubstr("dispatch=allgather"));
+  EXPECT_THAT(words(3), testing::Not(HasSubstr("dispatch")));
+  EXPECT_THAT(words(4), testing::Not(HasSubstr("dispatch")));
+  EXPECT_THAT(rows[4].notes, testing::Contains(HasSubstr("is of whole experts")));
+}
+
+// Megatron Core's modules of recomputation, of which one has the word "layer" in it.
+TEST(TrainingRowsTest, ModulesThatAreRecomputed) {
+  const std::pair<const char*, Recompute> words[] = {
+      {"\"moe_act, layernorm\"", Recompute::kLight},
+      {"mla_up_proj", Recompute::kLight},
+      {"\"selective: up_proj, mlp\"", Recompute::kLight},
+      {"selective (core_attn)", Recompute::kSelective},
+      {"\"selective: moe\"", Recompute::kSelective}};
+  std::string text;
+  for (const auto& [word, recompute] : words) text += RowOf("BF16", "none", word);
+  const auto rows = RowsOf(text, Stacks());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].mapping.recompute, words[i].second) << words[i].first;
+    EXPECT_EQ(rows[i].notes.size(), i == 3 ? 0u : 1u) << words[i].first;
+  }
+  EXPECT_THAT(rows[2].notes, ElementsAre(HasSubstr("not mlp")));
+}
+
+// torchtitan's option by a number, of software that selects operators.
+TEST(TrainingRowsTest, EverySecondLayerByItsOption) {
+  const std::pair<const char*, Recompute> words[] = {
+      {"selective 2", Recompute::kAlternate},
+      {"selective_ac_option=2", Recompute::kAlternate},
+      {"selective 1", Recompute::kFull},
+      {"selective", Recompute::kOperators},
+      {"selective op", Recompute::kOperators}};
+  for (const auto& [word, recompute] : words) {
+    EXPECT_EQ(RecomputeIn(word, Recompute::kOperators), recompute) << word;
+    EXPECT_EQ(RecomputeIn(word, Recompute::kSelective), Recompute::kSelective) << word;
+  }
+}
+
+// Blocks that have a scale each, by the names that tables have; MXFP4 by its nearest.
+TEST(TrainingRowsTest, NamesOfEightBitScales) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].reduces_scales = true;
+  const std::tuple<const char*, bool, bool> words[] = {{"fp8", false, true},
+                                                       {"FP8-CS", false, false},
+                                                       {"fp8 blockwise", true, false},
+                                                       {"FP8-SC", true, false},
+                                                       {"fp8_subchannel", true, false}};
+  std::string text;
+  for (const auto& word : words) text += RowOf(std::get<0>(word), "none", "none");
+  const auto rows = RowsOf(text + RowOf("MXFP4", "none", "none"), stacks);
+  for (size_t i = 0; i < std::size(words); ++i) {
+    EXPECT_TRUE(rows[i].mapping.fp8);
+    EXPECT_EQ(rows[i].software.promotes_forward, std::get<1>(words[i])) << i;
+    EXPECT_EQ(rows[i].software.reduces_scales, std::get<2>(words[i])) << i;
+  }
+  EXPECT_TRUE(rows.back().mapping.nvfp4);
+  EXPECT_THAT(rows.back().notes, ElementsAre(HasSubstr("NVFP4")));
+}
+
+// torchtitan's columns of copies and shards, and Megatron Core's option.
+TEST(TrainingRowsTest, ColumnsOfCopiesAndShards) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/mesh.csv";
+  const std::string row = "known,16,H100,1,1,16,BF16,";
+  std::ofstream(path) << "model,gpus,gpu,tp,micro_batch,global_batch,precision,sharding,framework,"
+                         "step_s,data_parallel_replicate_degree,data_parallel_shard_degree,"
+                         "num_distributed_optimizer_instances\n"
+                      << row << "FSDP,Composer,1,2,8,\n"
+                      << row << "FSDP,Composer,1,4,-1,\n"
+                      << row << "FSDP,Composer,1,1,-1,\n"
+                      << row << ",Composer,1,16,1,,\n"
+                      << row << "distributed optimizer,Composer,1,,,2\n"
+                      << row << "FSDP,Composer,1,3,8,\n"
+                      << row << "optim_grads_params,Composer,1,,,\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const std::tuple<int, int> expected[] = {{3, 8}, {3, 4}, {3, 0}, {0, 0}, {1, 8}};
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    const ParallelMapping& m = (*rows)[i].mapping;
+    EXPECT_EQ((*rows)[i].refused, "") << i;
+    EXPECT_EQ(std::tuple(m.zero, m.hybrid), expected[i]) << i;
+  }
+  EXPECT_THAT((*rows)[5].refused, HasSubstr("3 x 8 is 24, but there are 16"));
+  EXPECT_EQ((*rows)[6].mapping.zero, 3);
+  const auto noted = RowsOf(
+      "known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,ZeRO-1,none,Composer,0,1,,,"
+      "--num-distributed-optimizer-instances 2\n",
+      Stacks());
+  EXPECT_EQ(std::tuple(noted[0].mapping.zero, noted[0].mapping.hybrid), std::tuple(1, 8));
+}
+
+// By notes, as DeepSpeed's and Megatron's options are written, and by columns.
+TEST(TrainingRowsTest, HowInputsAreKept) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  StackRelease old, later;
+  old.divides_on_host = old.pageable_inputs = later.pageable_inputs = true;
+  stacks.push_back({"deepspeed", {"deepspeed"}, {old}});
+  stacks.push_back({"megatron", {"megatron"}, {later}});
+  const auto row = [](const char* recompute, const char* software, const char* note) {
+    return std::string("known,,,,,,,,16,V100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,") + recompute + "," +
+           software + ",0,1,,,\"" + note + "\"\n";
+  };
+  const auto rows = RowsOf(
+      row("full", "DeepSpeed", "partition-activations") +
+          row("full", "DeepSpeed", "checkpoint every 2 layers, checkpoints in CPU memory") +
+          row("full", "Megatron", "checkpoint every 4 layers; checkpoints in CPU memory") +
+          row("full", "DeepSpeed", "split-transformers, checkpoint every 2 layers") +
+          row("full", "Megatron", "--distribute-saved-activations --recompute-num-layers 2") +
+          row("full", "Megatron", "partition_activations: false; cpu_checkpointing=off") +
+          row("none", "Megatron", "partition-activations") +
+          row("full", "NeMo", "partition-activations") +  // with sequence parallelism
+          row("full", "Megatron", "recompute-method block, recompute-num-layers 3") +
+          row("", "Megatron", "CPU checkpointing"),
+      stacks);
+  ASSERT_EQ(rows.size(), 10u);
+  const auto said = [&](size_t i) {
+    const ParallelMapping& m = rows[i].mapping;
+    EXPECT_EQ(rows[i].refused, "");
+    return std::tuple(m.recomputed_together, m.divided_inputs, m.inputs_on_host);
+  };
+  EXPECT_EQ(said(0), std::tuple(0, true, false));
+  EXPECT_EQ(said(1), std::tuple(2, true, true));
+  EXPECT_THAT(rows[1].notes, ElementsAre(HasSubstr("copied only such to the host")));
+  EXPECT_EQ(said(2), std::tuple(4, false, true));
+  EXPECT_EQ(said(3), std::tuple(0, false, false));
+  EXPECT_EQ(said(4), std::tuple(2, true, false));
+  EXPECT_EQ(said(5), std::tuple(0, false, false));
+  EXPECT_EQ(said(6), std::tuple(0, false, false));
+  EXPECT_THAT(rows[6].notes, ElementsAre(HasSubstr("taken to stay where they are")));
+  EXPECT_EQ(said(7), std::tuple(0, false, false));
+  EXPECT_EQ(said(8), std::tuple(0, false, false));
+  EXPECT_THAT(rows[8].notes, ElementsAre(HasSubstr("(block)")));
+  EXPECT_EQ(said(9), std::tuple(0, false, true));
+  EXPECT_EQ(rows[9].mapping.recompute, Recompute::kFull);
+  for (const size_t i : {0, 2, 4, 5}) EXPECT_THAT(rows[i].notes, IsEmpty()) << i;
+}
+
+}  // namespace
+}  // namespace foretrace
