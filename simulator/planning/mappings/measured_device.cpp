@@ -171,4 +171,10 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
                                               std::move(other));
 }
 
+std::string BfloatNote(const Accelerator& device, DType dtype) {
+  if (dtype != DType::kBFloat16 || device.peak(RateKind::kBf16) > FlopRate()) return "";
+  return fmt::format("{} states no rate of bfloat16, in which the model is: timed as float16",
+                     device.name);
+}
+
 }  // namespace foretrace

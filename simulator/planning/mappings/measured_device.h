@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/dtype.h"
+#include "simulator/hardware/accelerator.h"
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/topology/platform.h"
 
@@ -29,5 +31,9 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
 absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
     const PlatformSpec& platform, std::shared_ptr<const DeviceMeasurements> measured,
     std::vector<std::string>& notes);
+
+// Of a model in bfloat16 on a device whose file states no rate of that, and which is timed by
+// float16's; else empty.
+std::string BfloatNote(const Accelerator& device, DType dtype);
 
 }  // namespace foretrace
