@@ -107,11 +107,22 @@ std::string VersionIn(const std::string& framework) {
   return numbers && dated && last != framework ? last : "";
 }
 
+void NoteUnread(std::string what, TrainingRow& row) {
+  row.unread.push_back(what);
+  row.notes.push_back(std::move(what));
+}
+
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
                                 TrainingRow& row) {
   const std::string framework = f.Text("framework");
-  const std::string date = f.States("date") ? f.Text("date") : VersionIn(framework);
-  row.stack = date.empty() || framework.ends_with(date) ? framework : framework + " " + date;
+  const std::string stated = f.States("date") ? f.Text("date") : VersionIn(framework);
+  const std::string date = ReleaseDate(stated);
+  row.stack = stated.empty() || framework.ends_with(stated) ? framework : framework + " " + stated;
+  if (date.empty() && !stated.empty()) {
+    NoteUnread(
+        fmt::format("date '{}' is none (2025-03, March 2025, v25.03): taken as not stated", stated),
+        row);
+  }
   const SoftwareStack* stack = FindStack(stacks, framework);
   if (stack == nullptr) {
     row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
@@ -138,10 +149,10 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
   ParallelMapping& m = row.mapping;
   const int32_t stated = division.zero;
   if (stated < 0 && !sharding.empty()) {
-    row.notes.push_back(fmt::format(
-        "sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, distributed "
-        "optimizer): taken as the software divides by itself",
-        sharding));
+    NoteUnread(fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
+                           "distributed optimizer): taken as the software divides by itself",
+                           sharding),
+               row);
   }
   if (NumberOf("zero", f.Text("mapping"))) return;
   // A distributed optimizer is the least that software of this kind divides.
@@ -365,8 +376,10 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
   const auto said = RecomputeIn(recompute, software.selective);
   row.mapping.recompute = said.value_or(software.selective);
   if (!said && !SaysRecomputation(f)) {
-    row.notes.push_back(fmt::format(
-        "recompute '{}' is taken for selective; known are none, selective and full", recompute));
+    NoteUnread(
+        fmt::format("recompute '{}' is taken for selective; known are none, selective and full",
+                    recompute),
+        row);
   }
 }
 
