@@ -171,10 +171,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
-  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
-                             FindMeasurements(choice.kernels, spec.node, notes, read));
-  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
-                             OverLinksOf(spec, std::move(cluster.measured), notes));
+  FORETRACE_ASSIGN_OR_RETURN(cluster.measured, MeasurementsOn(spec, choice.kernels, notes, read));
   const std::string& file = choice.calibration;
   if (file.empty() || file == "none") {
     notes.push_back(
