@@ -60,7 +60,7 @@ REFUSED = {
     "word_overlap": (GENERATE + " 'tp1 pp1 dp1 mb1 gb64 overlap'", (NOTHING, "overlap"), ""),
     "word_exposed": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 tp-exposed'", (NOTHING, "tp-exposed"), ""),
     "word_zb": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zb-h1'", (NOTHING, "zb-h1"), ""),
-    "word_dualpipe": (GENERATE + " 'tp1 pp2 dp2 mb32 gb64 dualpipe'", ("C4", "at least twice as many as stages, not 1"), ""),
+    "word_dualpipe": (GENERATE + " 'tp1 pp2 dp2 mb32 gb64 dualpipe'", ("C4", "stages are 2, micro-batches 1"), ""),
     "word_dualpipe_alone": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 dualpipe'", ("C4", "stages are 1, micro-batches 16"), ""),
     "word_keep": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 keep-fp8'", ("keep-fp8", "fp8 or mxfp8"), ""),
     "word_hsdp": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp4'", (NOTHING, "hsdp4"), ""),
