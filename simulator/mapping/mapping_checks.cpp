@@ -152,8 +152,8 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   if (m.pipeline % 2 != 0 || m.microbatches() % 2 != 0 || m.microbatches() / 2 < m.pipeline) {
     return Infeasible(
         "C4: mapping {}: dualpipe feeds both ends of the pipeline: it needs an even number of "
-        "stages, not {}, and an even number of micro-batches, at least twice as many as stages, "
-        "not {}; zb-h1 would do",
+        "stages, and an even number of micro-batches that is at least twice as many; "
+        "stages are {}, micro-batches {}; zb-h1 would do",
         ToString(m), m.pipeline, m.microbatches());
   }
   if (m.zero > 1 || m.last_layers > 0) {

@@ -1,7 +1,11 @@
 #include "simulator/mapping/software_stack.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 
 #include "simulator/base/check.h"
 #include "simulator/base/enum_names.h"
@@ -169,7 +173,65 @@ std::string AsDate(const std::string& release) {
   return "20" + text.substr(0, 2) + (text.size() > 3 ? "-" + text.substr(3) : "");
 }
 
+bool IsNumber(const std::string& word) { return word[0] >= '0' && word[0] <= '9'; }
+
+// January to December by number or by name, else 0.
+int MonthIn(const std::string& word) {
+  static constexpr std::array<std::string_view, 12> kMonths = {
+      "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+  if (IsNumber(word)) {
+    const int month = word.size() <= 2 ? std::stoi(word) : 0;
+    return month <= 12 ? month : 0;
+  }
+  const auto month = std::ranges::find(kMonths, std::string_view(word).substr(0, 3));
+  return month == kMonths.end() ? 0 : static_cast<int>(month - kMonths.begin()) + 1;
+}
+
+// Runs of digits, and runs of letters in lower case.
+std::vector<std::string> WordsAndNumbers(const std::string& text) {
+  std::vector<std::string> words;
+  int before = 0;
+  for (const char c : LowerCase(text)) {
+    const int kind = c >= '0' && c <= '9' ? 1 : c >= 'a' && c <= 'z' ? 2 : 0;
+    if (kind != 0 && kind != before) words.emplace_back();
+    if (kind != 0) words.back().push_back(c);
+    before = kind;
+  }
+  return words;
+}
+
+// "v25.03", "25.03.1", of which AsDate makes a date.
+bool IsVersionByDate(const std::string& text, std::span<const std::string> words) {
+  if (!words.empty() && words[0] == "v") words = words.subspan(1);
+  if (words.empty() || words[0].size() != 2 || AsDate(text) == text) return false;
+  return words.size() == 1 || MonthIn(words[1]) > 0;
+}
+
 }  // namespace
+
+std::string ReleaseDate(const std::string& text) {
+  const std::vector<std::string> words = WordsAndNumbers(text);
+  const auto year = std::ranges::find_if(words, [](const std::string& word) {
+    return word.size() == 4 && word.starts_with("20") && IsNumber(word);
+  });
+  if (year == words.end()) return IsVersionByDate(text, words) ? text : "";
+  if (words.size() == 1) return *year;
+  const auto in_year = [&](int month) {
+    return month > 0 ? fmt::format("{}-{:02}", *year, month) : "";
+  };
+  if (year == words.begin()) {
+    std::string date = in_year(MonthIn(words[1]));
+    const bool day = words.size() > 2 && IsNumber(words[2]) && words[2].size() <= 2;
+    return date.empty() || !day ? date : date + fmt::format("-{:02}", std::stoi(words[2]));
+  }
+  if (year == words.begin() + 1) return in_year(MonthIn(words[0]));
+  if (year != words.begin() + 2) return "";
+  // "3 March 2025"; of "03/04/2025" nobody knows which is the month.
+  const bool second = !IsNumber(words[1]) || MonthIn(words[0]) == 0;
+  const bool both = IsNumber(words[0]) && IsNumber(words[1]) && MonthIn(words[0]) > 0 &&
+                    MonthIn(words[1]) > 0 && words[0] != words[1];
+  return both ? "" : in_year(MonthIn(words[second ? 1 : 0]));
+}
 
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());

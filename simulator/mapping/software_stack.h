@@ -92,6 +92,10 @@ struct SoftwareStack {
   const StackRelease& At(const std::string& date, const std::string& model) const;
 };
 
+// The date of a run as releases have it ("2025-03"), of what people write: 2025, 2025/3, 03/2025,
+// March 2025, v25.03; empty: it is none of these.
+std::string ReleaseDate(const std::string& text);
+
 // Errors: an unreadable file, unknown keys, no releases, releases out of order.
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file);
 // All that are shipped.

@@ -286,4 +286,9 @@ void SpreadOverChunks(TrainingRow& row) {
   }
 }
 
+void NoteUnread(std::string what, TrainingRow& row) {
+  row.unread.push_back(what);
+  row.notes.push_back(std::move(what));
+}
+
 }  // namespace foretrace

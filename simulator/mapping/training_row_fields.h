@@ -86,6 +86,8 @@ absl::Status AddRowWords(const Fields& f, const TrainingRow& row, ParallelMappin
 // The same over what the row's other columns and its software say. `error`: what columns say
 // otherwise.
 void ReadWords(const Fields& f, TrainingRow& row, std::string& error);
+// What a row says in no word that is known, in its notes and apart.
+void NoteUnread(std::string what, TrainingRow& row);
 // Whether a word of the column `mapping` is of recomputation.
 bool SaysRecomputation(const Fields& f);
 // Recomputation as columns and people say it; nullopt: in no word that is known.

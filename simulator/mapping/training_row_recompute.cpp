@@ -108,8 +108,10 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
                                     recompute, parts, Name(row.mapping.recompute)));
   }
   if (!said && !SaysRecomputation(f)) {
-    row.notes.push_back(fmt::format(
-        "recompute '{}' is taken for selective; known are none, selective and full", recompute));
+    NoteUnread(
+        fmt::format("recompute '{}' is taken for selective; known are none, selective and full",
+                    recompute),
+        row);
   }
 }
 

@@ -92,8 +92,14 @@ std::string VersionIn(const std::string& framework) {
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
                                 TrainingRow& row) {
   const std::string framework = f.Text("framework");
-  const std::string date = f.States("date") ? f.Text("date") : VersionIn(framework);
-  row.stack = date.empty() || framework.ends_with(date) ? framework : framework + " " + date;
+  const std::string stated = f.States("date") ? f.Text("date") : VersionIn(framework);
+  const std::string date = ReleaseDate(stated);
+  row.stack = stated.empty() || framework.ends_with(stated) ? framework : framework + " " + stated;
+  if (date.empty() && !stated.empty()) {
+    NoteUnread(
+        fmt::format("date '{}' is none (2025-03, March 2025, v25.03): taken as not stated", stated),
+        row);
+  }
   const SoftwareStack* stack = FindStack(stacks, framework);
   if (stack == nullptr) {
     row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
@@ -120,10 +126,10 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
   ParallelMapping& m = row.mapping;
   const int32_t stated = division.zero;
   if (stated < 0 && !sharding.empty()) {
-    row.notes.push_back(fmt::format(
-        "sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, distributed "
-        "optimizer): taken as the software divides by itself",
-        sharding));
+    NoteUnread(fmt::format("sharding '{}' is none that is known (ZeRO-1 to 3, FSDP, HSDP, DDP, "
+                           "distributed optimizer): taken as the software divides by itself",
+                           sharding),
+               row);
   }
   if (Contains(sharding, "hpz") || Contains(sharding, "zero++")) {
     row.notes.emplace_back("copies of weights in each node (hpZ), 8-bit exchanges left out");

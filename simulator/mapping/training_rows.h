@@ -37,6 +37,7 @@ struct TrainingRow {
   bool assumed_gib = false;                        // stated in GB, which is taken for GiB
   std::string refused;                             // why it cannot be judged; empty: it can
   std::vector<std::string> notes;                  // what the row does not say and was assumed
+  std::vector<std::string> unread;                 // words of it that nobody knows; also notes
   std::string idle;  // a word of its mapping that changes nothing (IdleChoice)
 };
 

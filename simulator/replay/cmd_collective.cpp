@@ -157,6 +157,12 @@ absl::StatusOr<CollectiveQuery> QueryOf(const CollectiveOptions& options,
     if (options.bytes == kDefaultBytes || options.bytes == "0") return query;
     return InvalidInput("--bytes: a barrier moves no data; leave it out");
   }
+  if (options.bytes.find(',') != std::string::npos) {
+    return InvalidInput(
+        "--bytes '{}': give one size (64M), or first:last, doubling (1M:1G); foretrace sweep "
+        "collective --over bytes={} takes a list",
+        options.bytes, options.bytes);
+  }
   const size_t colon = options.bytes.find(':');
   FORETRACE_ASSIGN_OR_RETURN(query.first_bytes,
                              SizeOption("--bytes", options.bytes.substr(0, colon)));

@@ -286,6 +286,9 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
   std::vector<std::pair<SimTime, size_t>> order;
   constexpr size_t kLook = 1024;  // bounds between two looks for an interruption
   for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i % kLook == 0 && control.bounding) {
+      control.bounding(static_cast<int64_t>(i), result.candidates);
+    }
     if (i % kLook == 0 && control.interrupted && control.interrupted()) {
       result.interrupted = true;
       return result;

@@ -94,6 +94,9 @@ struct SearchResult {
 
 struct SearchControl {
   size_t keep = 10;  // of the ranking, exactly as a full search would have them
+  // Called with candidates whose bounds are known and in all, before any is evaluated: of millions
+  // that takes minutes.
+  std::function<void(int64_t done, int64_t total)> bounding;
   // Called between batches with candidates done and in all.
   std::function<void(int64_t done, int64_t total)> progress;
   // Asked between batches; true ends the search with what there is.

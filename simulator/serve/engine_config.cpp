@@ -15,10 +15,11 @@ namespace {
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 28> kKeys = {"name",
+constexpr std::array<std::string_view, 29> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
+                                                    "limits_of_each_rank",
                                                     "chunked_prefill",
                                                     "prefix_caching",
                                                     "reserve_full_input",
@@ -113,6 +114,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.source = root.String("source");
   c.max_num_seqs = root.Integer("max_num_seqs", 1, kMaxSize);
   c.max_num_batched_tokens = root.Integer("max_num_batched_tokens", 1, kMaxSize);
+  c.limits_of_each_rank = root.Bool("limits_of_each_rank", false);
   c.chunked_prefill = root.Bool("chunked_prefill", true);
   c.prefix_caching = root.Bool("prefix_caching", true);
   c.reserve_full_input = root.Bool("reserve_full_input", false);

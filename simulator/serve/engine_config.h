@@ -78,6 +78,9 @@ struct EngineConfig {
   std::string source;  // where the defaults are from
   int32_t max_num_seqs = 0;
   int32_t max_num_batched_tokens = 0;
+  // Both are what each data-parallel rank has by default (vLLM, whose ranks schedule by
+  // themselves), else all of them together (SGLang, which divides them).
+  bool limits_of_each_rank = false;
   int32_t max_model_len = 0;  // tokens of a request, input and output; 0: as the model's
   bool chunked_prefill = true;
   bool prefix_caching = true;

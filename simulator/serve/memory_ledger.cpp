@@ -51,7 +51,8 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
 // GEMM's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
-// sampler's warm-up takes, where that is more.
+// sampler's warm-up takes, where that is more. Of the tokens and sequences of a step each
+// data-parallel rank has its share.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
@@ -59,10 +60,13 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
   const int64_t ffn = std::max(model.ffn * experts / (plan.expert ? 1 : plan.tensor),
                                std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
   const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
-  const int64_t logits = model.vocabulary * engine.max_num_seqs;
+  const int64_t ranks = int64_t{plan.data} * plan.kv;
+  const auto share = [ranks](int64_t of_all) { return (of_all + ranks - 1) / ranks; };
+  const int64_t logits = model.vocabulary * share(engine.max_num_seqs);
   const auto sampler =
       static_cast<int64_t>(static_cast<double>(logits) * engine.sampler_bytes_per_logit);
-  return Bytes(std::max(per_token * engine.max_num_batched_tokens + logits * (width + 4), sampler));
+  return Bytes(
+      std::max(per_token * share(engine.max_num_batched_tokens) + logits * (width + 4), sampler));
 }
 
 // How layers with a window share the cache with those without (vLLM,

@@ -218,14 +218,23 @@ std::string LoadVerdict(const ServingReport& r) {
                      r.summary.requests, r.summary.seconds);
 }
 
+// Where there is more than one engine.
+std::string EnginesText(const ServingReport& r) {
+  if (r.decode_engines > 0) {
+    return fmt::format(", {} engine{} for prefill and {} for decode, {} devices", r.engines,
+                       r.engines == 1 ? "" : "s", r.decode_engines, r.devices);
+  }
+  return r.engines > 1 ? fmt::format(", {} engines, {} devices", r.engines, r.devices) : "";
+}
+
 std::string ServingText(const ServingReport& r) {
   const ServingSummary& s = r.summary;
   const ServingResult& result = *r.result;
   std::string text = fmt::format(
-      "Verdict: {}; TTFT {:.1f} ms{} in the mean, {:.0f} output tokens/s\n{} on {}, {}, {}\n\n",
+      "Verdict: {}; TTFT {:.1f} ms{} in the mean, {:.0f} output tokens/s\n{} on {}, {}, {}{}\n\n",
       LoadVerdict(r), 1e3 * s.ttft.mean,
       s.tpot.mean > 0 ? fmt::format(", TPOT {:.2f} ms", 1e3 * s.tpot.mean) : "",
-      s.output_tokens_per_s, r.model, r.platform, r.engine, r.parallel);
+      s.output_tokens_per_s, r.model, r.platform, r.engine, r.parallel, EnginesText(r));
   text += fmt::format("{:<16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "mean", "P50", "P90",
                       "P95", "P99");
   text += Row("TTFT ms", s.ttft, 1e3) + Row("ITL ms", s.itl, 1e3) + Row("TPOT ms", s.tpot, 1e3) +

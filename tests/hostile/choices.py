@@ -30,6 +30,7 @@ REFUSED = {
     "protocol_halving": (COLLECTIVE + " --algorithm halving_doubling --protocol ll128", ("--protocol", NOTHING), ""),
     "protocol_pairs": ("collective all_to_all --topology dgx-a100 --bytes 1M --protocol ll", ("--protocol", NOTHING), ""),
     "protocol_shift": ("collective send_recv --topology dgx-a100 --bytes 1M --protocol ll128", ("--protocol",), ""),
+    "bytes_list": ("collective all_reduce --topology dgx-a100 --bytes 1K,1M", ("--bytes '1K,1M'", "first:last", "sweep"), ""),
     "protocol_barrier": ("collective barrier --topology dgx-a100 --protocol ll", ("--protocol", NOTHING), ""),
     "release": ("collective --topology p.yaml --bytes 1M", ("p.yaml:", "library.release"),
                 "sed 's/gpu_generation: ampere/&\\n  release: 3.14/' $SEEDS/dgx.yaml > p.yaml"),

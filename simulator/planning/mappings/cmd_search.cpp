@@ -115,15 +115,30 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   return CheckBesideStack(o, job);
 }
 
+// Of both mappings of a comparison, else of the best.
+absl::Status AppendMemory(const SearchCommandOptions& o, const TrainingJob& job,
+                          const SearchReport& report, const TextStyle& style, std::string& text) {
+  const size_t count = o.compare.empty() ? 1 : report.rows.size();
+  for (size_t i = 0; i < count; ++i) {
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory,
+                               MemoryReport(job, report.rows[i].mapping, style));
+    text += fmt::format("\n{}{}\n{}",
+                        o.compare.empty() ? ""
+                        : i == 0          ? "A: "
+                                          : "B: ",
+                        report.rows[i].text, memory);
+  }
+  return absl::OkStatus();
+}
+
+// Files and pictures are of the best mapping, of a comparison of A.
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
-                          const MappingFile& mapping, const TextStyle& style, std::string& text) {
+                          const SearchReport& report, const TextStyle& style, std::string& text) {
+  const MappingFile& mapping = report.rows.front().mapping;
   if (!o.mapping_out.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(o.mapping_out, MappingYaml(mapping)));
   }
-  if (o.memory) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, mapping, style));
-    text += "\n" + memory;
-  }
+  if (o.memory) FORETRACE_RETURN_IF_ERROR(AppendMemory(o, job, report, style, text));
   if (!o.picture && o.svg.empty() && o.timeline.empty()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(const PipelinePicture picture, PictureOfMapping(job, mapping));
   if (o.picture) text += "\n" + PictureText(picture, style.width - 14);
@@ -214,8 +229,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   FORETRACE_RETURN_IF_ERROR(FollowRows(o, job, report));
   std::string text;
   if (!report.rows.empty()) {
-    FORETRACE_RETURN_IF_ERROR(
-        WriteOutputs(o, job, report.rows.front().mapping, context.console->style(), text));
+    FORETRACE_RETURN_IF_ERROR(WriteOutputs(o, job, report, context.console->style(), text));
   }
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));

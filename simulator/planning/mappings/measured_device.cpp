@@ -102,11 +102,13 @@ std::shared_ptr<const DeviceMeasurements> Analytic(const GpuPeaks& device) {
   return std::make_shared<const CalibratedDevice>(std::move(set), false);
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
-    const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
-    std::vector<std::string>& files) {
+// With `over`, also collectives that were measured over other links than the device's, if both are
+// a switch's; it then says which.
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> Find(const std::string& kernels,
+                                                               const NodeSpec& node,
+                                                               Bandwidth* over,
+                                                               std::vector<std::string>& notes,
+                                                               std::vector<std::string>& files) {
   const std::shared_ptr<const DeviceMeasurements> none;
   if (kernels == "none") return none;
   const absl::StatusOr<GpuPeaks> device = PeaksOf(node.accelerator);
@@ -134,6 +136,10 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   if (std::string note = StackNote(set); !note.empty()) notes.push_back(std::move(note));
   bool collectives = set.collectives != nullptr && ConnectedAlike(*set.collectives, node);
   if (collectives && !LinkedAlike(links, node.accelerator.links)) {
+    if (over != nullptr && node.interconnect == InterconnectKind::kSwitch) {
+      *over = links.total();
+      return std::make_shared<const CalibratedDevice>(std::move(set), true);
+    }
     collectives = false;
     notes.push_back(fmt::format(
         "collectives of {} were measured over {:.0f} GB/s of links to others, {} has {:.0f}: the "
@@ -144,11 +150,11 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
   return std::make_shared<const CalibratedDevice>(std::move(set), collectives);
 }
 
-absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
-    const PlatformSpec& platform, std::shared_ptr<const DeviceMeasurements> measured,
+// `own`: of all links of the device that collectives were measured on.
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> Scaled(
+    const PlatformSpec& platform, std::shared_ptr<const DeviceMeasurements> measured, Bandwidth own,
     std::vector<std::string>& notes) {
   const NodeSpec& node = platform.node;
-  const Bandwidth own = node.accelerator.links.total();
   if (measured == nullptr || node.interconnect != InterconnectKind::kSwitch ||
       node.interconnect_link == kNoLinkType || own.bytes_per_second() <= 0) {
     return measured;
@@ -163,12 +169,35 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
   there.links.push_back(std::move(link));
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const ExchangeTimes> here, ExchangesOf(platform));
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const ExchangeTimes> other, ExchangesOf(there));
-  notes.push_back(fmt::format(
-      "links of {:.0f} GB/s instead of the {:.0f} of {}: measured collectives are scaled as the "
-      "network model says",
-      total / 1e9, own.gbps(), node.accelerator.name));
+  notes.push_back(
+      fmt::format("links of {:.0f} GB/s instead of {:.0f}: measured collectives are scaled as the "
+                  "network model says",
+                  total / 1e9, own.gbps()));
   return std::make_shared<const OnOtherLinks>(std::move(measured), std::move(here),
                                               std::move(other));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
+    const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
+    std::vector<std::string>& files) {
+  return Find(kernels, node, nullptr, notes, files);
+}
+
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> MeasurementsOn(
+    const PlatformSpec& platform, const std::string& kernels, std::vector<std::string>& notes,
+    std::vector<std::string>& files) {
+  Bandwidth over = platform.node.accelerator.links.total();
+  FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> measured,
+                             Find(kernels, platform.node, &over, notes, files));
+  return Scaled(platform, std::move(measured), over, notes);
+}
+
+std::string BfloatNote(const Accelerator& device, DType dtype) {
+  if (dtype != DType::kBFloat16 || device.peak(RateKind::kBf16) > FlopRate()) return "";
+  return fmt::format("{} states no rate of bfloat16, in which the model is: timed as float16",
+                     device.name);
 }
 
 }  // namespace foretrace

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/dtype.h"
+#include "simulator/hardware/accelerator.h"
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/topology/platform.h"
 
@@ -21,13 +23,17 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> FindMeasurements(
     const std::string& kernels, const NodeSpec& node, std::vector<std::string>& notes,
     std::vector<std::string>& files);
 
-// Measured collectives on a platform whose links within a node are faster or slower than its
-// device's file says (a platform of one's own, a sweep): each takes as many times what was measured
-// as the network model of the platform takes what that of the same platform with the device's links
-// takes, and counts as extrapolated. `measured` itself where links are the device's, are not known,
-// or are no switch's. Errors: a platform of which there is no topology.
-absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> OverLinksOf(
-    const PlatformSpec& platform, std::shared_ptr<const DeviceMeasurements> measured,
-    std::vector<std::string>& notes);
+// The same of a platform. Where its links within a node are faster or slower than those that
+// collectives were measured over (a board with fewer of a chip's links, a platform of one's own, a
+// sweep), each takes as many times what was measured as the network model of the platform takes
+// what that of the same platform with those links takes, and counts as extrapolated; not where
+// links are not known, or are no switch's. Errors: also a platform of which there is no topology.
+absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> MeasurementsOn(
+    const PlatformSpec& platform, const std::string& kernels, std::vector<std::string>& notes,
+    std::vector<std::string>& files);
+
+// Of a model in bfloat16 on a device whose file states no rate of that, and which is timed by
+// float16's; else empty.
+std::string BfloatNote(const Accelerator& device, DType dtype);
 
 }  // namespace foretrace

@@ -174,21 +174,36 @@ std::string Verdict(const SearchReport& report) {
   std::string text =
       fmt::format("Verdict: {} takes {} ms an iteration, {:.2f} samples/s", best.text,
                   Milliseconds(time(best)), report.global_batch / time(best).seconds());
-  if (report.rows.size() > 1) {
-    text += fmt::format("; the next, {}, takes {:.1f} % longer", report.rows[1].text,
-                        100 * (time(report.rows[1]).seconds() / time(best).seconds() - 1));
+  // Several searchers may have found the same.
+  const auto next = std::ranges::find_if(report.rows, [&](const SearchRow& row) {
+    return row.text != best.text || time(row) != time(best);
+  });
+  if (next != report.rows.end()) {
+    text += fmt::format("; the next, {}, takes {:.1f} % longer", next->text,
+                        100 * (time(*next).seconds() / time(best).seconds() - 1));
   }
   const std::string overflow = Overflow(report, best);
   if (!overflow.empty()) text += "; " + overflow;
   return text + "\n";
 }
 
+std::string NotesText(const SearchReport& report) {
+  std::string text = report.notes.empty() ? "" : "\n";
+  for (const std::string& note : report.notes) text += "Note: " + note + "\n";
+  return text;
+}
+
+// Of what a report is.
+std::string JobText(const SearchReport& report) {
+  return fmt::format("{} on {} devices, {} samples an iteration\n", report.workload, report.devices,
+                     report.global_batch);
+}
+
 }  // namespace
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style) {
   std::string text = Verdict(report);
-  text += fmt::format("{} on {} devices, {} samples an iteration\n\n", report.workload,
-                      report.devices, report.global_batch);
+  text += JobText(report) + "\n";
   const bool estimated = Estimated(report.rows);
   TextTable table(Columns(report.network, estimated));
   for (size_t i = 0; i < report.rows.size() && i < top; ++i) {
@@ -230,8 +245,7 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
                           report.rows.front().searcher == "local" ? "" : ", nothing better");
     }
   }
-  if (!report.notes.empty()) text += "\n";
-  for (const std::string& note : report.notes) text += "Note: " + note + "\n";
+  text += NotesText(report);
   if (report.interrupted) {
     text += "INTERRUPTED: the best so far; with --journal the same command goes on from here\n";
   }
@@ -343,14 +357,23 @@ std::string CompareText(const SearchReport& report, const TextStyle& style) {
   }
   row("bubble %", 100 * x.bubble, 100 * y.bubble, "{:.1f}");
   row("exposed %", 100 * x.exposed_communication, 100 * y.exposed_communication, "{:.1f}");
+  if (report.device_watts > 0) {
+    const auto kilojoules = [&](const SearchRow& each) { return Joules(report, each) / 1e3; };
+    row("energy kJ, at most", kilojoules(a), kilojoules(b), "{:.2f}");
+  }
   std::string text = fmt::format("Verdict: B takes {:.3f} times as long as A",
                                  y.iteration.seconds() / x.iteration.seconds());
   for (const SearchRow* each : {&a, &b}) {
     const std::string overflow = Overflow(report, *each);
     if (!overflow.empty()) text += fmt::format("; {}: {}", each == &a ? "A" : "B", overflow);
   }
-  return text + fmt::format("\nA: {}\nB: {}\n", a.text, b.text) + table.Format(style) +
-         PeaksText(report.rows);
+  text += fmt::format("\nA: {}\nB: {}\n", a.text, b.text) + JobText(report) + table.Format(style) +
+          PeaksText(report.rows);
+  if (report.device_watts > 0) {
+    text += fmt::format("energy: of an iteration, by {} devices' rated {:.0f} W\n", report.devices,
+                        report.device_watts);
+  }
+  return text + NotesText(report);
 }
 
 std::string SourcesNote(std::string_view of, const CostSources& sources) {

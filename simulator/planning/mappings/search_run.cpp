@@ -143,6 +143,7 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   }
   SearchControl control;
   control.keep = std::max<size_t>(o.top, 1);
+  control.bounding = [&](int64_t done, int64_t total) { run.Progress("bounds", done, total); };
   control.progress = [&](int64_t done, int64_t total) { run.Progress("mappings", done, total); };
   control.interrupted = [&] { return run.processes.Any(run.context.stop.stop_requested()); };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,

@@ -164,15 +164,15 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
         "the cost of a layer needs",
         spec.name, single ? "fp32" : "fp16");
   }
+  if (std::string note = BfloatNote(*device, dtype); !note.empty()) {
+    notes.push_back(std::move(note));
+  }
   cluster.devices_per_node = spec.node.devices;
   if (choice.experts) FORETRACE_RETURN_IF_ERROR(SetDeepEp(spec, cluster, read));
   FORETRACE_ASSIGN_OR_RETURN(cluster.exchanges, ExchangesOf(spec));
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
-  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
-                             FindMeasurements(choice.kernels, spec.node, notes, read));
-  FORETRACE_ASSIGN_OR_RETURN(cluster.measured,
-                             OverLinksOf(spec, std::move(cluster.measured), notes));
+  FORETRACE_ASSIGN_OR_RETURN(cluster.measured, MeasurementsOn(spec, choice.kernels, notes, read));
   const std::string& file = choice.calibration;
   if (file.empty() || file == "none") {
     notes.push_back(
@@ -203,9 +203,10 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
       return InvalidInput("--torch-compile would change nothing: no --stack is given");
     }
     if (!job.model.transformer) return absl::OkStatus();
-    job.notes.emplace_back(
-        "software: none assumed, so that communication is hidden only where a mapping's words say "
-        "so; --stack names one (foretrace list stacks)");
+    job.notes.push_back(fmt::format(
+        "software: none assumed, so that {}communication is hidden only where a mapping's words "
+        "say so; --stack names one (foretrace list stacks)",
+        job.model.transformer->fused_attention ? "" : "attention is not fused and "));
     return absl::OkStatus();
   }
   if (!job.model.transformer) {

@@ -210,6 +210,7 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
 void NoteAssumptions(TrainingValidation& result) {
   std::set<std::string> assumed;
   std::map<std::string, int> idle;
+  std::map<std::string, std::vector<std::string>> unread;  // rows by what they say
   int assumed_gib = 0, exceed = 0;
   std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
@@ -217,6 +218,7 @@ void NoteAssumptions(TrainingValidation& result) {
     all.push_back(&row);
     if (!row.refused.empty()) continue;
     if (!row.idle.empty()) ++idle[row.idle];
+    for (const std::string& what : row.unread) unread[what].push_back(row.name);
     exceed += judged.exceeds() ? 1 : 0;
     assumed_gib += row.assumed_gib ? 1 : 0;
     if (row.family.empty()) {
@@ -228,6 +230,11 @@ void NoteAssumptions(TrainingValidation& result) {
                                row.family, since));
   }
   result.notes.insert(result.notes.end(), assumed.begin(), assumed.end());
+  for (const auto& [what, rows] : unread) {
+    result.notes.push_back(
+        fmt::format("{}{}: {}", rows.front(),
+                    rows.size() == 1 ? "" : fmt::format(" and {} more", rows.size() - 1), what));
+  }
   for (const auto& [what, count] : idle) {
     result.notes.push_back(fmt::format("{} row{} with a word that changes nothing: {}", count,
                                        count == 1 ? "" : "s", what));

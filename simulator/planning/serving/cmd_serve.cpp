@@ -186,13 +186,19 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
       .add_option("--engine", o.engine,
                   "engine and release, a file in topologies/engines/ or a path")
       ->capture_default_str();
-  command.add_option("--max-num-seqs", o.max_num_seqs, "sequences of a step")
+  command
+      .add_option("--max-num-seqs", o.max_num_seqs,
+                  "sequences of a step, on all ranks of dpN together (default: the engine's)")
       ->check(CLI::Range(1, 1 << 20));
-  command.add_option("--max-num-batched-tokens", o.max_num_batched_tokens, "tokens of a step")
+  command
+      .add_option("--max-num-batched-tokens", o.max_num_batched_tokens,
+                  "tokens of a step, on all ranks of dpN together (default: the engine's)")
       ->check(CLI::Range(1, 1 << 24));
   command
-      .add_option("--max-model-len", o.max_model_len,
-                  "longest request (default: of these requests, at most the model's context)")
+      .add_option(
+          "--max-model-len", o.max_model_len,
+          "longest request (default: the model's sequence in training, or the longest of these "
+          "requests, at most the model's context)")
       ->check(CLI::Range(1, 1 << 28));
   command.add_option("--block-tokens", o.block_tokens, "tokens of a KV block")
       ->check(CLI::Range(1, 1 << 16));

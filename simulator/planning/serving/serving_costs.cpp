@@ -213,8 +213,7 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   }
   std::vector<std::string> files;
   FORETRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceMeasurements> device,
-                             FindMeasurements(kernels, platform.node, notes, files));
-  FORETRACE_ASSIGN_OR_RETURN(device, OverLinksOf(platform, std::move(device), notes));
+                             MeasurementsOn(platform, kernels, notes, files));
   if (device == nullptr) {
     return InvalidInput("platform {}: {}", platform.name,
                         std::string(PeaksOf(platform.node.accelerator).status().message()));

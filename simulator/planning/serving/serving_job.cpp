@@ -9,6 +9,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/planning/files/table_text.h"
+#include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/operator_table_device.h"
 #include "simulator/planning/serving/serving_costs.h"
@@ -146,9 +147,14 @@ std::optional<double> Limit(double ms) {
 
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                                              const TransformerConfig& model,
+                                             const serve::ServingPlan& plan,
                                              const Accelerator& device, int64_t longest_request) {
   FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
   serve::EngineConfig engine = release.On(device.name, device.visible_memory());
+  if (engine.limits_of_each_rank) {
+    engine.max_num_seqs *= plan.data;
+    engine.max_num_batched_tokens *= plan.data;
+  }
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
@@ -277,6 +283,10 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
   }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
+  if (std::string note = BfloatNote(base.platform.node.accelerator, base.model.dtype);
+      !note.empty()) {
+    base.notes.push_back(std::move(note));
+  }
   const bool experts = base.model.experts > 0 || (base.draft && base.draft->experts > 0);
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, experts, base.notes));
@@ -340,9 +350,9 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
                       options.replicas + options.decode_engines, Text(job.plan), job.devices,
                       base.platform.name, base.platform.devices());
   }
-  FORETRACE_ASSIGN_OR_RETURN(
-      serve::EngineConfig engine,
-      EngineOf(options, base.model, base.platform.node.accelerator, base.longest_request));
+  FORETRACE_ASSIGN_OR_RETURN(serve::EngineConfig engine,
+                             EngineOf(options, base.model, job.plan, base.platform.node.accelerator,
+                                      base.longest_request));
   engine.stages = job.plan.pipeline;
   FORETRACE_RETURN_IF_ERROR(
       serve::CheckExpertTransfers(base.model, job.plan, engine.experts, *base.costs));

@@ -331,9 +331,10 @@ TEST(ParallelMappingTest, DualPipeNeedsEvenNumbers) {
     return m.ok() ? Message(CheckMapping(Gpt22B(), *m, 0)) : Message(m.status());
   };
   EXPECT_EQ(fault("tp1 pp8 dp2 mb1"), "");
-  EXPECT_THAT(fault("tp1 pp8 dp8 mb1"), HasSubstr("at least twice as many as stages, not 8"));
-  EXPECT_THAT(fault("tp1 pp3 dp2 mb1"), HasSubstr("even number of stages, not 3"));
-  EXPECT_THAT(fault("tp1 pp1 dp2 mb1"), HasSubstr("not 1"));
+  EXPECT_THAT(fault("tp1 pp8 dp8 mb1"),
+              HasSubstr("at least twice as many; stages are 8, micro-batches 8;"));
+  EXPECT_THAT(fault("tp1 pp3 dp2 mb1"), HasSubstr("stages are 3,"));
+  EXPECT_THAT(fault("tp1 pp1 dp2 mb1"), HasSubstr("stages are 1,"));
   EXPECT_THAT(fault("tp1 pp2 dp2 mb1 v2"), HasSubstr("only 1F1B interleaves"));
   EXPECT_THAT(fault("tp1 pp4 dp2 mb1 zero2"), HasSubstr("zero1 without lastN"));
 }

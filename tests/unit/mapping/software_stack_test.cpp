@@ -186,5 +186,30 @@ TEST(SoftwareStackTest, ShippedOnesAreRead) {
   }
 }
 
+TEST(SoftwareStackTest, DatesAsPeopleWriteThem) {
+  for (const auto& [text, date] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"2025", "2025"},
+                                                                  {"2025-03", "2025-03"},
+                                                                  {"2025-3-1", "2025-03-01"},
+                                                                  {"2025/03", "2025-03"},
+                                                                  {"03/2025", "2025-03"},
+                                                                  {"March 2025", "2025-03"},
+                                                                  {"Mar. 3, 2025", "2025-03"},
+                                                                  {"3 March 2025", "2025-03"},
+                                                                  {"13/04/2025", "2025-04"},
+                                                                  {"v25.03", "v25.03"},
+                                                                  {"25.03.1", "25.03.1"},
+                                                                  {"v24.11.1", "v24.11.1"},
+                                                                  {"03/04/2025", ""},
+                                                                  {"2031-13", ""},
+                                                                  {"13/2025", ""},
+                                                                  {"yesterday", ""},
+                                                                  {"core_r0.8.0", ""},
+                                                                  {"0.14.2", ""},
+                                                                  {"", ""}}) {
+    EXPECT_EQ(ReleaseDate(text), date) << text;
+  }
+}
+
 }  // namespace
 }  // namespace foretrace

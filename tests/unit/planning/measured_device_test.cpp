@@ -50,21 +50,26 @@ TEST(MeasuredDeviceTest, ThirtyTwoBits) {
   EXPECT_NEAR(a10 / p4, 62.5 / 31.2, 0.2);  // tiles fill both devices unlike
 }
 
-// An H800 has 8 of an H100's 18 NVLinks: what was measured over those is not its own.
+// An H800 has 8 of an H100's 18 NVLinks: what was measured over those takes longer there, by no
+// more than that, as on a platform of H100 whose links are so slow.
 TEST(MeasuredDeviceTest, CollectivesOverOtherLinks) {
-  const auto measured = [](const std::string& platform) {
+  const auto time = [](const std::string& platform) {
     Accelerator device;
     int64_t devices = 0;
     std::vector<std::string> notes;
     const auto cluster =
         ClusterOf({platform, "none", "auto", 16}, DType::kBFloat16, &device, &devices, notes);
     EXPECT_TRUE(cluster.ok()) << cluster.status();
-    return cluster.ok() && cluster->measured != nullptr &&
-           cluster->measured->CollectiveTime(CollectiveOp::kAllReduce, 8, Bytes(1 << 26))
-               .has_value();
+    const auto all =
+        cluster->measured->CollectiveTime(CollectiveOp::kAllReduce, 8, Bytes(256 << 20));
+    EXPECT_TRUE(all.has_value());
+    return all.value_or(Estimate());
   };
-  EXPECT_TRUE(measured("dgx-h100"));
-  EXPECT_FALSE(measured("hgx-h800"));
+  const Estimate h100 = time("dgx-h100"), h800 = time("hgx-h800");
+  EXPECT_FALSE(h100.extrapolated);
+  EXPECT_TRUE(h800.extrapolated);
+  EXPECT_GT(h800.time.us() / h100.time.us(), 1.5);
+  EXPECT_LE(h800.time.us() / h100.time.us(), 18.0 / 8);
 }
 
 // Whichever way its file is written; of a bad one that calibrate wrote the lines that say so do.
@@ -97,8 +102,7 @@ TEST(MeasuredDeviceTest, CollectivesFollowThePlatformsLinks) {
     LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
     link.bandwidth = Bandwidth::BytesPerSecond(link.bandwidth.bytes_per_second() * rate);
     std::vector<std::string> notes, files;
-    auto device = FindMeasurements("auto", spec.node, notes, files);
-    if (device.ok()) device = OverLinksOf(spec, *device, notes);
+    const auto device = MeasurementsOn(spec, "auto", notes, files);
     EXPECT_TRUE(device.ok()) << device.status();
     const auto all = (*device)->CollectiveTime(CollectiveOp::kAllReduce, 8, Bytes(256 << 20));
     EXPECT_TRUE(all.has_value());
@@ -109,18 +113,23 @@ TEST(MeasuredDeviceTest, CollectivesFollowThePlatformsLinks) {
   EXPECT_LT(time(2), time(1));
 }
 
-// Links of a device's file are those of the platforms that ship with it: there nothing is scaled.
+// Links of a device's file are those of the platforms that ship with it: there nothing is scaled
+// but where another board of the chip was measured.
 TEST(MeasuredDeviceTest, ShippedPlatformsHaveTheirDevicesLinks) {
+  std::vector<std::string> scaled;
   for (const ShippedFile& file : ListShipped(kPlatforms)) {
     const auto platform = LoadPlatform(file.path);
     ASSERT_TRUE(platform.ok()) << platform.status();
     std::vector<std::string> notes, files;
-    const auto device = FindMeasurements("auto", platform->node, notes, files);
+    const auto device = MeasurementsOn(*platform, "auto", notes, files);
     ASSERT_TRUE(device.ok()) << device.status();
-    const auto scaled = OverLinksOf(*platform, *device, notes);
-    ASSERT_TRUE(scaled.ok()) << scaled.status();
-    EXPECT_EQ(*scaled, *device) << file.name;
+    if (std::ranges::any_of(notes, [](const std::string& note) {
+          return note.find("measured collectives are scaled") != std::string::npos;
+        })) {
+      scaled.push_back(file.name);
+    }
   }
+  EXPECT_EQ(scaled, (std::vector<std::string>{"hgx-a800", "hgx-h800"}));
 }
 
 // Where 8 bits are twice as fast as 16 they take 0.58 of the time. The board of 500 W was measured

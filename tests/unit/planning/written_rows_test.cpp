@@ -77,5 +77,27 @@ TEST(WrittenRowsTest, WhatRowsLeaveOpen) {
   EXPECT_EQ(row(6).refused, "");
 }
 
+// What nobody knows is said in the report, not in rows' notes alone; a month before its year is no
+// release before all.
+TEST(WrittenRowsTest, WhatIsNotUnderstood) {
+  using testing::Contains;
+  using testing::HasSubstr;
+  const TempFolder folder;
+  const std::string path = folder.path() + "/unread.csv";
+  std::ofstream(path) << "model,seq,gpus,gpu,tp,micro_batch,global_batch,precision,framework,"
+                         "sharding,recompute,date,step_s\n"
+                         "llama3-8b,4096,8,H100,2,1,8,bf16,Megatron-LM,ZeRO-9,none,2025-01,1\n"
+                         "llama3-8b,4096,8,H100,2,1,8,bf16,Megatron-LM,ZeRO-9,sometimes,01/2025,1\n"
+                         "llama3-8b,4096,8,H100,2,1,8,bf16,Megatron-LM,ZeRO-1,none,2025-13,1\n";
+  const TrainingValidation result = Validate(path);
+  EXPECT_EQ(result.rows.at(1).row.release, "2025");
+  EXPECT_EQ(result.rows.at(2).row.release, "2024");  // as of the model
+  EXPECT_THAT(result.notes,
+              Contains(HasSubstr("unread.csv:2 and 1 more: sharding 'ZeRO-9' is none")));
+  EXPECT_THAT(result.notes,
+              Contains(HasSubstr("unread.csv:3: recompute 'sometimes' is taken for")));
+  EXPECT_THAT(result.notes, Contains(HasSubstr("unread.csv:4: date '2025-13' is none")));
+}
+
 }  // namespace
 }  // namespace foretrace

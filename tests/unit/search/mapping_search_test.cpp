@@ -39,6 +39,26 @@ absl::StatusOr<SearchResult> Search(const Evaluator& evaluator,
   return SearchExhaustively(evaluator, OnThreads(evaluator, jobs), candidates, control);
 }
 
+// Bounds of millions take minutes, of which nobody would know how many are done.
+TEST(MappingSearchTest, TellsOfBoundsBeforeItEvaluates) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  const IterationEvaluator evaluator(Gpt3(), cluster, Bytes(int64_t{1} << 60));
+  const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
+  SearchControl control;
+  std::vector<int64_t> done;
+  bool bounded = false;
+  control.bounding = [&](int64_t bounds, int64_t total) {
+    EXPECT_EQ(total, static_cast<int64_t>(all.size()));
+    EXPECT_TRUE(done.empty());
+    bounded |= bounds == 0;
+  };
+  control.progress = [&](int64_t evaluated, int64_t) { done.push_back(evaluated); };
+  EXPECT_TRUE(SearchExhaustively(evaluator, OnThreads(evaluator, 1), all, control).ok());
+  EXPECT_TRUE(bounded);
+  EXPECT_FALSE(done.empty());
+}
+
 TEST(MappingSearchTest, EnumeratesEachOnceAndOnlyValid) {
   const auto all = EnumerateMappings(Gpt3(), Space(64, 64));
   EXPECT_GT(all.size(), 500u);

@@ -279,6 +279,18 @@ TEST(MemoryLedger, LatentsAreSmallAndWhole) {
   EXPECT_EQ(MakeLedger(Latent(), plan, Engine(), Bytes(1 << 30)).kv_per_token.count(), 8 * 576 * 2);
 }
 
+// Eight times the sequences and tokens on eight data-parallel ranks: each has what one had.
+TEST(MemoryLedger, RanksShareTheStep) {
+  ServingPlan plan;
+  EngineConfig engine = Engine();
+  const Bytes one = MakeLedger(Latent(), plan, engine, Bytes(1 << 30)).activations;
+  EXPECT_GT(one.count(), 0);
+  plan.data = 8;
+  engine.max_num_seqs *= 8;
+  engine.max_num_batched_tokens *= 8;
+  EXPECT_EQ(MakeLedger(Latent(), plan, engine, Bytes(1 << 30)).activations.count(), one.count());
+}
+
 // Six layers with windows and two without: groups of two layers, so that a window's blocks take
 // three times those of the layers without. Tokens of a request: all blocks less 3 x the window's,
 // of which a window of 128 and a step of 64 tokens lie in (127 + 64) / 16 + 2 = 13 at most.

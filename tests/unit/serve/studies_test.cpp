@@ -150,8 +150,10 @@ TEST(EngineAllReduce, PassesOverTheRanks) {
   EXPECT_FALSE(a.Takes(8, Bytes((8 << 20) + 1)));
   EXPECT_FALSE(a.Takes(3, Bytes(1)));
   EXPECT_FALSE(a.Takes(16, Bytes(1)));
-  // Of the device that it was measured on alone.
-  EXPECT_TRUE(engine->On("h200-sxm5", Bytes(1)).all_reduce.Takes(2, Bytes(1)));
+  // Of the device that it was measured on, and of those whose links and chips are such.
+  for (const char* device : {"h200-sxm5", "h20", "b200-sxm", "gb200", "b300-sxm", "gb300"}) {
+    EXPECT_TRUE(engine->On(device, Bytes(1)).all_reduce.Takes(2, Bytes(1))) << device;
+  }
   EXPECT_FALSE(engine->On("a100-sxm4-80gb", Bytes(1)).all_reduce.Takes(2, Bytes(1)));
 }
 
