@@ -236,6 +236,7 @@ int64_t Job::world_size() const { return Integer(inspection(), "world_size"); }
 int64_t Job::node_count() const { return Integer(inspection(), "nodes"); }
 
 double Prediction::iteration_time_us() const { return Number("iteration_time_us").value_or(0); }
+double Prediction::step_time_us() const { return Number("step_time_us").value_or(0); }
 std::optional<double> Prediction::recorded_iteration_time_us() const {
   return Number("recorded_iteration_time_us");
 }

@@ -151,7 +151,8 @@ struct Iteration {
 class FORETRACE_API Prediction : public Document {
  public:
   explicit Prediction(Document document) : Document(std::move(document)) {}
-  double iteration_time_us() const;  // of the slowest rank
+  double iteration_time_us() const;  // of the slowest rank, between its marks on the CPU
+  double step_time_us() const;       // in steady state where one is known, else the iteration's
   std::optional<double> recorded_iteration_time_us() const;
   double baseline_us() const;  // the busiest stream's sum
   std::vector<Iteration> iterations() const;
@@ -163,7 +164,7 @@ FORETRACE_API Prediction Predict(const Job& job, const SimulationOptions& option
 // The same run without and with edits.
 struct Answer {
   Prediction before, after;
-  double saved_us() const { return before.iteration_time_us() - after.iteration_time_us(); }
+  double saved_us() const { return before.step_time_us() - after.step_time_us(); }
 };
 FORETRACE_API Answer WhatIf(const Job& job, std::vector<std::string> edits,
                             const SimulationOptions& options = {}, const Control& control = {});

@@ -48,6 +48,12 @@ std::optional<T> ParseNumber(std::string_view text) {
 
 absl::Status CheckHeader(std::string_view path, int64_t line, std::string_view header) {
   if (header == kHeader) return absl::OkStatus();
+  // nccl-tests prints its headings as comments, and numbers in columns.
+  if (header.find(',') == header.npos && header.starts_with("  ")) {
+    return InvalidInput(
+        "{}:{}: a log of nccl-tests, not a table: scripts/import_nccl_tests.py makes tables of it",
+        path, line);
+  }
   std::vector<std::string> fields;
   SplitFields(header, fields);
   for (const std::string& field : fields) {

@@ -65,13 +65,14 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
   std::string text;
   int listed = 0;
   int blocked = 0;
+  uint32_t first = 0;  // rank that cannot go on
   for (uint32_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
     bool rank_listed = false;
     for (const LaneProgram& lane : rank.lanes) {
       for (uint32_t i = lane.begin; i < lane.end; ++i) {
         if (schedule.ranks[r].end[i] != kNotYet) continue;
-        ++blocked;
+        if (blocked++ == 0) first = r;
         if (!rank_listed && listed < kListed && rank.items[i].kind == ItemKind::kComm) {
           text += fmt::format("; {} waits for {}", NodeText(store, r, rank.items[i].node),
                               WhatItWaitsFor(store, program, schedule, tracker, r, i));
@@ -93,7 +94,11 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
       }
     }
   }
-  return InvalidInput("deadlock: {} lanes cannot go on{}", blocked, text);
+  return InvalidInput(
+      "{}: deadlock: {} lanes cannot go on{}; times or dependencies in the traces contradict each "
+      "other (a clock that went back, collectives in another order on some rank): record them "
+      "again",
+      store.ranks()[first].info().source, blocked, text);
 }
 
 }  // namespace foretrace

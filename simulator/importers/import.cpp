@@ -226,13 +226,19 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
                                             ? (files.profile ? files.profile : files.graph)
                                             : files.complete;
     if (other) {
+      if (documents[*other].name == document.name) {
+        return InvalidInput("{}: given twice; give it once", document.name);
+      }
       const std::string_view folder = FolderOf(documents[*other].name);
-      return InvalidInput("two {} for rank {}: {} and {}; {}",
-                          slot ? RoleName(document.file.role) : "kinds of trace", *rank,
-                          documents[*other].name, document.name,
-                          folder == FolderOf(document.name)
-                              ? "remove one of them"
-                              : fmt::format("give one job at a time, such as {}", folder));
+      return InvalidInput(
+          "two {} for rank {}: {} and {}; {}",
+          slot ? RoleName(document.file.role) : "kinds of trace", *rank, documents[*other].name,
+          document.name,
+          folder == FolderOf(document.name)
+              ? "remove one of them"
+              : fmt::format("give one job at a time, such as {}; of one job whose "
+                            "files are numbered by node, name them by rank of the job",
+                            folder));
     }
     slot = i;
   }

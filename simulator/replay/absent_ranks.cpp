@@ -58,6 +58,14 @@ class AbsentChange {
     Change(changed, [](SimTime beyond_shortest, SimTime, double) { return beyond_shortest; });
   }
 
+  // They come as early as the recording allows: all of the time in a rendezvous with them may have
+  // been waiting, for work that the change makes shorter.
+  void ComeEarly(Program& changed) const {
+    Change(changed, [](SimTime beyond_shortest, SimTime whole, double factor) {
+      return factor < 1 ? whole : beyond_shortest;
+    });
+  }
+
   // They come as late as the recording allows. All of the time in a rendezvous with them may have
   // been waiting, for work that the change makes longer. And where the stream held all members up
   // that were recorded, the inputs of absent ones may have been as late as elsewhere in the step.
@@ -215,9 +223,11 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
     unchanged.push_back(std::move(other));
     if (absent != AbsentRanks::kAlike) continue;
     const AbsentChange change(store, unchanged[0], unchanged[1]);
-    Program late = program;
+    Program late = program, early = program;
     change.ChangeWaiting(program);
     FORETRACE_ASSIGN_OR_RETURN(interval.changed_alike, run(program));
+    change.ComeEarly(early);
+    FORETRACE_ASSIGN_OR_RETURN(interval.earliest, run(early));
     change.ComeLate(late);
     FORETRACE_ASSIGN_OR_RETURN(interval.latest, run(late));
   }

@@ -52,10 +52,13 @@ absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const E
       {"line", AttributeTo::kLine},    {"range", AttributeTo::kRange},
       {"op", AttributeTo::kOp},        {"kernel", AttributeTo::kKernel},
       {"stream", AttributeTo::kStream}};
-  std::vector<IterationWindow> windows;
-  for (const RankSummary& rank : report.ranks) windows.push_back(rank.window);
+  std::vector<IterationWindow> windows, marks;
+  for (const RankSummary& rank : report.ranks) {
+    windows.push_back(rank.window);
+    marks.push_back(rank.marks);
+  }
   FORETRACE_ASSIGN_OR_RETURN(Attribution attribution,
-                             Attribute(kKinds.at(options.by), {&table, &prediction, windows,
+                             Attribute(kKinds.at(options.by), {&table, &prediction, windows, marks,
                                                                &report.critical_path, extras}));
   if (!options.flamegraph.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(options.flamegraph, SpeedscopeJson(attribution)));

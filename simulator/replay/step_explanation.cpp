@@ -54,6 +54,15 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   FORETRACE_ASSIGN_OR_RETURN(report.step,
                              SummarizeStep(store, prediction, step, setup.network(), report.notes));
   NoteBlockedShare(prediction, step, report.notes);
+  report.completions = WindowsOfDevice(store, prediction, step, report.step);
+  if (!report.completions.empty()) {
+    report.notes.push_back(fmt::format(
+        "the CPU is ahead of its device: between the marks of iteration {} the device works on "
+        "steps before it, so that all that follows but the table of iterations is of the time "
+        "until its own work is done, from the completion of the step before (of a first step: from "
+        "its begin mark)",
+        step));
+  }
   if (unedited == nullptr) return absl::OkStatus();
   report.unedited = IterationTimes(*unedited);
   if (report.step.has_value()) {

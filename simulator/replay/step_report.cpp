@@ -14,11 +14,25 @@ namespace {
 
 // Below this share of its step in which the CPU is held, the step is the sum of recorded overheads.
 constexpr double kHardlyBlocked = 0.01;
+// By how much longer than between its marks a step takes whose CPU is ahead of its device.
+constexpr double kAhead = 1.05;
 
 const MeasuredStep* Find(const std::vector<MeasuredStep>& steps, int64_t number) {
   const auto it = std::find_if(steps.begin(), steps.end(),
                                [&](const MeasuredStep& step) { return step.number == number; });
   return it == steps.end() ? nullptr : &*it;
+}
+
+// Of a step between those marks, until its device work is done: from the completion of the step
+// before, where there is one.
+IterationWindow UntilDone(IterationWindow marks, const MeasuredStep& step) {
+  const auto until = [](const StepTimes& times, SimTime& start, SimTime& end) {
+    end = times.done;
+    if (times.period.has_value()) start = times.done - *times.period;
+  };
+  until(step.predicted, marks.predicted_start, marks.predicted_end);
+  until(step.recorded, marks.recorded_start, marks.recorded_end);
+  return marks;
 }
 
 }  // namespace
@@ -53,6 +67,25 @@ absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store
         std::max(summary.recorded_period, recorded.period.value_or(SimTime()));
   }
   return summary;
+}
+
+std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Prediction& prediction,
+                                             int64_t step,
+                                             const std::optional<StepSummary>& summary) {
+  if (!summary.has_value()) return {};
+  const auto measured = MeasureSteps(store, prediction);
+  const auto all = Windows(prediction);
+  SimTime marked;
+  std::vector<IterationWindow> windows;
+  for (size_t r = 0; r < all.size(); ++r) {
+    const auto marks = std::ranges::find(all[r], step, &IterationWindow::number);
+    const MeasuredStep* own = Find(measured[r], step);
+    if (marks == all[r].end() || own == nullptr) return {};
+    marked = std::max(marked, marks->predicted());
+    windows.push_back(UntilDone(*marks, *own));
+  }
+  if (summary->period <= marked.ScaledBy(kAhead)) return {};
+  return windows;
 }
 
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes) {
@@ -109,8 +142,7 @@ absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Predict
     windows.push_back(*it);
     const MeasuredStep* own = by_completion ? Find(measured[r], step) : nullptr;
     if (own == nullptr || !own->predicted.period.has_value()) continue;
-    windows.back().predicted_end = own->predicted.done;
-    windows.back().predicted_start = own->predicted.done - *own->predicted.period;
+    windows.back() = UntilDone(windows.back(), *own);
   }
   EngineObserver* observers[] = {run.table_.get()};
   Tell(store, prediction, observers, ProgramUse::kKeep);

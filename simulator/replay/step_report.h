@@ -18,6 +18,13 @@ absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store
                                                          NetworkModel* network,
                                                          std::vector<std::string>& notes);
 
+// By rank, the reported step as its device has it: from the completion of the step before (of a
+// first step: from its begin mark) to its own. Empty where its CPU is not ahead of the device, that
+// is, where it takes hardly longer in steady state than between its marks.
+std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Prediction& prediction,
+                                             int64_t step,
+                                             const std::optional<StepSummary>& summary);
+
 // What a reader must know of a step that its CPU marks say little of.
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes);
 

@@ -29,6 +29,10 @@ WorkGroup CollectiveGroup(CollectiveOp op) {
       return WorkGroup::kAllToAll;
     case CollectiveOp::kAllReduce:
       return WorkGroup::kAllReduce;
+    case CollectiveOp::kAllGather:
+      return WorkGroup::kAllGather;
+    case CollectiveOp::kReduceScatter:
+      return WorkGroup::kReduceScatter;
     case CollectiveOp::kSendRecv:
       return WorkGroup::kSendRecv;
     default:
@@ -43,7 +47,7 @@ WorkGroup Directed(WorkGroup forward, bool backward) {
 }  // namespace
 
 std::string_view Name(WorkGroup group) {
-  static constexpr std::array<std::string_view, 14> kNames = {"embedding_forward",
+  static constexpr std::array<std::string_view, 16> kNames = {"embedding_forward",
                                                               "embedding_backward",
                                                               "gemm_forward",
                                                               "gemm_backward",
@@ -55,6 +59,8 @@ std::string_view Name(WorkGroup group) {
                                                               "other",
                                                               "all_to_all",
                                                               "all_reduce",
+                                                              "all_gather",
+                                                              "reduce_scatter",
                                                               "other_collective",
                                                               "send_recv"};
   return EnumName(kNames, group);

@@ -25,6 +25,8 @@ enum class WorkGroup : uint8_t {
   kOther,   // element-wise, normalisation, reduction, optimizer, ...
   kAllToAll,
   kAllReduce,
+  kAllGather,
+  kReduceScatter,
   kOtherCollective,
   kSendRecv,
   kCount,

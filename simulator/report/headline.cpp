@@ -72,8 +72,17 @@ class HeadlinePrinter {
                          Beside(report_.iteration_time, report_.recorded_time, Unedited()));
     }
     if (report_.recorded_time == SimTime()) text += "; no recorded time judges it";
-    text += Uncovered();
+    text += Uncovered() + Supposed();
     Line(text);
+  }
+
+  // Where what stands in for ranks without a trace moves a changed step by over a hundredth.
+  std::string Supposed() const {
+    if (!report_.absent.has_value() || !report_.what_if) return "";
+    const AbsentInterval& a = *report_.absent;
+    if (a.upper() - a.lower() <= a.lower().ScaledBy(0.01)) return "";
+    return fmt::format("; ranks without a trace leave iteration {} between {} and {} (--absent)",
+                       report_.iteration, unit_.Number(a.lower()), unit_.Text(a.upper()));
   }
 
   // Work that counts as zero, where it may be a hundredth of the device's.
@@ -153,7 +162,7 @@ class HeadlinePrinter {
                      : fmt::format("{} times, of which the mean of {} counts as it does not settle",
                                    step.copies, step.copies / 2);
     Line(fmt::format(
-        "  repeated {}, its CPU alone takes {} a step; its device work is done after {}{}", how,
+        "  repeated {}, it takes {} between its marks; its device work is done after {}{}", how,
         unit_.Text(step.cpu_period), unit_.Text(step.completion),
         Beside(step.completion, step.recorded_completion, SimTime())));
   }
@@ -166,8 +175,9 @@ class HeadlinePrinter {
         report_.iteration, unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent, a.rendezvous,
         a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
     if (report_.what_if) {
-      text += fmt::format("{} alike and changed likewise, {} as late as recorded waiting allows, ",
-                          unit_.Text(a.changed_alike), unit_.Text(a.latest));
+      text += fmt::format(
+          "{} alike and changed likewise, {} as early and {} as late as recorded waiting allows, ",
+          unit_.Text(a.changed_alike), unit_.Text(a.earliest), unit_.Text(a.latest));
     }
     Line(text + fmt::format("{} as recorded", unit_.Text(a.as_recorded)));
   }

@@ -127,14 +127,17 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
     return InvalidInput("iteration {} is not in the traces of all ranks; they have {}",
                         report.iteration, fmt::join(numbers, ", "));
   }
-  const std::span<const IterationWindow> chosen(reported->second);
-  const IterationSummary summary = Summarize(report.iteration, chosen);
+  const std::span<const IterationWindow> marks(reported->second);
+  report.by_completion = options.completions.size() == marks.size();
+  const std::span<const IterationWindow> chosen =
+      report.by_completion ? std::span(options.completions) : marks;
+  const IterationSummary summary = Summarize(report.iteration, marks);
   report.iteration_time = summary.predicted;
   report.recorded_time = summary.recorded;
 
   const Classifier classifier(table.store());
   report.streams = ComputeBreakdown(table, classifier, chosen);
-  report.ranks = ComputeRankSummaries(table, report.streams, chosen);
+  report.ranks = ComputeRankSummaries(table, report.streams, chosen, marks);
   report.baseline = Baseline(report.ranks);
   report.overlap = ComputeOverlap(table, chosen);
   report.device_time = ComputeDeviceTime(table, chosen);

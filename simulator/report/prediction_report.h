@@ -61,6 +61,8 @@ struct AbsentInterval {
   SimTime alike;       // they come as much later than those that are present as recorded
   // The same, and --what-if makes them as much slower or faster as it makes those.
   SimTime changed_alike;
+  // They come as early as the recording allows: all that they were waited for feels the change.
+  SimTime earliest;
   // They come as late as the recording allows: all that they were waited for feels the change.
   SimTime latest;
   SimTime as_recorded;     // present ranks wait for them, and for nobody else, as long as recorded
@@ -69,10 +71,10 @@ struct AbsentInterval {
   int64_t communicators = 0;
 
   SimTime lower() const {
-    return std::min({never_last, alike, changed_alike, latest, as_recorded});
+    return std::min({never_last, alike, changed_alike, earliest, latest, as_recorded});
   }
   SimTime upper() const {
-    return std::max({never_last, alike, changed_alike, latest, as_recorded});
+    return std::max({never_last, alike, changed_alike, earliest, latest, as_recorded});
   }
 };
 
@@ -131,9 +133,12 @@ struct IterationSummary {
 struct PredictionReport {
   // The reported iteration, which everything but `iterations` is about.
   int64_t iteration = 0;
-  // Of the slowest rank: the largest ranks[].window.predicted().
+  // Of the slowest rank: the largest ranks[].marks.predicted().
   SimTime iteration_time;
-  SimTime recorded_time;                     // zero without recorded times
+  SimTime recorded_time;  // zero without recorded times
+  // Device work, communication and the critical path are of the step from the completion of the
+  // one before to its own, since its CPU ran ahead: between the marks is other steps' work.
+  bool by_completion = false;
   SimTime baseline;                          // see Baseline()
   std::optional<StepSummary> step;           // unset where no steady state is known
   std::vector<StepCause> causes;             // with --what-if: of the difference, largest first
@@ -172,6 +177,7 @@ struct ReportOptions {
   std::vector<std::string> notes;
   std::optional<std::string> doubt;
   std::optional<StepSummary> step;
+  std::vector<IterationWindow> completions;  // by rank, see by_completion; empty: the marks
   std::vector<StepCause> causes;
   std::vector<SensitivityRow> sensitivity;
   std::optional<AbsentInterval> absent;

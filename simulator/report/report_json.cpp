@@ -18,6 +18,7 @@ class ReportWriter : private ReportFields {
     Int("iteration", report_.iteration);
     Time("iteration_time_us", report_.iteration_time);
     Recorded(report_.recorded_time);
+    Time("step_time_us", report_.step.has_value() ? report_.step->period : report_.iteration_time);
     Time("baseline_us", report_.baseline);
     WriteStepMembers(report_, store_, json_);
     Key("reliable");
@@ -63,9 +64,10 @@ class ReportWriter : private ReportFields {
     const OverlapSummary& overlap = report_.overlap[rank.rank];
     Object([&] {
       Rank("rank", rank.rank);
-      Time("iteration_time_us", rank.window.predicted());
-      Recorded(rank.window.recorded());
+      Time("iteration_time_us", rank.marks.predicted());
+      Recorded(rank.marks.recorded());
       Number("blocked_share", rank.blocked_share());
+      Time("window_us", rank.window.predicted());
       Time("busy_us", rank.busy);
       Time("idle_us", rank.idle);
       Time("computation_us", overlap.computation);

@@ -13,12 +13,13 @@ namespace foretrace {
 // add its own. Times are in microseconds, keys end in _us; shares are fractions of 1; `rank` is the
 // global rank number. Members, with what the key names do not say:
 //   iteration, iteration_time_us, recorded_iteration_time_us (null without recorded times),
+//   step_time_us (the verdict: in steady state where one is known, else the iteration's),
 //   baseline_us, synthetic, notes[],
 //   step (null: no steady state is known): period_us, cpu_period_us, settled, repetitions,
 //     recorded_period_us, completion_us, recorded_completion_us, unedited_period_us
 //   absent_ranks (null: all ranks have a trace, or it does not matter): lower_us, upper_us,
-//     never_last_us, alike_us, changed_alike_us, latest_us, as_recorded_us, absent, rendezvous,
-//     communicators
+//     never_last_us, alike_us, changed_alike_us, earliest_us, latest_us, as_recorded_us,
+//     absent, rendezvous, communicators
 //   unshown_waits (null: nothing changed, or the recording shows what all waits wait for):
 //     as_taken_us, lower_us, upper_us, waits
 //   scale_out (null without --ranks): ranks, recorded_ranks, ranks_at_hand, lower_us, expected_us,
@@ -31,18 +32,20 @@ namespace foretrace {
 //     difference_us
 //   iterations[]: unedited_iteration_time_us (null without --what-if), number, phase (of a serving
 //     engine's step alone), iteration_time_us, recorded_iteration_time_us, slowest_rank
-//   ranks[]: rank, iteration_time_us,
-//   recorded_iteration_time_us, blocked_share, busy_us, idle_us,
-//     computation_us, communication_us, transfer_us, exposed_communication_us,
-//     exposed_transfer_us, overlapped_share, streams[]: stream, nodes, busy_share,
-//     work_us {group: time}, idle_us {cause: time}
+//   ranks[]: rank, iteration_time_us, recorded_iteration_time_us, blocked_share (of these),
+//   window_us
+//     (what follows is of: the same, or from one completion to the next, where the CPU is ahead of
+//     its device; so are the critical path, communicators and tops), busy_us, idle_us,
+//     computation_us, communication_us, transfer_us, exposed_communication_us, exposed_transfer_us,
+//     overlapped_share, streams[]: stream, nodes, busy_share, work_us {group: time}, idle_us
+//     {cause: time}
 //   sources {recorded, calibrated, analytic, missing}: shares of critical-path time
 //   communicators[]: group (null: not declared), operation, members, count, bytes, transfer_us,
 //     wait_us, worst_wait_us, worst_rank, worst_rank_wait_us, latecomers[]: rank, times_last,
 //     caused_wait_us
 //   critical_path: rank, total_us, activities_us {}, groups_us {}, ranks_us[] {rank, time_us},
 //     runs[]: in order of time: rank, lane, kind, group (null on the CPU), name, nodes, start_us
-//     (from the start of the iteration), time_us, latency_us
+//     (from the start of the path), time_us, latency_us
 //   top_kernels[], top_ops[]: name, count, time_us, share
 void WriteReportMembers(const PredictionReport& report, const TraceStore& store, JsonWriter& json);
 

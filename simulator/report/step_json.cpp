@@ -69,6 +69,7 @@ class StepWriter : private ReportFields {
       Time("never_last_us", a.never_last);
       Time("alike_us", a.alike);
       Time("changed_alike_us", a.changed_alike);
+      Time("earliest_us", a.earliest);
       Time("latest_us", a.latest);
       Time("as_recorded_us", a.as_recorded);
       Int("absent", a.absent);

@@ -195,11 +195,11 @@ class ReportPrinter {
                     of_communication(Time(overlap.exposed_transfer)),
                     of_communication(Percent(overlap.overlapped_share()))});
     }
-    Print(fmt::format(
-              "Ranks, {} (exposed: communication while nothing is computed; transfer: without "
-              "waiting)",
-              unit_.name()),
-          table);
+    Print(
+        fmt::format("Ranks, {}{} (exposed: communication while nothing is computed; transfer: "
+                    "without waiting)",
+                    unit_.name(), report_.by_completion ? ", from one completion to the next" : ""),
+        table);
     More(report_.ranks.size(), shown_.size(), "ranks, all faster");
   }
 
@@ -255,10 +255,13 @@ class ReportPrinter {
   }
 
   void Streams() {
-    StreamTable<WorkGroup>("Streams: work, % of the iteration",
+    const std::string_view whole =
+        report_.by_completion ? "from one completion to the next" : "of the iteration";
+    StreamTable<WorkGroup>(fmt::format("Streams: work, % {}", whole),
                            [](const StreamBreakdown& s) { return s.work; });
-    StreamTable<WaitCause>("Streams: idle by what the next node waited for, % of the iteration",
-                           [](const StreamBreakdown& s) { return s.idle; });
+    StreamTable<WaitCause>(
+        fmt::format("Streams: idle by what the next node waited for, % {}", whole),
+        [](const StreamBreakdown& s) { return s.idle; });
   }
 
   void Communicators() {

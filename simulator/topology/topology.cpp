@@ -47,8 +47,10 @@ absl::StatusOr<std::vector<DeviceId>> Topology::DevicesOf(std::span<const int32_
   devices.reserve(ranks.size());
   for (int32_t rank : ranks) {
     if (rank < 0 || rank >= rank_count()) {
-      return InvalidInput("rank {} has no device: platform '{}' ({}) places {} ranks on {} devices",
-                          rank, spec_.name, spec_.file, rank_count(), device_count());
+      return InvalidInput(
+          "rank {} has no device: platform '{}' ({}) places {} ranks on {} devices; "
+          "NAME:NODES says how many nodes it has",
+          rank, spec_.name, spec_.file, rank_count(), device_count());
     }
     devices.push_back(DeviceOfRank(rank));
   }

@@ -164,6 +164,10 @@ REFUSED = {
     "table_repeats": ("calibrate collective l.csv", ("l.csv:20", "duplicate of line 4"),
                       "(cat $SEEDS/lab.csv; sed -n 4p $SEEDS/lab.csv) > l.csv"),
     "table_unit": ("calibrate collective l.csv", ("l.csv:3", "time_ms", "microseconds"), edit("lab.csv", "s/time_us/time_ms/", "l.csv")),
+    "table_nccl_log": ("calibrate collective n.txt", ("n.txt:2", "import_nccl_tests.py"),
+                       "printf '# nThread 1 nGpus 8\\n  1048576  262144  float  sum  -1  45.10  23.25  40.69  0\\n' > n.txt"),
+    "hold_out_rule": ("calibrate collective $SEEDS/lab.csv --hold-out every-fifth",
+                      ("every-fifth", "every-third, powers-of-two, three-points, ranks"), ""),
     "table_wide": ("calibrate collective l.csv", ("l.csv:4", "12 fields"), edit("lab.csv", "4s/$/,extra/", "l.csv")),
     "table_operation": ("calibrate collective l.csv", ("l.csv:4", "all_redoos"), edit("lab.csv", "4s/,all_reduce/,all_redoos/", "l.csv")),
     "table_bytes": ("calibrate collective l.csv", ("l.csv:5", "bytes"), edit("lab.csv", "5s/bytes=[0-9]*/bytes=-5/", "l.csv")),
@@ -206,6 +210,10 @@ REFUSED = {
     "platform_generation": ("inspect p.yaml", ("p.yaml:32", "ampere"), platform("s/gpu_generation: ampere/gpu_generation: pascal/")),
     "platform_link": ("inspect p.yaml", ("p.yaml:24", "nvlink9"), platform("s/link: nvlink3/link: nvlink9/")),
     # Kineto
+    "kineto_nanoseconds": ("predict k.json", ("k.json", "divided by 1,000"), kineto('s/"ts": *[0-9.]*/"ts": 1700000000000000000/')),
+    "kineto_ranks_of_nodes": ("predict run", ("node0/rank0.json", "node1/rank0.json", "by rank of the job"),
+                              "mkdir -p run/node0 run/node1; cp $SEEDS/kineto/k.json run/node0/rank0.json; "
+                              "cp $SEEDS/kineto/k.json run/node1/rank0.json"),
     "kineto_negative": ("predict k.json", ("k.json", "negative"), kineto('s/"dur": 300/"dur": -300/')),
     "kineto_huge": ("predict k.json", ("k.json", "dur"), kineto('s/"dur": 300/"dur": 3e99/')),
     "kineto_null": ("predict k.json", ("k.json", "dur"), kineto('s/"dur": 300/"dur": null/')),

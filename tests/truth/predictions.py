@@ -7,14 +7,22 @@ import subprocess
 FORETRACE = os.environ.get("FORETRACE", "build/release/foretrace")
 
 
-def report(folder, what_if=(), step=3, options=()):
-    command = [FORETRACE, "predict", folder, "--iteration", str(step), "--json", *options]
+def _run(folder, what_if, step, options):
+    command = [FORETRACE, "predict", folder, "--iteration", str(step), *options]
     for change in what_if:
         command += ["--what-if", change]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise AssertionError(run.stderr)
-    return json.loads(run.stdout)
+    return run.stdout
+
+
+def report(folder, what_if=(), step=3, options=()):
+    return json.loads(_run(folder, what_if, step, ["--json", *options]))
+
+
+def text(folder, what_if=(), step=3, options=()):
+    return " ".join(_run(folder, what_if, step, options).split())
 
 
 def predict(folder, what_if=(), step=3, options=()):

@@ -8,7 +8,7 @@ import unittest
 import combinations
 import job as truth
 import pipelines
-from predictions import report
+from predictions import report, text
 
 SOME = "--allow-missing-ranks"
 
@@ -33,6 +33,22 @@ class Absent(unittest.TestCase):
                 longest = max(slower[rank] for rank in present)
                 self.assertLess(interval["lower_us"], 1.001 * longest)
                 self.assertGreater(interval["upper_us"], 0.999 * longest)
+
+    def test_faster_where_an_absent_rank_came_last(self):
+        """Of every rendezvous of the one rank at hand most was waiting, as nothing in its recording shows."""
+        def build(factor):
+            return truth.data_parallel(4, 6, {r: factor * (1.3 if r == 2 else 1.0) for r in range(4)}, steps=(3, 4, 5))
+        faster = build(0.5).step_times(4)
+        with tempfile.TemporaryDirectory() as folder:
+            build(1.0).write(folder, events="absent")
+            for rank in range(1, 4):
+                os.remove(os.path.join(folder, f"rank{rank}.json"))
+            what_if = "name=gemm.*_(tn|nt):x0.5"
+            interval = report(folder, [what_if], 4, [SOME])["absent_ranks"]
+            self.assertLess(interval["lower_us"], 1.001 * faster[0])
+            self.assertGreater(interval["upper_us"], 0.999 * faster[0])
+            self.assertIn("ranks without a trace leave iteration 4 between",
+                          text(folder, [what_if], 4, [SOME]).split(" Why: ")[0])
 
     def test_whole_job_of_some_ranks(self):
         """`--ranks` of as many as recorded: the interval holds what the ranks at hand take in the whole job, also where

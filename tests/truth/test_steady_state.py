@@ -26,6 +26,30 @@ class SteadyState(unittest.TestCase):
         self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
                    [(["name=gemm:x2"], 2.0), (["name=gemm:x0.8"], 0.8), (["op=aten::mm:x3"], 3.0)])
 
+    def test_tables_are_of_the_step_where_the_cpu_is_ahead(self):
+        """Between its marks the device works on steps before it."""
+        job = truth.run_ahead(4, 150, 25.0, 1.0)
+        with tempfile.TemporaryDirectory() as folder:
+            job.write(folder)
+            for step in ("1", "3"):
+                answer = report(folder, (), step)
+                period = job.period()
+                self.assertAlmostEqual(answer["step_time_us"] / period, 1.0, delta=0.001)
+                self.assertLess(answer["iteration_time_us"], 0.5 * period)
+                path = answer["critical_path"]
+                self.assertAlmostEqual(path["total_us"] / period, 1.0, delta=0.001)
+                self.assertGreater(path["activities_us"]["compute"], 0.9 * period)
+                gemms = answer["top_kernels"][0]
+                self.assertEqual(gemms["count"], 150)
+                self.assertAlmostEqual(gemms["time_us"], 150 * 25.0, delta=1)
+                rank = answer["ranks"][0]
+                self.assertAlmostEqual(rank["window_us"] / period, 1.0, delta=0.001)
+                self.assertAlmostEqual(rank["busy_us"] + rank["idle_us"], rank["window_us"], delta=0.01)
+                self.assertAlmostEqual(answer["baseline_us"], 150 * 25.0, delta=10)
+            # A first step has no completion before it: from its begin mark until its work is done.
+            first = report(folder, (), "0")["critical_path"]
+            self.assertGreater(first["activities_us"]["compute"], 0.9 * first["total_us"])
+
     def test_cpu_overtaken_by_the_device(self):
         self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,
                    [(["name=gemm:x0.1"], 0.1)])

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
@@ -272,7 +274,8 @@ absl::StatusOr<RowSplit> CollectiveFitter::Split(std::span<const BenchmarkRow> r
                                                  std::string_view rule, uint64_t) const {
   const auto rules = HoldOutRules();
   if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
-    return InvalidInput("unknown rule '{}' for holding rows out", rule);
+    return InvalidInput("unknown rule '{}' for holding rows out ({})", rule,
+                        fmt::join(rules, ", "));
   }
   RowSplit split;
   const std::vector<Sweep> sweeps = SweepsOf(rows);

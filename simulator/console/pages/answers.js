@@ -48,10 +48,11 @@ answers.accuracy = (a) => {
 
 answers.predict = (a) => {
   const changed = a.step?.unedited_period_us;
-  headline(`Iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')}`, [
+  headline(a.step?.period_us ? `A step takes ${shown(a.step.period_us, '_us')}` : `Iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')}`, [
     changed ? `without the change a step takes ${shown(changed, '_us')}: ${percent(a.step.period_us, changed)}`
-      : a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
-    a.step?.period_us ? `in steady state ${shown(a.step.period_us, '_us')} a step` : '',
+      : a.step?.recorded_period_us ? `recorded: ${shown(a.step.recorded_period_us, '_us')}; the prediction differs by ${percent(a.step.period_us, a.step.recorded_period_us)}` : '',
+    a.step?.period_us ? `iteration ${a.iteration} takes ${shown(a.iteration_time_us, '_us')} between its marks` : '',
+    changed ? '' : a.recorded_iteration_time_us ? `recorded: ${shown(a.recorded_iteration_time_us, '_us')}; the prediction differs by ${percent(a.iteration_time_us, a.recorded_iteration_time_us)}` : '',
     a.scale_out ? `on ${a.scale_out.ranks} ranks between ${shown(a.scale_out.lower_us, '_us')} and ${shown(a.scale_out.upper_us, '_us')}, from ${a.scale_out.ranks_at_hand} of ${a.scale_out.recorded_ranks}` : '',
     `the busiest stream alone would take ${shown(a.baseline_us, '_us')}`]);
   notes([...(a.doubt ? [`warning: ${a.doubt}`] : []), ...a.notes]);
@@ -66,7 +67,7 @@ answers.predict = (a) => {
     computation: a.ranks.map((r) => ms(r.computation_us)),
     'exposed transfer': a.ranks.map((r) => ms(r.exposed_transfer_us)),
     'waiting for other ranks': a.ranks.map((r) => ms(r.exposed_communication_us - r.exposed_transfer_us)),
-    'nothing on the device': a.ranks.map((r) => ms(r.iteration_time_us - r.computation_us - r.exposed_communication_us)),
+    'nothing on the device': a.ranks.map((r) => ms(r.window_us - r.computation_us - r.exposed_communication_us)),
   }, 'ms', 'communication counts where no computation hides it');
   const busiest = a.ranks.map((r) => [...r.streams].sort((x, y) => y.busy_share - x.busy_share)[0]);
   const causes = [...new Set(busiest.flatMap((s) => Object.keys(s?.idle_us ?? {})))];

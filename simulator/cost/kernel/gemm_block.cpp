@@ -99,7 +99,7 @@ double TurnsUs(const GpuPeaks& device, const BlockedGemm& gemm, double resident,
 
 GemmBlock GemmBlockOf(std::string_view name) {
   const bool gemm = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
-                                  "h884gemm", "h1688gemm", "scudnn_"});
+                                  "h884gemm", "h1688gemm", "h16816gemm", "scudnn_"});
   if (!gemm || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
   for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
     std::string_view rest = name.substr(at + 1);
@@ -112,15 +112,20 @@ GemmBlock GemmBlockOf(std::string_view name) {
     if (!rest.starts_with('_')) return block;
     rest.remove_prefix(1);
     constexpr std::string_view kSliced = "sliced1x";  // warps that share a result's reduction
+    constexpr std::string_view kStages = "stages_";
     int64_t depth = 0, stages = 0;
-    if (rest.starts_with(kSliced)) {
-      rest.remove_prefix(kSliced.size());
-      block.depth *= std::max<int64_t>(TakeNumber(rest), 1);
-    } else if (TakePair(rest, depth, stages)) {
+    std::string_view stated = rest;  // cuBLAS's say it behind how they load and store
+    if (const size_t behind = rest.find(kStages); behind != rest.npos) {
+      stated.remove_prefix(behind + kStages.size());
+    }
+    if (TakePair(stated, depth, stages)) {
       block.depth = depth;
       block.stages = stages;
-    } else if (HasAny(name, {"884gemm", "1688gemm"})) {
-      block.depth = 32;  // Volta's and Turing's, for tensor cores
+    } else if (rest.starts_with(kSliced)) {
+      rest.remove_prefix(kSliced.size());
+      block.depth *= std::max<int64_t>(TakeNumber(rest), 1);
+    } else if (HasAny(name, {"884gemm", "1688gemm", "16816gemm"})) {
+      block.depth = 32;  // for tensor cores
     }
     return block;
   }

@@ -19,8 +19,9 @@ struct GemmBlock {
   bool known() const { return rows > 0; }
 };
 
-// cuBLAS's "volta_sgemm_128x64_nn" and "ampere_sgemm_32x32_sliced1x4_tn", cuDNN's
-// "scudnn_128x64_relu", CUTLASS's "s1688gemm_256x128_32x3_nt_align1". Kernels for Hopper and later
+// cuBLAS's "volta_sgemm_128x64_nn", "ampere_sgemm_32x32_sliced1x4_tn" and
+// "s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", cuDNN's "scudnn_128x64_relu", CUTLASS's
+// "s1688gemm_256x128_32x3_nt_align1". Kernels for Hopper and later
 // divide their blocks otherwise and are not known; nor are Winograd's.
 GemmBlock GemmBlockOf(std::string_view name);
 

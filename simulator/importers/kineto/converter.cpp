@@ -99,7 +99,10 @@ absl::StatusOr<SimTime> Converter::StartOf(const Event& event) {
                         event.Has(Field::kStart) ? "not a usable number" : "missing");
   }
   if (time->us > kMaxUs || time->us < -kMaxUs) {
-    return InvalidInput("{}: its start \"ts\" is out of range", Where(event));
+    return InvalidInput(
+        "{}: its start \"ts\" is out of range ({}): profiles state "
+        "microseconds; nanoseconds have to be divided by 1,000",
+        Where(event), event.Text(field));
   }
   if (!origin_us_) origin_us_ = time->us;
   const int64_t us = time->us - *origin_us_;

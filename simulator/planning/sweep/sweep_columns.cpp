@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<SweepValue>> ReadColumns(const std::string& json,
 }
 
 std::vector<std::string> DefaultColumns(std::string_view command) {
-  if (command == "predict") return {"iteration_time_us", "baseline_us"};
+  if (command == "predict") return {"step_time_us", "baseline_us"};
   if (command == "search") {
     return {"mappings[0].iteration_time_us", "mappings[0].memory_bytes_max", "mappings[0].mapping"};
   }

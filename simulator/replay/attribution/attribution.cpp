@@ -199,10 +199,10 @@ SimTime WaitOf(const EventTable& table, const ExecutedNode& e) {
 SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, RowTree& tree) {
   const EventTable& table = *input.table;
   const RankTrace& rank = table.store().ranks()[r];
-  const IterationWindow& window = input.windows[r];
   SimTime device;
   for (const ExecutedNode& e : table.events(r)) {
     const NodeKind kind = rank.kind(e.node);
+    const IterationWindow& window = IsDeviceKind(kind) ? input.windows[r] : input.marks[r];
     if (Overlap(window, e.start, e.end) == SimTime()) continue;
     const int32_t row = rows.RowOf(e.node);
     SpentTime& spent = tree.At(row);
@@ -216,7 +216,7 @@ SimTime AddEvents(const AttributionInput& input, RankIndex r, RankRows& rows, Ro
     device += active;
     if (IsCommunicationKind(kind)) spent.waiting += Overlap(window, e.start, e.active_start);
   }
-  for (const ExposedPart& part : ExposedParts(table, r, window)) {
+  for (const ExposedPart& part : ExposedParts(table, r, input.windows[r])) {
     tree.At(rows.RowOf(part.node)).exposed_communication += part.time;
   }
   return device;
@@ -270,7 +270,7 @@ absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& in
   for (RankIndex r = 0; r < table.rank_count(); ++r) {
     RankRows& rows = ranks.emplace_back(to, input, r, classifier, tree);
     found += rows.found();
-    rows.AddCpu(input.windows[r]);
+    rows.AddCpu(input.marks[r]);
     out.device += AddEvents(input, r, rows, tree);
   }
   if (ranks.front().IsTree() && found == 0) return NothingOf(to, input);

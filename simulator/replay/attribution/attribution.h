@@ -56,7 +56,8 @@ struct Attribution {
 struct AttributionInput {
   const EventTable* table = nullptr;
   const Prediction* prediction = nullptr;
-  std::span<const IterationWindow> windows;  // by rank, of the step
+  std::span<const IterationWindow> windows;  // by rank, of the step: what its device does for it
+  std::span<const IterationWindow> marks;    // between its marks on the CPU
   const CriticalPath* path = nullptr;
   std::span<const ProfileExtras> extras;
 };

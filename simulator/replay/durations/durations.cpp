@@ -26,9 +26,11 @@ absl::StatusOr<GpuPeaks> DeviceOf(const CalibrationSet* calibration, const Accel
   absl::StatusOr<GpuPeaks> device = FindGpuPeaks(recorded);
   if (device.ok()) return device;
   return InvalidInput(
-      "durations are to be modelled, but for which device is not known (the recording names {}); "
-      "name one with --platform (topologies/) or --calibration (calibration/), or add its file: {}",
-      recorded.empty() ? "none" : "\"" + recorded + "\"", std::string(device.status().message()));
+      "{}: durations are to be modelled, but for which device is not known (the recording names "
+      "{}); "
+      "name one with --platform (topologies/) or --calibration (calibration/), or add its file "
+      "(topologies/accelerators/README.md)",
+      store.ranks().front().info().source, recorded.empty() ? "none" : "\"" + recorded + "\"");
 }
 
 absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationSet* calibration,

@@ -101,7 +101,7 @@ absl::Status ParseParts(const std::string& context, std::string_view text, NodeS
     if (!understood) {
       return InvalidInput(
           "{}: cannot read \"{}\"; expected name=, op=, module=, comm=, cpu= or call=REGEX, "
-          "kind=KIND, "
+          "kind=kernel|memcpy|memset|collective|send|recv, "
           "collective=OP, rank=, stream= or step=LIST; a value with commas stands in double quotes",
           context, part);
     }

@@ -79,7 +79,10 @@ TEST(Classify, CommunicationByOpThenByChain) {
             WorkGroup::kAllToAll);
   EXPECT_EQ(GroupBelow({"c10d::send"}, nccl, collective, CollectiveOp::kSendRecv),
             WorkGroup::kSendRecv);
-  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kAllGather),
+  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kAllGather), WorkGroup::kAllGather);
+  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kReduceScatter),
+            WorkGroup::kReduceScatter);
+  EXPECT_EQ(GroupBelow({}, nccl, collective, CollectiveOp::kBroadcast),
             WorkGroup::kOtherCollective);
   EXPECT_EQ(GroupBelow({"c10d::allreduce_"}, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
             WorkGroup::kAllReduce);

@@ -99,13 +99,20 @@ TEST(Communicators, WhoArrivesLastAndWhatItCosts) {
 TEST(RankSummary, BlockedBusyAndBaseline) {
   const Scenario s = MakeScenario();
   const auto streams = ComputeBreakdown(*s.table, Classifier(*s.store), s.windows);
-  const auto ranks = ComputeRankSummaries(*s.table, streams, s.windows);
+  const auto ranks = ComputeRankSummaries(*s.table, streams, s.windows, s.windows);
   EXPECT_EQ(ranks[0].blocked, Us(47));  // the synchronisation, [10,57)
   EXPECT_DOUBLE_EQ(ranks[0].blocked_share(), 47.0 / 60.0);
   EXPECT_EQ(ranks[0].busy, Us(49));  // [5,25), [26,55)
   EXPECT_EQ(ranks[0].idle, Us(11));
   EXPECT_EQ(ranks[1].busy, Us(50));    // [5,55)
   EXPECT_EQ(Baseline(ranks), Us(40));  // rank 0, stream 7
+  // Blocked is the CPU's, between its marks; busy the device's, in the step's window.
+  std::vector<IterationWindow> marks(s.windows.begin(), s.windows.end());
+  marks[0].predicted_end = marks[0].predicted_start + Us(20);
+  const auto ahead = ComputeRankSummaries(*s.table, streams, s.windows, marks);
+  EXPECT_EQ(ahead[0].blocked, Us(10));  // [10,20)
+  EXPECT_DOUBLE_EQ(ahead[0].blocked_share(), 0.5);
+  EXPECT_EQ(ahead[0].busy, Us(49));
 }
 
 TEST(TopOps, ByKernelAndByOp) {

@@ -3,12 +3,11 @@ change it.
 
     import foretrace
     prediction = foretrace.predict("run1/")
-    print(prediction.iteration_time_us, prediction.columns("ranks")["blocked_share"])
+    print(prediction.step_time_us, prediction.columns("ranks")["blocked_share"])
     faster = foretrace.predict("run1/", what_if=["name=.*gemm.*:x0.5"])
 
 Functions take the options of the commands of the same name, with '_' for '-': `foretrace.predict(traces,
-allow_missing_ranks=True, platform="dgx-a100")` is `foretrace predict TRACES --allow-missing-ranks --platform
-dgx-a100`. A list gives an option several times. Results hold the members of what the command prints with
+allow_missing_ranks=True, on="dgx-h100")` is `foretrace predict TRACES --allow-missing-ranks --on dgx-h100`. A list gives an option several times. Results hold the members of what the command prints with
 --json as attributes, and `to_dict()` is that document.
 
 Units: names that end in _us are microseconds, _ms milliseconds, _s seconds, _bytes bytes; shares are
@@ -114,7 +113,8 @@ class Result(_Record):
 
 
 class Prediction(Result):
-    """iteration_time_us: of the slowest rank in the reported iteration; recorded_iteration_time_us: None
+    """step_time_us: in steady state where one is known, else iteration_time_us, which is of the slowest rank
+    in the reported iteration, between its marks on the CPU; recorded_iteration_time_us: None
     without recorded times; baseline_us: the busiest stream's sum; iterations, ranks, communicators,
     critical_path, top_kernels, top_ops, sources, notes."""
 
@@ -144,8 +144,8 @@ class Answer:
 
     @property
     def saved_us(self):
-        """By how much the iteration is shorter, in microseconds."""
-        return self.before.iteration_time_us - self.after.iteration_time_us
+        """By how much a step is shorter, in microseconds."""
+        return self.before.step_time_us - self.after.step_time_us
 
 
 class Generated(Result):

@@ -27,6 +27,7 @@ class Result(_Record):
 
 class Prediction(Result):
     iteration: int
+    step_time_us: float
     iteration_time_us: float
     recorded_iteration_time_us: Optional[float]
     baseline_us: float
