@@ -131,7 +131,7 @@ absl::Status AppendMemory(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
-// Files and pictures are of the best mapping, of a comparison of A.
+// Files and pictures are of the best mapping, of two that are compared of A.
 absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
                           const SearchReport& report, const TextStyle& style, std::string& text) {
   const MappingFile& mapping = report.rows.front().mapping;
@@ -147,7 +147,7 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
-// Both of a comparison, or the best, of which the pictures are.
+// All of a comparison, or the best, of which the pictures are.
 absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
                         SearchReport& report) {
   report.device_memory = job.memory;
@@ -158,6 +158,7 @@ absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
+// Two stay A and B, more are ranked as a search's.
 absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
   for (const std::string& argument : o.compare) {
     FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
@@ -166,6 +167,9 @@ absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, Sear
     report.rows.push_back(std::move(row));
     ++report.evaluated;
   }
+  if (report.rows.size() == 2) return absl::OkStatus();
+  std::ranges::stable_sort(report.rows, {},
+                           [](const SearchRow& row) { return row.evaluation.iteration; });
   return absl::OkStatus();
 }
 
@@ -220,11 +224,11 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
     context.answer_files->LeaveToAnother();
     return absl::OkStatus();
   }
+  const bool two = o.compare.size() == 2;
+  const size_t shown = o.compare.empty() ? o.top : o.compare.size();
   if (!o.network.empty()) {
-    FORETRACE_RETURN_IF_ERROR(SimulateRows(job, o.job.platform, o.network,
-                                           o.compare.empty() ? o.top : o.compare.size(), context,
-                                           report));
-    if (o.compare.empty()) OrderBySimulation(report);
+    FORETRACE_RETURN_IF_ERROR(SimulateRows(job, o.job.platform, o.network, shown, context, report));
+    if (!two) OrderBySimulation(report);
   }
   FORETRACE_RETURN_IF_ERROR(FollowRows(o, job, report));
   std::string text;
@@ -233,10 +237,10 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   }
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("search", [&] { return SearchJson(report); }));
   if (o.json) return context.console->PrintJson("search", SearchJson(report));
-  if (report.rows.size() == 2 && !o.compare.empty()) {
+  if (two) {
     return context.console->Print(CompareText(report, context.console->style()) + text);
   }
-  return context.console->Print(SearchText(report, o.top, context.console->style()) + text);
+  return context.console->Print(SearchText(report, shown, context.console->style()) + text);
 }
 
 void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
@@ -292,9 +296,9 @@ void RegisterOutput(CLI::App& command, SearchCommandOptions& o) {
       ->check(CLI::Range(0, 1024));
   command
       .add_option("--compare", o.compare,
-                  "evaluate these two mappings instead: files, or words such as 'tp8 pp4 dp2 mb1'")
-      ->expected(2)
-      ->type_name("A B");
+                  "evaluate these mappings instead, of which two are set side by side: files, or "
+                  "words such as 'tp8 pp4 dp2 mb1'")
+      ->type_name("MAPPING");
   command
       .add_option("--journal", o.journal,
                   "keep evaluations here; after Ctrl-C the same command goes on")
