@@ -131,8 +131,8 @@ StatedDivision DivisionIn(const std::string& sharding) {
   StatedDivision stated;
   stated.zero = ZeroOf(text);
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  stated.hybrid = has("hsdp") || has("hybrid") || has("mics") || has("instances") ||
-                  (has("replicate") && has("shard"));
+  const bool named = has("hsdp") || has("hybrid") || has("mics");
+  stated.hybrid = named || has("instances") || has("shard");
   if (!stated.hybrid) return stated;
   const std::vector<std::string> words = WordsOf(text);
   if (ReadMesh(words, stated)) return stated;
@@ -144,6 +144,8 @@ StatedDivision DivisionIn(const std::string& sharding) {
         std::pair("instance", "instances")}) {
     if (stated.copies == 0) stated.copies = CountOf(words, one, many);
   }
+  // "Sharded states, replicated weights" are no groups.
+  stated.hybrid = named || stated.shards > 0 || stated.copies > 0;
   return stated;
 }
 

@@ -96,6 +96,9 @@ std::optional<Recompute> RecomputeIn(const std::string& text, Recompute selectiv
 DType PrecisionOf(const std::string& text);
 // Of GEMMs in 8 bits or fewer, and how their operands are scaled. Of a row whose software is read.
 void SetGemmFormat(const Fields& f, TrainingRow& row);
+// The order of a pipeline's passes, as the column `schedule` or the note names it, and two chunks a
+// stage where it interleaves and no column says how many. Of a row whose degrees are read.
+void SetPipeline(const Fields& f, TrainingRow& row);
 // Of a row whose degrees and software are read.
 void SetRecomputation(const Fields& f, TrainingRow& row);
 // How inputs of layers that are recomputed whole are kept; of a row whose recomputation is read.

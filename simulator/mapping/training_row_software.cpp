@@ -329,16 +329,6 @@ void SetKernelsOf(const Fields& f, TrainingRow& row) {
   SetKernels(row.software, row.config);
 }
 
-// A schedule that interleaves has at least two chunks a stage.
-void SetInterleaving(const Fields& f, TrainingRow& row) {
-  ParallelMapping& m = row.mapping;
-  if (m.pipeline == 1 || f.States("vp") || DegreeWord(f, "vp") ||
-      !HasWord(f.Text("note"), "interleaved"))
-    return;
-  m.chunks = 2;
-  row.notes.emplace_back("two chunks a stage, as it is interleaved and vp is not stated");
-}
-
 void DivideBatches(const Fields& f, TrainingRow& row) {
   // Words are of micro-batches as they run.
   if (!f.States("micro_batch") && DegreeWord(f, "micro_batch")) return;
@@ -364,7 +354,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
                   std::string& error) {
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
-  SetInterleaving(f, row);
+  SetPipeline(f, row);
   DivideBatches(f, row);
   SetGemmFormat(f, row);
   SetAdapters(f, row);

@@ -27,6 +27,10 @@ TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
                                                {"HSDP with 4 replicas", 2},
                                                {"HSDP 1x8", 0},  // all of them
                                                {"dp_shard=4 dp_replicate=2", 4},
+                                               {"\"FSDP, shard 4, replicate 2\"", 4},
+                                               {"\"FSDP, sharded weights, replicated norms\"", 0},
+                                               {"\"FSDP, shard degree 4\"", 4},
+                                               {"\"FSDP, FULL_SHARD; 8 nodes\"", 0},
                                                {"MiCS 4", 4},
                                                {"\"MiCS, mics_shard_size 2\"", 2},
                                                {"HYBRID_SHARD (ZeRO-3)", 4},

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <tuple>
 
@@ -94,6 +96,45 @@ TEST(TrainingRowsTest, NamesOfEightBitScales) {
   }
   EXPECT_TRUE(rows.back().mapping.nvfp4);
   EXPECT_THAT(rows.back().notes, ElementsAre(HasSubstr("NVFP4")));
+}
+
+// The order of passes, by PyTorch's names and those of publications, in a column or a note.
+TEST(TrainingRowsTest, SchedulesAreNamed) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/schedule.csv";
+  const auto row = [](const char* vp, const char* schedule, const char* note) {
+    return fmt::format("known,8,H100,4,{},1,32,BF16,Composer,1,{},{}\n", vp, schedule, note);
+  };
+  std::ofstream(path) << "model,gpus,gpu,pp,vp,micro_batch,global_batch,precision,framework,step_s,"
+                         "pipeline_parallel_schedule,note\n"
+                      << row("", "GPipe", "") << row("", "", "zero bubble (ZB-H1)")
+                      << row("", "DualPipe", "") << row("", "ZBVZeroBubble", "")
+                      << row("2", "InterleavedZeroBubble", "") << row("", "Interleaved1F1B", "")
+                      << row("2", "zero-bubble", "") << row("", "1F1B", "not interleaved")
+                      << row("", "", "DualPipeV");
+  const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const std::tuple<ScheduleKind, int, const char*> expected[] = {
+      {ScheduleKind::kGPipe, 1, ""},
+      {ScheduleKind::kZeroBubbleH1, 1, ""},
+      {ScheduleKind::kDualPipe, 1, ""},
+      {ScheduleKind::k1F1B, 1, "zbv is not covered: taken as 1F1B"},
+      {ScheduleKind::k1F1B, 2, "interleavedzerobubble is not covered: taken as interleaved 1F1B"},
+      {ScheduleKind::k1F1B, 2, "two chunks a stage"},
+      {ScheduleKind::k1F1B, 2, "zerobubble is not covered with these degrees"},
+      {ScheduleKind::k1F1B, 1, ""},
+      {ScheduleKind::k1F1B, 1, "dualpipev is not covered"}};
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    const auto& [schedule, chunks, note] = expected[i];
+    EXPECT_EQ((*rows)[i].refused, "") << i;
+    EXPECT_EQ((*rows)[i].mapping.schedule, schedule) << i;
+    EXPECT_EQ((*rows)[i].mapping.chunks, chunks) << i;
+    if (*note == 0) {
+      EXPECT_THAT((*rows)[i].notes, IsEmpty()) << i;
+    } else {
+      EXPECT_THAT((*rows)[i].notes, ElementsAre(HasSubstr(note))) << i;
+    }
+  }
 }
 
 // torchtitan's columns of copies and shards, and Megatron Core's option.
