@@ -63,7 +63,10 @@ void Apply(const ClusterCalibration& calibration, ClusterParameters& cluster) {
 
 std::string Describe(const ClusterParameters& p) {
   std::string text;
-  if (p.measured != nullptr) text += fmt::format("measured {}, ", p.measured->Source());
+  if (p.measured != nullptr) {
+    const std::string source = p.measured->Source();
+    text += fmt::format("{}{}, ", source.starts_with("analytic") ? "" : "measured ", source);
+  }
   if (p.measured != nullptr && p.gemm_slowdown != 1) {
     text += fmt::format("slowed down {:.3f} times, ", p.gemm_slowdown);
   }

@@ -87,8 +87,8 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
   if ((mapping.mxfp8 || mapping.nvfp4) && cluster.four_bit_share == 0) {
     return Infeasible(
         "mapping {}: the device's file states no rate of 4 bits (fp4), which those have that scale "
-        "operands by blocks; fp8 would do",
-        ToString(mapping));
+        "operands by blocks; {} would do",
+        ToString(mapping), cluster.peak_fp8 > FlopRate() ? "fp8" : "16 bits");
   }
   const bool deep = mapping.dispatch == ExpertDispatch::kDeepEp && mapping.expert > 1;
   const bool nics = ExpertNodes(mapping, cluster.devices_per_node) > 1;

@@ -131,21 +131,51 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
   return outcome;
 }
 
+namespace {
+
+// Limits of a step that no step reached change nothing.
+bool OnlyLimitsDiffer(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
+  const ServingSummary &x = a.summary, &y = b.summary;
+  return Text(a.candidate.plan) == Text(b.candidate.plan) &&
+         a.candidate.engines == b.candidate.engines &&
+         a.candidate.decode_engines == b.candidate.decode_engines && x.seconds == y.seconds &&
+         x.ttft.mean == y.ttft.mean && x.tpot.mean == y.tpot.mean && x.e2e.mean == y.e2e.mean &&
+         x.goodput_requests_per_s == y.goodput_requests_per_s;
+}
+
+}  // namespace
+
 std::string SearchText(const SearchOutcome& outcome, size_t top) {
   std::string text =
       fmt::format("Verdict: {}\n{} configurations, {} of them infeasible{}\n\n", outcome.why,
                   outcome.evaluated, outcome.infeasible, outcome.stopped ? ", stopped early" : "");
-  text += fmt::format("{:<44} {:>9} {:>9} {:>9} {:>8} {:>8}  \n", "configuration", "goodput/s",
-                      "TTFT ms", "TPOT ms", "tok/s/GPU", "tok/s/user");
-  for (size_t i = 0; i < std::min(top, outcome.ranked.size()); ++i) {
-    const EvaluatedCandidate& e = outcome.ranked[i];
-    text += fmt::format(
-        "{:<44} {:>9.2f} {:>9.1f} {:>9.2f} {:>9.1f} {:>10.1f} {}{}\n", Text(e.candidate),
-        e.summary.goodput_requests_per_s, e.summary.ttft.mean * 1e3, e.summary.tpot.mean * 1e3,
-        e.summary.tokens_per_s_per_gpu, e.summary.tokens_per_s_per_user, e.pareto ? "*" : " ",
-        e.overloaded_from == SimTime::Max() ? "" : " overloaded");
+  std::vector<const EvaluatedCandidate*> shown;
+  size_t alike = 0, width = std::string_view("configuration").size();
+  for (const EvaluatedCandidate& e : outcome.ranked) {
+    if (std::ranges::any_of(shown,
+                            [&](const auto* other) { return OnlyLimitsDiffer(*other, e); })) {
+      ++alike;
+      continue;
+    }
+    if (shown.size() == top) break;
+    shown.push_back(&e);
+    width = std::max(width, Text(e.candidate).size());
   }
-  return text + "\n* on the Pareto front of tokens/s a GPU and a user\n";
+  text += fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>10}\n", "configuration", width,
+                      "goodput/s", "TTFT ms", "TPOT ms", "tok/s/GPU", "tok/s/user");
+  for (const EvaluatedCandidate* e : shown) {
+    text += fmt::format(
+        "{:<{}} {:>9.2f} {:>9.1f} {:>9.2f} {:>9.1f} {:>10.1f}{}{}\n", Text(e->candidate), width,
+        e->summary.goodput_requests_per_s, e->summary.ttft.mean * 1e3, e->summary.tpot.mean * 1e3,
+        e->summary.tokens_per_s_per_gpu, e->summary.tokens_per_s_per_user, e->pareto ? " *" : "",
+        e->overloaded_from == SimTime::Max() ? "" : " overloaded");
+  }
+  text += "\n* on the Pareto front of tokens/s a GPU and a user\n";
+  if (alike > 0) {
+    text +=
+        fmt::format("{} more with other limits of a step take the same: none is reached\n", alike);
+  }
+  return text;
 }
 
 std::string SearchJson(const SearchOutcome& outcome) {

@@ -164,6 +164,12 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   ClusterParameters own_cluster = (*cluster)->parameters;
   ApplySoftware(row, (*cluster)->chip, own_cluster);
+  if (row.mapping.fp8 && own_cluster.peak_fp8 <= FlopRate()) {
+    row.refused = fmt::format(
+        "GEMMs in 8 bits need a device that has them; the platform's for {} states no fp8 rate",
+        row.gpu);
+    return;
+  }
   const int32_t node = own_cluster.devices_per_node;
   if (row.node_stated && row.gpus_per_node != node &&
       row.gpus > std::min(row.gpus_per_node, node)) {

@@ -6,6 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
+#include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
 #include "simulator/console/command.h"
@@ -93,9 +94,20 @@ absl::Status InspectSnapshot(const std::string& path, bool as_json, const Comman
   return context.console->Print(SnapshotText(devices, context.console->style()));
 }
 
+// The file of a shipped platform, where one name is given that is no path.
+std::vector<std::string> WithPlatformsFile(std::vector<std::string> paths) {
+  std::error_code error;
+  if (paths.size() != 1 || paths[0] == "-" || std::filesystem::exists(paths[0], error)) {
+    return paths;
+  }
+  if (auto file = FindShipped(kPlatforms, paths[0]); file.ok()) paths[0] = *std::move(file);
+  return paths;
+}
+
 absl::Status RunInspect(const InspectOptions& options, const CommandContext& context) {
-  const std::string& first = options.traces.paths[0];
-  const bool platform = IsPlatformFile(options.traces.paths);
+  const std::vector<std::string> paths = WithPlatformsFile(options.traces.paths);
+  const std::string& first = paths[0];
+  const bool platform = IsPlatformFile(paths);
   if (platform || IsSnapshot(options.traces.paths)) {
     const std::string given =
         options.first_given({"--kernels", "--ops", "--strict", "--ignore", "--process-groups"});
@@ -147,7 +159,7 @@ void AddInspectCommand(CLI::App& app, CommandContext& context) {
       "foretrace inspect traces/samples/dlrm_8rank",
       "foretrace inspect run1.tar.gz --json",
       "foretrace inspect run1/ --ops",
-      "foretrace inspect topologies/dgx-h100.yaml",
+      "foretrace inspect dgx-h100",
       "foretrace inspect snapshot.pickle",
   }));
   command->callback([options, &context] {

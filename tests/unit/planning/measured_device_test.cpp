@@ -72,6 +72,16 @@ TEST(MeasuredDeviceTest, CollectivesOverOtherLinks) {
   EXPECT_LE(h800.time.us() / h100.time.us(), 18.0 / 8);
 }
 
+// Kernels of a device of which nothing was measured are not called measured.
+TEST(MeasuredDeviceTest, AnalyticKernelsAreNotCalledMeasured) {
+  Accelerator device;
+  int64_t devices = 0;
+  std::vector<std::string> notes;
+  ASSERT_TRUE(
+      ClusterOf({"mi300x-8", "none", "auto", 8}, DType::kBFloat16, &device, &devices, notes).ok());
+  EXPECT_EQ(notes.back().find("analytic kernels of mi300x, peak"), 0u) << notes.back();
+}
+
 // Whichever way its file is written; of a bad one that calibrate wrote the lines that say so do.
 TEST(MeasuredDeviceTest, CalibrationsAreFoundByTheirDevice) {
   const TempFolder temporary;

@@ -99,5 +99,20 @@ TEST(WrittenRowsTest, WhatIsNotUnderstood) {
   EXPECT_THAT(result.notes, Contains(HasSubstr("unread.csv:4: date '2025-13' is none")));
 }
 
+// An A100 has no GEMMs in 8 bits, as searches say too.
+TEST(WrittenRowsTest, EightBitsOnADeviceWithout) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/eight.csv";
+  std::ofstream(path) << "model,seq,gpus,gpu,micro_batch,global_batch,precision,framework,sharding,"
+                         "step_s\n"
+                         "llama3-8b,4096,8,A100,1,8,fp8,torchtitan,FSDP,1\n"
+                         "llama3-8b,4096,8,H100,1,8,fp8,torchtitan,FSDP,1\n"
+                         "llama3-8b,4096,8,A100,1,8,mxfp8,torchtitan,FSDP,1\n";
+  const TrainingValidation result = Validate(path);
+  EXPECT_THAT(result.rows.at(0).row.refused, testing::HasSubstr("states no fp8 rate"));
+  EXPECT_EQ(result.rows.at(1).row.refused, "");
+  EXPECT_THAT(result.rows.at(2).row.refused, testing::HasSubstr("16 bits would do"));
+}
+
 }  // namespace
 }  // namespace foretrace

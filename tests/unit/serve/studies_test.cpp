@@ -304,5 +304,22 @@ TEST(DeploymentSearch, TheBestIsFirst) {
   EXPECT_TRUE(outcome->ranked.front().pareto);  // faster for each user
 }
 
+// Sixty-four sequences or more where no step has so many: one line of the table.
+TEST(DeploymentSearch, LimitsThatNothingReachesAreOneLine) {
+  const RequestTrace trace = TraceOf({At(0, 100, 10), At(100, 100, 10)});
+  const ServingPlan one;
+  const std::vector<Candidate> candidates = {{one, 1, 0, 64, 64}, {one, 1, 0, 256, 64}};
+  const auto deploy = [](const Candidate&) -> absl::StatusOr<Deployment> {
+    return DeploymentOf(SmallEngine(), 20000.0, 0);
+  };
+  const auto outcome =
+      SearchDeployments(trace, candidates, deploy, {}, [](size_t) { return true; });
+  ASSERT_TRUE(outcome.ok());
+  const std::string text = SearchText(*outcome, 10);
+  EXPECT_NE(text.find("64 seqs, 64 tokens"), std::string::npos) << text;
+  EXPECT_EQ(text.find("256 seqs, 64 tokens "), std::string::npos) << text;
+  EXPECT_NE(text.find("1 more with other limits of a step"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace foretrace::serve
