@@ -51,12 +51,19 @@ void SetPeriods(std::vector<MeasuredStep>& steps) {
 
 std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store,
                                                     const Prediction& prediction) {
+  if (prediction.job.symbolic) {
+    return std::vector<std::vector<MeasuredStep>>(store.ranks().size());
+  }
+  return MeasureSteps(store, prediction.job.program, prediction.schedule);
+}
+
+std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store, const Program& job,
+                                                    const Schedule& schedule) {
   std::vector<std::vector<MeasuredStep>> ranks(store.ranks().size());
-  if (prediction.job.symbolic) return ranks;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const RankTrace& trace = store.ranks()[r];
-    const RankProgram& program = prediction.job.program.ranks[r];
-    const RankSchedule& times = prediction.schedule.ranks[r];
+    const RankProgram& program = job.ranks[r];
+    const RankSchedule& times = schedule.ranks[r];
     const StepOf step_of(trace, program);
     std::vector<MeasuredStep>& steps = ranks[r];
     for (size_t s = 0; s < step_of.count(); ++s) {

@@ -27,6 +27,9 @@ struct MeasuredStep {
 // times.
 std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store,
                                                     const Prediction& prediction);
+// Of traces with times, by a program of theirs (as compiled, or edited) and its schedule.
+std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store, const Program& job,
+                                                    const Schedule& schedule);
 
 // The step that stands for all: of median predicted CPU time over the slowest ranks (the shorter of
 // two), among those that all ranks have and in which some device starts work. Unset: there is none.

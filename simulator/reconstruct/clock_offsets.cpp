@@ -276,8 +276,9 @@ absl::Status CheckClockOffsets(const TraceStore& store, const CommunicatorMap& m
     if (numbered.contains(info.rank)) continue;
     return InvalidInput(
         "{}: the clock of rank {} seems to be {:.0f} us {} that of rank {}, more than a step "
-        "({:.0f} us): these ranks likely recorded different steps; profile the same steps on all "
-        "ranks, or with sequence numbers of collectives (PyTorch 2.5 and later)",
+        "({:.0f} us): these ranks likely recorded different steps, or one lost collectives amid "
+        "its own; profile the same steps on all ranks, or with sequence numbers of collectives "
+        "(PyTorch 2.5 and later)",
         info.source, info.rank, offsets[r].us() < 0 ? -offsets[r].us() : offsets[r].us(),
         offsets[r] < SimTime() ? "ahead of" : "behind", store.ranks().front().info().rank,
         step.us());

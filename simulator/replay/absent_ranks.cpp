@@ -11,6 +11,7 @@
 #include "simulator/engine/cpu_scale.h"
 #include "simulator/engine/executor.h"
 #include "simulator/engine/reorder.h"
+#include "simulator/engine/step_times.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -22,6 +23,18 @@ SimTime TimeOf(const std::vector<PredictedRank>& ranks, int64_t iteration) {
     for (const PredictedIteration& it : rank.iterations) {
       if (it.number != iteration) continue;
       longest = std::max(longest, it.predicted_end - it.predicted_start);
+    }
+  }
+  return longest;
+}
+
+// From the completion of the step before; of a first step from its begin mark.
+SimTime PeriodOf(const std::vector<std::vector<MeasuredStep>>& ranks, int64_t iteration) {
+  SimTime longest;
+  for (const std::vector<MeasuredStep>& steps : ranks) {
+    for (const MeasuredStep& step : steps) {
+      if (step.number != iteration) continue;
+      longest = std::max(longest, step.predicted.period.value_or(step.predicted.completion));
     }
   }
   return longest;
@@ -189,7 +202,8 @@ class AbsentChange {
 absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceStore& store,
                                                                     const SimulationSetup& setup,
                                                                     const Prediction& prediction,
-                                                                    int64_t iteration) {
+                                                                    int64_t iteration,
+                                                                    bool by_completion) {
   const CompiledJob& job = prediction.job;
   if (job.symbolic || job.absent_rendezvous == 0 || job.semantics != Semantics::kFull ||
       (setup.network() != nullptr && setup.network()->contends())) {
@@ -205,7 +219,8 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
   interval.absent = store.world_size() - static_cast<int64_t>(store.ranks().size());
   const auto run = [&](const Program& program) -> absl::StatusOr<SimTime> {
     FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, Execute(store, program, setup.network()));
-    return TimeOf(MeasureRanks(store, job, program, schedule), iteration);
+    return by_completion ? PeriodOf(MeasureSteps(store, program, schedule), iteration)
+                         : TimeOf(MeasureRanks(store, job, program, schedule), iteration);
   };
   std::vector<CompiledJob> unchanged;  // never last, alike
   for (const AbsentRanks absent :

@@ -11,11 +11,14 @@
 namespace foretrace {
 
 // The iteration under every assumption on absent ranks (AbsentRanks), that of `prediction` among
-// them and the changes of --what-if applied. Unset where no rendezvous with absent members rests on
+// them and the changes of --what-if applied: between its marks or, where the CPU is ahead of its
+// device (PredictionReport::by_completion), from the completion of the step before to its own.
+// Unset where no rendezvous with absent members rests on
 // the recording, or a network in which transfers contend would have to run again.
 absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceStore& store,
                                                                     const SimulationSetup& setup,
                                                                     const Prediction& prediction,
-                                                                    int64_t iteration);
+                                                                    int64_t iteration,
+                                                                    bool by_completion);
 
 }  // namespace foretrace

@@ -236,6 +236,14 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
                              ExplainStep(store, setup, {options.iteration, options.traces.strict},
                                          prediction, unedited.has_value() ? &*unedited : nullptr));
   report_options.top = options.top;
+  if (!report_options.completions.empty()) {
+    report_options.notes.push_back(fmt::format(
+        "the CPU is ahead of its device: between the marks of iteration {} the device works on "
+        "steps before it, so that all that follows but the table of iterations is of the time "
+        "until its own work is done, from the completion of the step before (of a first step: from "
+        "its begin mark)",
+        *report_options.iteration));
+  }
   unedited.reset();
   if (options.sensitivity) {
     FORETRACE_RETURN_IF_ERROR(AddSensitivity(store, setup, prediction, report_options));

@@ -55,14 +55,6 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
                              SummarizeStep(store, prediction, step, setup.network(), report.notes));
   NoteBlockedShare(prediction, step, report.notes);
   report.completions = WindowsOfDevice(store, prediction, step, report.step);
-  if (!report.completions.empty()) {
-    report.notes.push_back(fmt::format(
-        "the CPU is ahead of its device: between the marks of iteration {} the device works on "
-        "steps before it, so that all that follows but the table of iterations is of the time "
-        "until its own work is done, from the completion of the step before (of a first step: from "
-        "its begin mark)",
-        step));
-  }
   if (unedited == nullptr) return absl::OkStatus();
   report.unedited = IterationTimes(*unedited);
   if (report.step.has_value()) {
@@ -188,7 +180,8 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
   }
   if (report.iteration.has_value()) {
     FORETRACE_ASSIGN_OR_RETURN(report.absent,
-                               IntervalOfAbsentRanks(store, setup, prediction, *report.iteration));
+                               IntervalOfAbsentRanks(store, setup, prediction, *report.iteration,
+                                                     !report.completions.empty()));
     FORETRACE_ASSIGN_OR_RETURN(
         report.scale_out,
         SummarizeScaleOut(store, setup,

@@ -23,12 +23,12 @@ const MeasuredStep* Find(const std::vector<MeasuredStep>& steps, int64_t number)
   return it == steps.end() ? nullptr : &*it;
 }
 
-// Of a step between those marks, until its device work is done: from the completion of the step
+// Of a step between those marks, until its device work is done: `after` the completion of the step
 // before, where there is one.
-IterationWindow UntilDone(IterationWindow marks, const MeasuredStep& step) {
-  const auto until = [](const StepTimes& times, SimTime& start, SimTime& end) {
+IterationWindow UntilDone(IterationWindow marks, const MeasuredStep& step, bool after = true) {
+  const auto until = [after](const StepTimes& times, SimTime& start, SimTime& end) {
     end = times.done;
-    if (times.period.has_value()) start = times.done - *times.period;
+    if (after && times.period.has_value()) start = times.done - *times.period;
   };
   until(step.predicted, marks.predicted_start, marks.predicted_end);
   until(step.recorded, marks.recorded_start, marks.recorded_end);
@@ -140,9 +140,8 @@ absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Predict
                           store.ranks()[r].info().rank, step);
     }
     windows.push_back(*it);
-    const MeasuredStep* own = by_completion ? Find(measured[r], step) : nullptr;
-    if (own == nullptr || !own->predicted.period.has_value()) continue;
-    windows.back() = UntilDone(windows.back(), *own);
+    const MeasuredStep* own = Find(measured[r], step);
+    if (own != nullptr) windows.back() = UntilDone(windows.back(), *own, by_completion);
   }
   EngineObserver* observers[] = {run.table_.get()};
   Tell(store, prediction, observers, ProgramUse::kKeep);

@@ -32,10 +32,10 @@ void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<st
 std::map<int64_t, SimTime> IterationTimes(const Prediction& prediction);
 
 // A run kept for comparison: of a step from the completion of the one before to its own, or, for a
-// first step, between its marks.
+// first step, from its begin mark; of traces without marks the whole.
 class ExplainedRun {
  public:
-  // `by_completion` unset: whichever the step has. Errors: no such step.
+  // `by_completion` unset: from the begin mark. Errors: no such step.
   static absl::StatusOr<ExplainedRun> Make(const TraceStore& store, Prediction& prediction,
                                            int64_t step, bool by_completion);
   static bool HasPeriod(const TraceStore& store, const Prediction& prediction, int64_t step);

@@ -76,13 +76,18 @@ class HeadlinePrinter {
     Line(text);
   }
 
+  std::string_view FromCompletion() const {
+    return report_.by_completion ? ", from one completion to the next," : "";
+  }
+
   // Where what stands in for ranks without a trace moves a changed step by over a hundredth.
   std::string Supposed() const {
     if (!report_.absent.has_value() || !report_.what_if) return "";
     const AbsentInterval& a = *report_.absent;
     if (a.upper() - a.lower() <= a.lower().ScaledBy(0.01)) return "";
-    return fmt::format("; ranks without a trace leave iteration {} between {} and {} (--absent)",
-                       report_.iteration, unit_.Number(a.lower()), unit_.Text(a.upper()));
+    return fmt::format("; ranks without a trace leave iteration {}{} between {} and {} (--absent)",
+                       report_.iteration, FromCompletion(), unit_.Number(a.lower()),
+                       unit_.Text(a.upper()));
   }
 
   // Work that counts as zero, where it may be a hundredth of the device's.
@@ -170,10 +175,11 @@ class HeadlinePrinter {
   // Between which times the iteration lies, and what that rests on.
   void Absent(const AbsentInterval& a) {
     std::string text = fmt::format(
-        "  iteration {} between {} and {}, by what stands in for ranks without a trace ({}) in {} "
+        "  iteration {}{} between {} and {}, by what stands in for ranks without a trace ({}) in "
+        "{} "
         "rendezvous (communicators: {}): {} never last, {} alike, ",
-        report_.iteration, unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent, a.rendezvous,
-        a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
+        report_.iteration, FromCompletion(), unit_.Number(a.lower()), unit_.Text(a.upper()),
+        a.absent, a.rendezvous, a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
     if (report_.what_if) {
       text += fmt::format(
           "{} alike and changed likewise, {} as early and {} as late as recorded waiting allows, ",

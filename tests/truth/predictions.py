@@ -25,5 +25,11 @@ def text(folder, what_if=(), step=3, options=()):
     return " ".join(_run(folder, what_if, step, options).split())
 
 
+def difference(folder, what_if):
+    """What diff says of a change."""
+    command = [FORETRACE, "diff", folder, "--what-if", what_if, "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
 def predict(folder, what_if=(), step=3, options=()):
     return [rank["iteration_time_us"] for rank in report(folder, what_if, step, options)["ranks"]]

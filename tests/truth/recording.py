@@ -201,6 +201,12 @@ class Job:
                              and begin <= issued[row[5]["correlation"]] < end])
                 for begin, end in steps]
 
+    def periods(self, step):
+        """By rank: from the completion of the step before to the step's own."""
+        first = min(int(name.split("#")[1]) for _, _, name, *_ in self.ranks[0].rows if name.startswith("ProfilerStep#"))
+        done = [self.completions(rank.number) for rank in self.ranks]
+        return [of_rank[step - first] - of_rank[step - first - 1] for of_rank in done]
+
     def period(self, rank=0):
         """In steady state, of a job with enough steps to reach it."""
         done = self.completions(rank)

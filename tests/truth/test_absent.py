@@ -16,7 +16,7 @@ SOME = "--allow-missing-ranks"
 class Absent(unittest.TestCase):
     def check(self, ranks, build, step=4, changed="gemm.*_(tn|nt)"):
         """`build`: factors of GEMMs by rank -> job."""
-        slower = build({r: 1.3 for r in range(ranks)}).step_times(step)
+        slower = build({r: 1.3 for r in range(ranks)})
         for present in ([0], list(range(ranks - 1))):
             with tempfile.TemporaryDirectory() as folder:
                 job = build(None)
@@ -29,8 +29,11 @@ class Absent(unittest.TestCase):
                     for rank, expected in zip(found, job.step_times(step)):
                         self.assertAlmostEqual(rank["iteration_time_us"] / expected, 1.0, delta=0.001,
                                                msg=f"{absent}, present {present}")
-                interval = report(folder, [f"name={changed}:x1.3"], step, [SOME])["absent_ranks"]
-                longest = max(slower[rank] for rank in present)
+                found = report(folder, [f"name={changed}:x1.3"], step, [SOME])
+                interval = found["absent_ranks"]
+                ahead = any(rank["window_us"] != rank["iteration_time_us"] for rank in found["ranks"])
+                times = slower.periods(step) if ahead else slower.step_times(step)
+                longest = max(times[rank] for rank in present)
                 self.assertLess(interval["lower_us"], 1.001 * longest)
                 self.assertGreater(interval["upper_us"], 0.999 * longest)
 
@@ -49,6 +52,23 @@ class Absent(unittest.TestCase):
             self.assertGreater(interval["upper_us"], 0.999 * faster[0])
             self.assertIn("ranks without a trace leave iteration 4 between",
                           text(folder, [what_if], 4, [SOME]).split(" Why: ")[0])
+
+    def test_cpu_ahead(self):
+        """What absent ranks leave open is of the step, not of what lies between its marks."""
+        def build(factor):
+            return truth.data_parallel(4, 6, {r: factor * (1.3 if r == 2 else 1.0) for r in range(4)},
+                                       steps=range(3, 9), read_loss=False)
+        for factor in (0.5, 1.5):
+            changed = build(factor).period()
+            with tempfile.TemporaryDirectory() as folder:
+                build(1.0).write(folder, events="absent")
+                for rank in range(1, 4):
+                    os.remove(os.path.join(folder, f"rank{rank}.json"))
+                found = report(folder, [f"name=gemm.*_(tn|nt):x{factor}"], 6, [SOME])
+                interval = found["absent_ranks"]
+                self.assertLess(found["iteration_time_us"], 0.5 * changed)
+                self.assertLess(interval["lower_us"], 1.001 * changed, factor)
+                self.assertGreater(interval["upper_us"], 0.999 * changed, factor)
 
     def test_whole_job_of_some_ranks(self):
         """`--ranks` of as many as recorded: the interval holds what the ranks at hand take in the whole job, also where

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 import job as truth
-from predictions import report
+from predictions import difference, report
 
 
 class SteadyState(unittest.TestCase):
@@ -49,6 +49,14 @@ class SteadyState(unittest.TestCase):
             # A first step has no completion before it: from its begin mark until its work is done.
             first = report(folder, (), "0")["critical_path"]
             self.assertGreater(first["activities_us"]["compute"], 0.9 * first["total_us"])
+
+    def test_difference_of_a_first_step(self):
+        """Of two steps the first is taken, which no completion is before; its marks say nothing of its device."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.run_ahead(2, 150, 25.0, 1.0).write(folder)
+            found = difference(folder, "name=gemm:x2")
+            self.assertEqual(found["definition"], "completion")
+            self.assertAlmostEqual(found["difference_us"], 150 * 25.0, delta=1)
 
     def test_cpu_overtaken_by_the_device(self):
         self.check(lambda steps, factor: truth.run_ahead(steps, 150, 25.0, factor), 4, 14,

@@ -351,6 +351,16 @@ class Structures(unittest.TestCase):
             self.assertGreater(durations["device_us"], 0)
         self.each(check)
 
+    def test_names_the_calibration_of_the_device(self):
+        """Which is an option: without it a large GEMM may be half off."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            with open(path, "w") as file:
+                json.dump(DOCUMENTS["plain"](), file)
+            code, out, error = run("predict", path, "--durations", "model", "--json")
+            self.assertEqual(code, 0, msg=error)
+            self.assertIn("--calibration a100", " ".join(json.loads(out)["notes"]))
+
     def test_jobs_of_several_ranks(self):
         for name, make in JOBS.items():
             with self.subTest(job=name), tempfile.TemporaryDirectory() as folder:

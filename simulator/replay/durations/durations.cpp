@@ -1,6 +1,7 @@
 #include "simulator/replay/durations/durations.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -11,6 +12,7 @@
 #include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
+#include "simulator/replay/durations/device_calibration.h"
 
 namespace foretrace {
 namespace {
@@ -54,10 +56,15 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOf(const CalibrationS
     return KernelsOn(*recorded, kernels, what, notes);
   }
   FORETRACE_ASSIGN_OR_RETURN(const GpuPeaks device, DeviceOf(calibration, platform, store));
+  const absl::StatusOr<std::string> shipped = FindKernelCalibration(device.accelerator);
   notes.push_back(
       fmt::format("kernels: no calibration; analytic roofline of {} at typical "
-                  "efficiencies",
-                  device.name));
+                  "efficiencies{}",
+                  device.name,
+                  shipped.ok() && !shipped->empty()
+                      ? fmt::format(" (--calibration {} has measured ones of its chip)",
+                                    std::filesystem::path(*shipped).filename().string())
+                      : ""));
   return std::make_shared<const KernelModels>(device, std::vector<KernelModel>());
 }
 

@@ -127,7 +127,10 @@ Definition DefinitionOf(const Comparison& compared) {
   if (compared.before.prediction.job.symbolic && compared.after.prediction.job.symbolic) {
     return {"work", "from its first work to its last"};
   }
-  return {"cpu", "between its marks on the CPU"};
+  if (compared.before.prediction.marked_iterations && compared.after.prediction.marked_iterations) {
+    return {"completion", "from its begin mark until its device work is done"};
+  }
+  return {"cpu", "over the whole trace"};
 }
 
 std::string Text(const Comparison& compared, size_t top, const TextStyle& style) {
