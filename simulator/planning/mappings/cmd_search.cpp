@@ -115,18 +115,15 @@ absl::Status CheckOptions(const SearchCommandOptions& o, const TrainingJob& job)
   return CheckBesideStack(o, job);
 }
 
-// Of both mappings of a comparison, else of the best.
+// Of all mappings of a comparison, else of the best.
 absl::Status AppendMemory(const SearchCommandOptions& o, const TrainingJob& job,
                           const SearchReport& report, const TextStyle& style, std::string& text) {
   const size_t count = o.compare.empty() ? 1 : report.rows.size();
   for (size_t i = 0; i < count; ++i) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string memory,
                                MemoryReport(job, report.rows[i].mapping, style));
-    text += fmt::format("\n{}{}\n{}",
-                        o.compare.empty() ? ""
-                        : i == 0          ? "A: "
-                                          : "B: ",
-                        report.rows[i].text, memory);
+    const char* side = o.compare.size() != 2 ? "" : i == 0 ? "A: " : "B: ";
+    text += fmt::format("\n{}{}\n{}", side, report.rows[i].text, memory);
   }
   return absl::OkStatus();
 }
