@@ -37,7 +37,7 @@ COMMANDS = {
     "search": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16 --stack megatron-lm",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8",
-               "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 2 --global-batch 4 --energy",
+               "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 2 --global-batch 4 --energy --memory",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 4 --global-batch 8 --network fluid",
                "traces/workloads/gpt-small.yaml --platform dgx-a100 --gpus 8 --global-batch 16 --compare 'tp2 pp1 dp4 mb2' 'tp4 pp1 dp2 mb2'"],
     "shard": ["traces/samples/dlrm_sharding.yaml --sharders lpt", "traces/samples/dlrm_sharding.yaml --sharders lpt,naive,random"],

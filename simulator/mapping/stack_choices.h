@@ -31,6 +31,14 @@ absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::st
 // Kernels by torch.compile where software leaves that to its users.
 void Compile(StackRelease& release);
 
+// Whether exchanges of tensor parallelism can go part by part beside GEMMs: kernels of userbuffers
+// and of symmetric memory read and write other devices' memory, which those of a node have in reach
+// (Transformer Engine, common/comm_gemm_overlap/userbuffers, whose domain is joined by NVLink;
+// PyTorch, torch/distributed/_symmetric_memory).
+inline bool RunsInParts(const ParallelMapping& mapping, int32_t devices_per_node) {
+  return mapping.tensor <= devices_per_node;
+}
+
 // Which kernels and formats it takes.
 void SetKernels(const StackRelease& release, TransformerConfig& model);
 // The loss that it computes under the mapping, where that depends on what is trained.

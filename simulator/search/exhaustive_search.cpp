@@ -212,6 +212,7 @@ void Conform(const TransformerConfig& model, const MappingSpace& space, Parallel
   mapping.zero = std::clamp(mapping.zero, LeastZero(space, mapping), MostZero(space, mapping));
   const bool dual = mapping.dual();
   SetChoices(*space.software, model, mapping);
+  if (!RunsInParts(mapping, space.devices_per_node)) mapping.chunked_tensor = false;
   // Software that runs 1F1B where DualPipe cannot be does so only where 1F1B is asked for.
   const bool plain = mapping.schedule == ScheduleKind::k1F1B;
   if (dual && plain &&

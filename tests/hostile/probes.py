@@ -71,6 +71,8 @@ REFUSED = {
     "word_fp8": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 fp8'", ("fp8", "8 bits"), ""),
     "word_fp8_compared": (SEARCH + " --compare 'tp2 pp2 dp1 mb1 fp8' 'tp2 pp2 dp1 mb1'", ("fp8",), ""),
     "searched_fp8": (SEARCH + " --precision model,fp8", ("--precision fp8", "dgx-a100", "no fp8 rate"), ""),
+    "parts_between_nodes": ("search gpt3-175b --platform dgx-h100 --gpus 16 --global-batch 16 --memory-gib 4000 --compare 'tp16 sp tp-chunked' 'tp8 dp2 sp'",
+                            ("tp-chunked", "tp8 would do"), ""),
     "searched_mxfp8": (SEARCH.replace("a100", "h100") + " --precision mxfp8", ("--precision mxfp8", "fp8 would do"), ""),
     "searched_precision": (SEARCH + " --precision int8", ("--precision", "int8", "mxfp8"), ""),
     "word_hsdp_copies": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp2x4'", ("hsdp2x4 is 8 replicas", "dp 4"), ""),

@@ -151,6 +151,9 @@ absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
   const size_t count = !o.compare.empty() ? report.rows.size() : o.memory ? 1 : 0;
   for (size_t i = 0; i < count && i < report.rows.size(); ++i) {
     FORETRACE_RETURN_IF_ERROR(FollowMemory(job, report.rows[i]));
+    const auto* mapping = std::get_if<ParallelMapping>(&report.rows[i].mapping);
+    if (!o.memory || mapping == nullptr) continue;
+    FORETRACE_ASSIGN_OR_RETURN(report.rows[i].stages, StagePeaks(job, *mapping));
   }
   return absl::OkStatus();
 }

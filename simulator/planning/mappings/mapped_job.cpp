@@ -12,6 +12,7 @@
 #include "simulator/mapping/mapping_plan.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/reserved_memory.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/mapping/stage_plan.h"
 #include "simulator/search/coarsen.h"
 #include "simulator/search/mapping_search.h"
@@ -261,6 +262,13 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
         "mapping {}: fp8 needs a device with GEMMs of 8 bits; the platform's accelerator states "
         "no fp8 rate",
         ToString(parallel));
+  }
+  const bool in_parts = parallel.async_tensor || parallel.chunked_tensor;
+  if (in_parts && !RunsInParts(parallel, job.cluster.devices_per_node)) {
+    return Infeasible(
+        "mapping {}: tp-async and tp-chunked write to the memory of other devices of a node, which "
+        "has {}; tp{} would do, or neither word",
+        ToString(parallel), job.cluster.devices_per_node, job.cluster.devices_per_node);
   }
   const IterationEvaluator evaluator(model, job.cluster, job.capacity);
   FORETRACE_ASSIGN_OR_RETURN(const Evaluation evaluation, evaluator.Evaluate(parallel));

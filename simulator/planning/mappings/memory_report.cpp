@@ -13,9 +13,7 @@ double Gib(double bytes) { return bytes / (1 << 30); }
 
 absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
                                            const TextStyle& style) {
-  const TransformerConfig model = ModelUnder(job, mapping);
-  FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
-  FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StagePeak> stages, StagePeaks(job, mapping));
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {
       {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
@@ -28,31 +26,21 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
     return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
   };
   for (size_t s = 0; s < stages.size(); ++s) {
-    const StageMemory& stage = stages[s];
-    const MemoryLedger& use = stage.peak;
+    const StagePeak& stage = stages[s];
     std::vector<std::string> cells = {
         fmt::format("{}", s),
-        gib(use.total()),
-        fmt::format("{:.3f}", stage.peak_time.us() * 1e-3),
-        fmt::format("{} of micro-batch {}",
-                    stage.peak_pass.kind == PassKind::kForward ? "forward" : "backward",
-                    stage.peak_pass.microbatch),
-        gib(use.weights),
-        gib(use.gradients),
-        gib(use.optimizer),
-        gib(use.activations),
-        fmt::format("{}", stage.passes_held),
-        gib(use.recomputed + use.logits + use.gathered)};
-    Bytes fragments;
-    if (!LeavesNoFragments(job)) {
-      FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
-                                 FollowAllocations(model, mapping, static_cast<int32_t>(s)));
-      fragments = followed.Fragments();
-    }
-    cells.push_back(gib(use.total() + fragments));
-    if (on_host) {
-      cells.push_back(gib(HostMemoryOf(model, mapping, static_cast<int32_t>(s)).total()));
-    }
+        gib(stage.total),
+        fmt::format("{:.3f}", stage.at.us() * 1e-3),
+        fmt::format("{} of micro-batch {}", stage.forward ? "forward" : "backward",
+                    stage.microbatch),
+        gib(stage.weights),
+        gib(stage.gradients),
+        gib(stage.optimizer),
+        gib(stage.activations),
+        fmt::format("{}", stage.held),
+        gib(stage.other),
+        gib(stage.reserved)};
+    if (on_host) cells.push_back(gib(stage.host));
     table.AddRow(std::move(cells));
   }
   return fmt::format(
@@ -112,6 +100,38 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<StagePeak>> StagePeaks(const TrainingJob& job,
+                                                  const ParallelMapping& mapping) {
+  const TransformerConfig model = ModelUnder(job, mapping);
+  FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(model, mapping, job.cluster));
+  FORETRACE_ASSIGN_OR_RETURN(const auto stages, MemoryOverTime(model, mapping, passes));
+  std::vector<StagePeak> peaks;
+  for (const StageMemory& stage : stages) {
+    const auto s = static_cast<int32_t>(peaks.size());
+    const MemoryLedger& use = stage.peak;
+    StagePeak peak{stage.peak_time,
+                   stage.peak_pass.kind == PassKind::kForward,
+                   stage.peak_pass.microbatch,
+                   stage.passes_held,
+                   use.total(),
+                   use.weights,
+                   use.gradients,
+                   use.optimizer,
+                   use.activations,
+                   use.recomputed + use.logits + use.gathered,
+                   use.total(),
+                   Bytes()};
+    if (!LeavesNoFragments(job)) {
+      FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
+                                 FollowAllocations(model, mapping, s));
+      peak.reserved += followed.Fragments();
+    }
+    if (mapping.offload || mapping.inputs_on_host) peak.host = HostMemoryOf(model, mapping, s).total();
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
 
 absl::StatusOr<std::string> MemoryReport(const TrainingJob& job, const MappingFile& mapping,
                                          const TextStyle& style) {

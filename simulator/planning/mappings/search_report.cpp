@@ -108,6 +108,35 @@ double Joules(const SearchReport& report, const SearchRow& row) {
          row.evaluation.iteration.seconds();
 }
 
+void WriteStages(JsonWriter& json, std::span<const StagePeak> stages) {
+  json.Key("memory_of_stages");
+  json.StartArray();
+  for (const StagePeak& stage : stages) {
+    json.StartObject();
+    json.Key("at_us");
+    json.Double(stage.at.us());
+    json.Key("during");
+    Text(json, stage.forward ? "forward" : "backward");
+    const std::pair<const char*, int64_t> numbers[] = {
+        {"micro_batch", stage.microbatch},
+        {"passes_held", stage.held},
+        {"peak_bytes", stage.total.count()},
+        {"weights_bytes", stage.weights.count()},
+        {"gradients_bytes", stage.gradients.count()},
+        {"optimizer_bytes", stage.optimizer.count()},
+        {"activations_bytes", stage.activations.count()},
+        {"other_bytes", stage.other.count()},
+        {"reserved_bytes", stage.reserved.count()},
+        {"host_bytes", stage.host.count()}};
+    for (const auto& [key, value] : numbers) {
+      json.Key(key);
+      json.Int64(value);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
 void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row) {
   json.StartObject();
   json.Key("mapping");
@@ -151,6 +180,7 @@ void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row
     json.Key("joules_per_iteration_at_most");
     json.Double(Joules(report, row));
   }
+  if (!row.stages.empty()) WriteStages(json, row.stages);
   json.Key("yaml");
   Text(json, MappingYaml(row.mapping));
   json.EndObject();

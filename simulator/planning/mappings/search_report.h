@@ -14,6 +14,18 @@
 namespace foretrace {
 
 // One mapping of either kind, evaluated.
+// A stage's memory at its peak: when, in which pass, and what takes it.
+struct StagePeak {
+  SimTime at;
+  bool forward = true;
+  int32_t microbatch = 0;
+  int64_t held = 0;  // passes whose activations are
+  Bytes total, weights, gradients, optimizer, activations;
+  Bytes other;     // recomputed layer, logits, gathered weights
+  Bytes reserved;  // with what PyTorch's allocator holds in fragments
+  Bytes host;      // states that the host keeps for each device
+};
+
 struct SearchRow {
   std::string searcher;
   std::string text;  // of the mapping, in a table
@@ -26,6 +38,7 @@ struct SearchRow {
   FlopRate peak;
   double utilisation_of_model_type = 0;
   Bytes reserved;  // by the framework's allocator, of the fullest device; zero: not followed
+  std::vector<StagePeak> stages;  // with --memory, of mappings in words
   // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
   SimTime estimate;
   // On the event engine with SearchReport::network (mapping_simulation.h); zero: not simulated.

@@ -337,6 +337,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   SetChoices(release, *job.model.transformer, *mapping);
+  if (!RunsInParts(*mapping, job.cluster.devices_per_node)) mapping->chunked_tensor = false;
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
   // As tables of runs mean the word.

@@ -12,6 +12,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/release_spread.h"
 #include "simulator/mapping/reserved_memory.h"
+#include "simulator/mapping/stack_choices.h"
 #include "simulator/planning/dataflow/dataflow_iteration.h"
 #include "simulator/planning/mappings/row_platform.h"
 #include "simulator/planning/mappings/training_job.h"
@@ -176,6 +177,11 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
     row.notes.push_back(
         fmt::format("nodes of {} devices are taken to be of {}, as the platform has them",
                     row.gpus_per_node, node));
+  }
+  if ((row.mapping.async_tensor || row.mapping.chunked_tensor) && !RunsInParts(row.mapping, node)) {
+    row.mapping.async_tensor = row.mapping.chunked_tensor = false;
+    row.notes.emplace_back(
+        "exchanges of tensor parallelism between nodes do not go part by part beside GEMMs");
   }
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);

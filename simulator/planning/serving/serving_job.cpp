@@ -189,6 +189,30 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   return engine;
 }
 
+// What was asked for of engine and model that is not as their files have it; empty: nothing.
+std::string AskedFor(const ServingOptions& o) {
+  std::vector<std::string> asked;
+  const auto add = [&](bool given, const char* what, const auto& value) {
+    if (given) asked.push_back(fmt::format(fmt::runtime(what), value));
+  };
+  add(!o.weights.empty(), "weights {}", o.weights);
+  add(o.kv_cache_dtype == "fp8", "keys and values {}", o.kv_cache_dtype);
+  add(!o.without.empty(), "without {}", o.without);
+  add(!o.speculate.empty(), "drafts {}", o.speculate);
+  add(!o.draft.empty(), "of {}", o.draft);
+  add(!o.draft_parallel.empty(), "on {} of their own", o.draft_parallel);
+  add(o.routing != ServingOptions().routing, "routing {}", o.routing);
+  add(!o.policy.empty(), "policy {}", o.policy);
+  add(!o.preemption.empty(), "preemption {}", o.preemption);
+  for (const std::string& tier : o.kv_tiers) add(true, "tier {}", tier);
+  if (o.max_num_seqs) add(true, "steps of up to {} sequences", *o.max_num_seqs);
+  if (o.max_num_batched_tokens) add(true, "steps of up to {} tokens", *o.max_num_batched_tokens);
+  if (o.block_tokens) add(true, "blocks of {} tokens", *o.block_tokens);
+  if (o.kv_blocks) add(true, "{} blocks", *o.kv_blocks);
+  add(o.memory_utilization > 0, "memory utilization {}", o.memory_utilization);
+  return fmt::format("{}", fmt::join(asked, ", "));
+}
+
 // Copies are as many experts more: tokens of an expert are spread evenly over it and its copies,
 // and how they are spread over experts is even already.
 absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
@@ -318,6 +342,9 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
                                      options.step_factors, base.factors->model,
                                      base.factors->device));
+  }
+  if (const std::string asked = AskedFor(options); !asked.empty()) {
+    base.notes.push_back("asked for: " + asked);
   }
   return base;
 }

@@ -103,6 +103,8 @@ TEST(SoftwareSearchTest, WordsStandOverTheStack) {
             "tp2 pp1 dp32 mb1 v1 none sp zero3 overlap tp-exposed grad32");
   EXPECT_EQ(mapping("tp2 dp32 tp-async"),
             "tp2 pp1 dp32 mb1 v1 none sp zero1 overlap tp-async grad16");
+  // Userbuffers are of a node's devices.
+  EXPECT_EQ(mapping("tp16 dp4"), "tp16 pp1 dp4 mb1 v1 none sp zero1 overlap grad16");
   EXPECT_EQ(mapping("cp2 dp32 ulysses"),
             "tp1 cp2 pp1 dp32 ulysses mb1 v1 none zero1 overlap grad16");
 }

@@ -117,6 +117,20 @@ TEST(MappingSearchTest, SchedulesOfSoftwareComeOnce) {
   EXPECT_GT(dual, 64u);
 }
 
+// Userbuffers are of a node's devices.
+TEST(MappingSearchTest, PartsBesideGemmsWithinANodeAlone) {
+  StackRelease release;
+  release.sequence_parallel = release.overlap_tensor = release.chunked_tensor = true;
+  MappingSpace space = Space(64, 64);
+  space.software = &release;
+  std::set<int32_t> in_parts, whole;
+  for (const ParallelMapping& m : EnumerateMappings(Gpt3(), space)) {
+    (m.chunked_tensor ? in_parts : whole).insert(m.tensor);
+  }
+  EXPECT_EQ(in_parts, (std::set<int32_t>{2, 4, 8}));
+  EXPECT_EQ(whole, (std::set<int32_t>{1, 16, 32}));
+}
+
 // And no others than what was asked for.
 TEST(MappingSearchTest, SchedulesOfSoftwareAreThoseAskedFor) {
   StackRelease release;
