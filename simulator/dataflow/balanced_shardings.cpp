@@ -78,11 +78,11 @@ class Game {
 
   Terms TermsOf(size_t i, const ShardedKernel& k) const {
     return {terms_.SharedNs(i, k), terms_.WeightNs(k) + terms_.StoredNs(k),
-            terms_.NetworkNs(k.reduce_ns)};
+            terms_.NetworkNs(k.reduce_time.ns())};
   }
   double BytesOf(size_t i, const ShardedKernel& k) const {
-    return (PassOf(i) == 0 ? resident_.weights * k.weight_bytes : 0) +
-           resident_.stored * k.stored_bytes;
+    return (PassOf(i) == 0 ? resident_.weights * k.weight_bytes.count() : 0) +
+           resident_.stored * k.stored_bytes.count();
   }
 
   ShardingObjective Objective(const PassesTerms& use) const {
@@ -94,18 +94,18 @@ class Game {
       for (size_t t = 0; t < kTerms; ++t) ns += w[t] * of[t];
       return ShardingCost{Picoseconds(Times(PassOf(i)) * ns + terms_.IterationNs(i, k) +
                                       memory_price_ * BytesOf(i, k)),
-                          k.weight_bytes + k.output_bytes};
+                          k.weight_bytes.count() + k.output_bytes.count()};
     };
     objective.tensor = [this, use](const ShardedTensor& t) {
       const size_t from = PassOf(t.from), to = PassOf(t.to);
-      double ns = Times(from) * use[from][kNetwork] * terms_.NetworkNs(t.convert_ns);
+      double ns = Times(from) * use[from][kNetwork] * terms_.NetworkNs(t.convert_time.ns());
       if (from != to) {
         // Written by one pass and read by the other.
-        ns += terms_.CrossingNs(t.bytes) / 2 *
+        ns += terms_.CrossingNs(t.bytes.count()) / 2 *
                   (Times(from) * use[from][kMemory] + Times(to) * use[to][kMemory]) +
-              memory_price_ * resident_.stash * t.bytes;
+              memory_price_ * resident_.stash * t.bytes.count();
       }
-      return ShardingCost{Picoseconds(ns), t.bytes};
+      return ShardingCost{Picoseconds(ns), t.bytes.count()};
     };
     return objective;
   }
@@ -123,10 +123,10 @@ class Game {
     }
     for (const auto* tensors : {&sharded.tensors, &sharded.next_layer}) {
       for (const ShardedTensor& t : *tensors) {
-        a.terms[PassOf(t.from)][kNetwork] += terms_.NetworkNs(t.convert_ns);
+        a.terms[PassOf(t.from)][kNetwork] += terms_.NetworkNs(t.convert_time.ns());
         if (PassOf(t.from) == PassOf(t.to) || tensors == &sharded.next_layer) continue;
-        for (Terms& of : a.terms) of[kMemory] += terms_.CrossingNs(t.bytes) / 2;
-        a.bytes += resident_.stash * t.bytes;
+        for (Terms& of : a.terms) of[kMemory] += terms_.CrossingNs(t.bytes.count()) / 2;
+        a.bytes += resident_.stash * t.bytes.count();
       }
     }
     a.ns = once_ns;

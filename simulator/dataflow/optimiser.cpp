@@ -75,9 +75,9 @@ absl::Status Optimiser::BoundPartitions(Use& use) {
       MappingCosts::CreateLeast(workload_, system_, formulas_, use.mapping, use.roles->shares));
   const auto partitioning = PartitionsOf(workload_, least, limits_);
   if (!partitioning.ok()) return absl::OkStatus();
-  const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
-  const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
-  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{RealTime::Ns(ns), {}, {}};
+  const bool exact = limits_.partition_of || partitioning->bound >= partitioning->time;
+  const RealNs time = exact ? partitioning->time : partitioning->bound;
+  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{time, {}, {}};
   // Sums of the same terms in another order.
   const double bound = least.TimeOf(pass).total.ns() * (1 - 1e-12);
   use.bound_ns = std::max(use.bound_ns, bound);
@@ -187,7 +187,7 @@ absl::Status Optimiser::Keep(Mapping mapping, double exact, Found& best) const {
   if (!costs.CheckResident().ok()) return absl::OkStatus();
   auto partitioning = EvaluatePartitions(workload_, costs.partitions(), mapping.partition_of);
   if (!partitioning.ok()) return absl::OkStatus();
-  partitioning->bound_ns = exact * partitioning->time_ns;
+  partitioning->bound = exact * partitioning->time;
   auto found = costs.Finish(*std::move(partitioning));
   if (found.ok() && found->time.total.ns() < best->time.total.ns() * (1 - 1e-12))
     best = std::make_unique<MappedWorkload>(*std::move(found));
@@ -201,7 +201,7 @@ absl::Status Optimiser::Improve(const Use& use, Found& best) {
 
 // One kernel's sharding after another, with the same partitions.
 absl::Status Optimiser::ImproveAlone(const Use& use, Found& best) {
-  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  const double exact = best->partitioning.bound / best->partitioning.time;
   const auto& choices = ProblemOf(*use.roles).choices();
   for (size_t i = 0; i < choices.size(); ++i) {
     for (const Sharding d : choices[i]) {
@@ -220,14 +220,14 @@ absl::Status Optimiser::ImproveAlone(const Use& use, Found& best) {
 absl::Status Optimiser::ImproveTogether(const Use& use, Found& best) {
   constexpr int kRounds = 12;
   constexpr double kRate = 3;
-  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  const double exact = best->partitioning.bound / best->partitioning.time;
   Mapping mapping = best->mapping;
   std::vector<Partition> terms = best->partitioning.partitions;
   std::vector<std::array<double, 3>> weights(terms.size(), {1, 1, 1});
   for (int round = 0; round < kRounds; ++round) {
     for (size_t p = 0; p < terms.size(); ++p) {
-      const std::array<double, 3> ns = {terms[p].compute_ns, terms[p].memory_ns,
-                                        terms[p].network_ns};
+      const std::array<double, 3> ns = {terms[p].compute.ns(), terms[p].memory.ns(),
+                                        terms[p].network.ns()};
       const double longest = std::max({ns[0], ns[1], ns[2], 1e-3});
       double sum = 0;
       for (size_t t = 0; t < 3; ++t)
@@ -289,7 +289,7 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
       BoundPasses(u);
     // Nothing of it fits, or it was tried whole.
     if (u.depth == Depth::kDone && u.candidates.empty()) continue;
-    best_->bound = std::min(best_->bound, RealTime::Ns(u.bound_ns));
+    best_->bound = std::min(best_->bound, RealNs(u.bound_ns));
   }
   return std::move(*best_);
 }

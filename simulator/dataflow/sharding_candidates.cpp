@@ -19,16 +19,16 @@ ShardingObjective SumOfKernels(const PassTerms& terms) {
   // by recomputation.
   objective.kernel = [&terms](size_t i, const ShardedKernel& k) {
     const double pass = terms.ComputeNs(i, k) + terms.WeightNs(k) + terms.StoredNs(k) +
-                        terms.NetworkNs(k.reduce_ns);
+                        terms.NetworkNs(k.reduce_time.ns());
     return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
-                        k.weight_bytes + k.output_bytes};
+                        k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [&terms](const ShardedTensor& t) {
     const double from = terms.Times(static_cast<size_t>(t.from)),
                  to = terms.Times(static_cast<size_t>(t.to));
-    const double ns =
-        (from + to) / 2 * terms.CrossingNs(t.bytes) + from * terms.NetworkNs(t.convert_ns);
-    return ShardingCost{Picoseconds(ns), t.bytes};
+    const double ns = (from + to) / 2 * terms.CrossingNs(t.bytes.count()) +
+                      from * terms.NetworkNs(t.convert_time.ns());
+    return ShardingCost{Picoseconds(ns), t.bytes.count()};
   };
   return objective;
 }
@@ -39,11 +39,12 @@ ShardingObjective Weighted(const PassTerms& terms, double work, double weights, 
   objective.kernel = [=, &terms](size_t i, const ShardedKernel& k) {
     const double ns = work * terms.SharedNs(i, k) +
                       weights * (terms.WeightNs(k) + terms.StoredNs(k)) +
-                      network * terms.NetworkNs(k.reduce_ns);
-    return ShardingCost{Picoseconds(ns), k.weight_bytes + k.output_bytes};
+                      network * terms.NetworkNs(k.reduce_time.ns());
+    return ShardingCost{Picoseconds(ns), k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [=, &terms](const ShardedTensor& t) {
-    return ShardingCost{Picoseconds(network * terms.NetworkNs(t.convert_ns)), t.bytes};
+    return ShardingCost{Picoseconds(network * terms.NetworkNs(t.convert_time.ns())),
+                        t.bytes.count()};
   };
   return objective;
 }
@@ -128,16 +129,17 @@ ShardingObjective ResidentBytes(const Workload& workload, const MappingCosts& co
   const MappingCosts::ResidentShares shares = costs.resident();
   ShardingObjective objective;
   objective.kernel = [shares, &workload](size_t i, const ShardedKernel& k) {
-    const double weights =
-        workload.kernels[i].pass == Direction::kForward ? shares.weights * k.weight_bytes : 0;
-    return ShardingCost{std::llround(weights + shares.stored * k.stored_bytes), 0};
+    const double weights = workload.kernels[i].pass == Direction::kForward
+                               ? shares.weights * k.weight_bytes.count()
+                               : 0;
+    return ShardingCost{std::llround(weights + shares.stored * k.stored_bytes.count()), 0};
   };
   objective.tensor = [shares, &workload](const ShardedTensor& t) {
     const auto pass = [&](int kernel) {
       return workload.kernels[static_cast<size_t>(kernel)].pass;
     };
     const bool kept = pass(t.from) == Direction::kForward && pass(t.to) == Direction::kBackward;
-    return ShardingCost{kept ? std::llround(shares.stash * t.bytes) : 0, 0};
+    return ShardingCost{kept ? std::llround(shares.stash * t.bytes.count()) : 0, 0};
   };
   return objective;
 }
@@ -145,10 +147,10 @@ ShardingObjective ResidentBytes(const Workload& workload, const MappingCosts& co
 // Weights and tensors, each once: what is in memory while kernels run alone is a part of it.
 ShardingObjective BytesOfTensors() {
   return {[](size_t, const ShardedKernel& k) {
-            return ShardingCost{std::llround(k.weight_bytes + k.stored_bytes), 0};
+            return ShardingCost{std::llround(k.weight_bytes.count() + k.stored_bytes.count()), 0};
           },
           [](const ShardedTensor& t) {
-            return ShardingCost{std::llround(t.bytes), 0};
+            return ShardingCost{std::llround(t.bytes.count()), 0};
           }};
 }
 
@@ -244,18 +246,18 @@ Shardings SolveForPartitions(const ShardingProblem& problem, const System& syste
     const auto& [compute, memory, network] = weights_of(i);
     const double pass = compute * terms.ComputeNs(i, k) +
                         memory * (terms.WeightNs(k) + terms.StoredNs(k)) +
-                        network * terms.NetworkNs(k.reduce_ns);
+                        network * terms.NetworkNs(k.reduce_time.ns());
     return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
-                        k.weight_bytes + k.output_bytes};
+                        k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [&](const ShardedTensor& t) {
     const auto from = static_cast<size_t>(t.from), to = static_cast<size_t>(t.to);
-    double ns = terms.Times(from) * weights_of(from)[2] * terms.NetworkNs(t.convert_ns);
+    double ns = terms.Times(from) * weights_of(from)[2] * terms.NetworkNs(t.convert_time.ns());
     if (mapping.partition_of[from] != mapping.partition_of[to]) {
-      const double both = terms.CrossingNs(t.bytes) / 2;
+      const double both = terms.CrossingNs(t.bytes.count()) / 2;
       ns += both * (terms.Times(from) * weights_of(from)[1] + terms.Times(to) * weights_of(to)[1]);
     }
-    return ShardingCost{Picoseconds(ns), t.bytes};
+    return ShardingCost{Picoseconds(ns), t.bytes.count()};
   };
   return problem.ShardingsOf(problem.Solve(objective));
 }

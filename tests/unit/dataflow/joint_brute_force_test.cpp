@@ -20,7 +20,7 @@ Workload SmallTraining(std::mt19937& random) {
   Workload w = RandomWorkload(random, 4, true);
   w.batch = 8;
   w.layers = 4;
-  w.layer_input_bytes = 1000;
+  w.layer_input_bytes = RealBytes(1000);
   return w;
 }
 
