@@ -9,7 +9,7 @@
 namespace foretrace {
 namespace {
 
-double Gib(double bytes) { return bytes / (1 << 30); }
+double Gib(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
 absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
                                            const TextStyle& style) {
@@ -23,9 +23,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
       {"held"},    {"other"},     {"reserved"}};
   if (mapping.offload) columns.push_back({"host"});
   TextTable table(columns);
-  const auto gib = [](Bytes b) {
-    return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
-  };
+  const auto gib = [](Bytes b) { return fmt::format("{:.2f}", Gib(RealBytes(b))); };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageMemory& stage = stages[s];
     const MemoryLedger& use = stage.peak;
@@ -59,7 +57,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
              "are; other: recomputed layer, logits, gathered weights; reserved: with what "
              "PyTorch's "
              "allocator holds in fragments{}{})\n",
-             Gib(static_cast<double>(job.capacity.count())),
+             Gib(RealBytes(job.capacity)),
              LeavesNoFragments(job) ? ", none as its segments are expandable" : "",
              mapping.offload ? "; host: states that it keeps for each device" : "") +
          table.Format(style);
@@ -82,7 +80,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                    {"samples held"}});
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
-    double fixed = 0;
+    RealBytes fixed;
     for (const int32_t op : stage.ops) {
       fixed += graph.problem.PartOf(op, stage.tensor).fixed_bytes;
     }
@@ -95,9 +93,9 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
       if (held == most) break;
     }
     const int64_t samples = int64_t{most} * stage.config.micro_batch;
-    const double activations = (static_cast<double>(samples) * stage.stash_bytes +
-                                stage.config.micro_batch * stage.repeated_bytes) /
-                               stage.replicas();
+    const RealBytes activations = (static_cast<double>(samples) * stage.stash_bytes +
+                                   stage.config.micro_batch * stage.repeated_bytes) /
+                                  stage.replicas();
     table.AddRow({fmt::format("{}", s), fmt::format("{}", stage.devices),
                   fmt::format("{:.2f}", Gib(fixed + activations)),
                   fmt::format("{:.3f}", timing.pass_start[s][at].us() * 1e-3),
@@ -106,7 +104,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                   fmt::format("{}", samples)});
   }
   return fmt::format("Memory at its peak, in GiB of {:.1f} a device\n",
-                     Gib(static_cast<double>(job.capacity.count()))) +
+                     Gib(RealBytes(job.capacity))) +
          table.Format(style);
 }
 
