@@ -115,7 +115,7 @@ std::string RunValidationJson(const RunValidation& v) {
   out.Field("steps", v.steps);
   out.Field("preemptions", v.preemptions);
   out.Field("prefix_hit_share", v.prefix_hit_share);
-  out.Field("extrapolated_share", v.time.us() > 0 ? v.time.extrapolated / v.time.us() : 0);
+  out.Field("extrapolated_share", v.time.us() > 0 ? v.time.extrapolated / v.time.total() : 0);
   out.Field("notes", v.notes);
   out.EndObject();
   return buffer.GetString();

@@ -42,9 +42,9 @@ double BusyShare(const ServingReport& r) {
 std::string PartsText(const StepTime& time) {
   std::string text;
   for (size_t p = 0; p < time.parts.size(); ++p) {
-    if (time.parts[p] <= 0) continue;
+    if (time.parts[p] <= RealUs()) continue;
     text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", Name(static_cast<StepPart>(p)),
-                        100 * time.parts[p] / time.us());
+                        100 * time.parts[p].us() / time.us());
   }
   return text;
 }
@@ -91,11 +91,11 @@ void WriteTimes(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("steps", r.result->step_count);
   out.Field("busy_share", BusyShare(r));
   for (size_t p = 0; p < time.parts.size(); ++p) {
-    out.Field(fmt::format("{}_share", Name(static_cast<StepPart>(p))), time.parts[p] / all);
+    out.Field(fmt::format("{}_share", Name(static_cast<StepPart>(p))), time.parts[p].us() / all);
   }
   out.Field("calibrated_share", time.share(EstimateSource::kCalibrated));
   out.Field("analytic_share", time.share(EstimateSource::kAnalytic));
-  out.Field("extrapolated_share", time.extrapolated / all);
+  out.Field("extrapolated_share", time.extrapolated.us() / all);
   out.EndObject();
 }
 
@@ -265,7 +265,7 @@ std::string ServingText(const ServingReport& r) {
       "extrapolated\n",
       r.source, 100 * result.time.share(EstimateSource::kCalibrated),
       100 * result.time.share(EstimateSource::kAnalytic),
-      result.time.us() > 0 ? 100 * result.time.extrapolated / result.time.us() : 0);
+      result.time.us() > 0 ? 100 * result.time.extrapolated.us() / result.time.us() : 0);
   if (!r.expert_exchange.empty()) {
     text += fmt::format("tokens to experts of other devices: {}\n", r.expert_exchange);
   }
