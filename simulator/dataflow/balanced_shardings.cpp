@@ -34,19 +34,20 @@ class Game {
     for (Terms& w : weights_) w.fill(1. / 3);
   }
 
-  BalancedShardings Solve(double below_ns) {
+  BalancedShardings Solve(RealNs below) {
     constexpr int kRounds = 40, kMost = 6;
     BalancedShardings out;
-    for (int round = 0; round < kRounds && out.bound_ns < below_ns && room_ > 0; ++round) {
+    for (int round = 0; round < kRounds && out.bound < below && room_ > 0; ++round) {
       const bool mean = round % 10 == 9;  // of the weights until now
       const PassesTerms use = mean ? Mean() : weights_;
       const std::vector<size_t> chosen = problem_.Solve(Objective(use), mask_);
       const double pass_ns =
           static_cast<double>(problem_.CostOf(chosen, Objective(use)).ps) * 1e-3 -
           memory_price_ * room_ - Rounding();
-      out.bound_ns = std::max(out.bound_ns, terms_.passes() * pass_ns - terms_.RepeatedLatencyNs());
+      out.bound =
+          std::max(out.bound, RealNs(terms_.passes() * pass_ns - terms_.RepeatedLatencyNs()));
       const Answer answer = Measured(problem_.ShardingsOf(chosen));
-      if (terms_.passes() * answer.ns - terms_.RepeatedLatencyNs() < below_ns) Keep(answer);
+      if (terms_.passes() * answer.ns - terms_.RepeatedLatencyNs() < below.ns()) Keep(answer);
       if (!mean) Move(answer, round, pass_ns);
     }
     std::stable_sort(kept_.begin(), kept_.end(),
@@ -188,8 +189,8 @@ class Game {
 
 BalancedShardings SolveBalanced(const ShardingProblem& problem, const System& system,
                                 const Formulas& formulas, const Mapping& mapping,
-                                const ShardingProblem::Mask& mask, double below_ns) {
-  return Game(problem, system, formulas, mapping, mask).Solve(below_ns);
+                                const ShardingProblem::Mask& mask, RealNs below) {
+  return Game(problem, system, formulas, mapping, mask).Solve(below);
 }
 
 }  // namespace foretrace::dataflow

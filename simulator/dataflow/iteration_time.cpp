@@ -150,9 +150,9 @@ IterationTime MappingCosts::LowerBound(bool alone) const {
   return TimeOf(pass);
 }
 
-double MappingCosts::BoundNs(double pass_ns) const {
-  const IterationTime t = TimeOf({RealNs(pass_ns), {}, {}});
-  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total.ns();
+RealNs MappingCosts::Bound(RealNs pass) const {
+  const IterationTime t = TimeOf({pass, {}, {}});
+  if (formulas_.iteration != IterationRule::kPhysical || !workload_->trains()) return t.total;
   // At the least every weight and its gradient are divided over all chips of the group.
   double weights = 0, gradients = 0;
   for (const Kernel& k : workload_->kernels) {
@@ -165,9 +165,8 @@ double MappingCosts::BoundNs(double pass_ns) const {
   const RealNs reduced = mapping_.scheme.overlap_gradients
                              ? RealNs()
                              : AllReduceTime(replicas, RealBytes(gradients * share));
-  return (t.total - t.gradient - t.optimizer + reduced +
-          OptimizerTime(*system_, *workload_, mapping_, RealBytes(weights * share)))
-      .ns();
+  return t.total - t.gradient - t.optimizer + reduced +
+         OptimizerTime(*system_, *workload_, mapping_, RealBytes(weights * share));
 }
 
 }  // namespace foretrace::dataflow

@@ -54,7 +54,7 @@ class MappingCosts {
   std::vector<Partition> RepeatedOf(const Partitioning& partitioning) const;
   PassTime PassOf(const Partitioning& partitioning) const;
   // Of an iteration whose passes take no less, whatever the sharding.
-  double BoundNs(double pass_ns) const;
+  RealNs Bound(RealNs pass) const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
 
  private:

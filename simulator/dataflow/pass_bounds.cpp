@@ -7,7 +7,7 @@
 namespace foretrace::dataflow {
 
 ShardingProblem::Mask Promising(const ShardingProblem& problem, const System& system,
-                                const Formulas& formulas, const Mapping& mapping, double below_ns) {
+                                const Formulas& formulas, const Mapping& mapping, RealNs below) {
   const Workload& workload = problem.workload();
   const PassTerms terms(workload, system, formulas, mapping);
   std::vector<double> least;
@@ -28,14 +28,14 @@ ShardingProblem::Mask Promising(const ShardingProblem& problem, const System& sy
       const ShardedKernel& k = problem.sharded(i, c);
       const double compute = sum - least[i] + terms.Times(i) * terms.SharedNs(i, k),
                    network = others + terms.Times(i) * terms.NetworkNs(k.reduce_time.ns());
-      mask.back().push_back(std::max(compute, network) < below_ns);
+      mask.back().push_back(std::max(compute, network) < below.ns());
     }
   }
   return mask;
 }
 
-double LeastPassNs(const ShardingProblem& problem, const System& system, const Formulas& formulas,
-                   const Mapping& mapping, Direction pass) {
+RealNs LeastPassTime(const ShardingProblem& problem, const System& system, const Formulas& formulas,
+                     const Mapping& mapping, Direction pass) {
   const Workload& workload = problem.workload();
   const PassTerms terms(workload, system, formulas, mapping);
   const auto times = [&](size_t i) {
@@ -62,7 +62,7 @@ double LeastPassNs(const ShardingProblem& problem, const System& system, const F
     least = std::max(least, static_cast<double>(cost.ps) * 1e-3);
   }
   const auto rounded = static_cast<double>(workload.kernels.size() + 2 * workload.tensors.size());
-  return std::max(0.0, least - rounded * 1e-3);
+  return RealNs(std::max(0.0, least - rounded * 1e-3));
 }
 
 }  // namespace foretrace::dataflow

@@ -168,13 +168,13 @@ absl::Status AddFitting(const ShardingProblem& problem, const System& system,
   const double most = CountOf(system.memory.capacity) - costs.resident().others;
   const ShardingObjective bytes = ResidentBytes(workload, costs);
   const int64_t least = CostOf(workload, out.shardings.front(), problem.group(), time).ps;
-  const double above = (search.below_ns - costs.LowerBound(true).total.ns()) / passes * 1000;
+  const double above = (search.below - costs.LowerBound(true).total).ns() / passes * 1000;
   const int64_t cutoff = above < 1e15 ? least + std::llround(std::max(0.0, above))
                                       : std::numeric_limits<int64_t>::max();
   const LimitedShardings limited = SolveWithin(
       problem, time, bytes, static_cast<int64_t>(std::max(0.0, most)), cutoff, search.nodes);
-  out.excess_ns =
-      passes * (static_cast<double>(limited.bound_ps) - static_cast<double>(least)) * 1e-3;
+  out.excess =
+      RealNs(passes * (static_cast<double>(limited.bound_ps) - static_cast<double>(least)) * 1e-3);
   if (limited.found.empty()) return absl::OkStatus();
   if (limited.exact) out.fitting = out.shardings.size();
   for (const Shardings& s : limited.found) Add(out, s);
@@ -201,9 +201,9 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
     Add(out, problem.ShardingsOf(first));
     // What reductions leave exposed is no sum over kernels.
     out.least = !mapping.scheme.overlap_gradients;
-    out.sample_bound_ns =
-        std::max(0.0, static_cast<double>(problem.CostOf(first, sum).ps) * 1e-3 - 1) * (1 - 1e-9) /
-        mapping.micro_batch;
+    out.sample_bound =
+        RealNs(std::max(0.0, static_cast<double>(problem.CostOf(first, sum).ps) * 1e-3 - 1) *
+               (1 - 1e-9) / mapping.micro_batch);
     if (!AddFitting(problem, system, formulas, mapping, search, sum, terms.passes(), out).ok())
       return out;
     Add(out, problem.ShardingsOf(problem.Solve(sum, divided)));
@@ -230,7 +230,7 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
   AddMegatron(workload, group, out);
   // Each term is rounded to a picosecond.
   const auto terms_count = static_cast<double>(workload.kernels.size() + workload.tensors.size());
-  out.sample_bound_ns = std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch;
+  out.sample_bound = RealNs(std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch);
   return out;
 }
 
