@@ -48,7 +48,7 @@ int foretrace_step_predict(const foretrace_step_predictor* predictor,
   time->us = predicted.us();
   time->calibrated = predicted.share(foretrace::EstimateSource::kCalibrated);
   time->analytic = predicted.share(foretrace::EstimateSource::kAnalytic);
-  time->extrapolated = predicted.us() > 0 ? predicted.extrapolated / predicted.us() : 0;
+  time->extrapolated = predicted.us() > 0 ? predicted.extrapolated / predicted.total() : 0;
   return 0;
 }
 

@@ -82,11 +82,11 @@ std::string Encode(const DesignRecord& record) {
   for (const ModelPlan& plan : record.plans) {
     line += fmt::format(" {:a} {} {} {:a} {:a} {} {} {}", plan.throughput,
                         plan.placement.micro_batch, plan.placement.recompute ? 1 : 0, plan.mfu,
-                        plan.placement.batch_s, plan.placement.data_parallel, plan.placement.width,
-                        plan.placement.stages.size());
+                        plan.placement.batch.seconds(), plan.placement.data_parallel,
+                        plan.placement.width, plan.placement.stages.size());
     for (const PhazeStage& stage : plan.placement.stages) {
       line += fmt::format(" {} {} {:a} {:a}", LayersText(stage.layers), stage.accelerators,
-                          stage.load_s, stage.memory_bytes);
+                          stage.load.seconds(), stage.memory.count());
     }
   }
   return line;
@@ -106,7 +106,7 @@ std::optional<DesignRecord> DecodeRecord(const std::string& line) {
     plan.placement.micro_batch = static_cast<int32_t>(words.Whole());
     plan.placement.recompute = words.Whole() != 0;
     plan.mfu = words.Real();
-    plan.placement.batch_s = words.Real();
+    plan.placement.batch = RealSeconds(words.Real());
     plan.placement.data_parallel = static_cast<int32_t>(words.Whole());
     plan.placement.width = static_cast<int32_t>(words.Whole());
     const size_t stages = words.Count();
@@ -114,8 +114,8 @@ std::optional<DesignRecord> DecodeRecord(const std::string& line) {
       PhazeStage stage;
       stage.layers = words.Layers();
       stage.accelerators = static_cast<int32_t>(words.Whole());
-      stage.load_s = words.Real();
-      stage.memory_bytes = words.Real();
+      stage.load = RealSeconds(words.Real());
+      stage.memory = RealBytes(words.Real());
       plan.placement.stages.push_back(std::move(stage));
     }
     record.plans.push_back(std::move(plan));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 
 #include "simulator/architect/workload_layers.h"
 #include "simulator/base/error.h"
@@ -128,8 +127,8 @@ absl::StatusOr<DesignEvaluator::LayerTimes> DesignEvaluator::Schedule(const Laye
                                                                       int32_t width) {
   if (const auto it = times_.find(&layer); it != times_.end()) return it->second;
   LayerTimes times;
-  for (const auto& [work, seconds] : {std::pair(&layer.forward, &times.forward_s),
-                                      std::pair(&layer.backward, &times.backward_s)}) {
+  for (const auto& [work, time] :
+       {std::pair(&layer.forward, &times.forward), std::pair(&layer.backward, &times.backward)}) {
     CoreGraph graph;
     {
       const Stopwatch watch(seconds_.estimates);
@@ -144,7 +143,7 @@ absl::StatusOr<DesignEvaluator::LayerTimes> DesignEvaluator::Schedule(const Laye
     seconds_.schedules += taken;
     seconds_.longest_schedule = std::max(seconds_.longest_schedule, taken);
     FORETRACE_ASSIGN_OR_RETURN(const CoreSchedule schedule, std::move(found));
-    *seconds = schedule.makespan.seconds();
+    *time = schedule.makespan;
     ++statistics_.layers;
     if (schedule.optimal()) {
       ++statistics_.proven;
@@ -163,10 +162,10 @@ absl::StatusOr<PhazeLayers> DesignEvaluator::LayersOf(const SlicedModel& s) {
     const LayerSlice& slice = s.kinds[static_cast<size_t>(kind)];
     FORETRACE_ASSIGN_OR_RETURN(const LayerTimes times, Schedule(slice, s.width));
     const auto at = static_cast<int32_t>(model.layers.size());
-    if (at > 0) model.edges.push_back({at - 1, at, static_cast<double>(slice.input.count())});
-    model.layers.push_back({times.forward_s, times.backward_s,
-                            static_cast<double>(slice.parameters.count()),
-                            static_cast<double>(slice.activations.count()), s.width > 1});
+    if (at > 0) model.edges.push_back({at - 1, at, RealBytes(slice.input)});
+    model.layers.push_back({RealSeconds(times.forward.seconds()),
+                            RealSeconds(times.backward.seconds()), RealBytes(slice.parameters),
+                            RealBytes(slice.activations), s.width > 1});
   }
   return model;
 }
@@ -175,16 +174,16 @@ PhazeProblem DesignEvaluator::ProblemOf(const ArchitectModel& model) {
   PhazeProblem problem;
   problem.accelerators = setup_.devices;
   problem.samples = setup_.global_batch;
-  problem.bandwidth = machine_.link.bytes_per_second();
-  problem.memory_bytes = static_cast<double>(setup_.hbm.count());
+  problem.bandwidth = machine_.link;
+  problem.memory = RealBytes(setup_.hbm);
   problem.optimizer_factor = setup_.optimizer_factor;
   problem.activations = {PhazeActivations::kStash, PhazeActivations::kRecompute};
   problem.layers = static_cast<int32_t>(model.slices.front().chain.size());
   for (const SlicedModel& slice : model.slices) {
     const Stopwatch watch(seconds_.estimates);
-    const double bound_s = FitsAtAll(slice) ? setup_.global_batch / BoundOf(slice)
-                                            : std::numeric_limits<double>::infinity();
-    problem.options.push_back({slice.width, slice.micro_batch, bound_s});
+    const RealSeconds bound = FitsAtAll(slice) ? RealSeconds(setup_.global_batch / BoundOf(slice))
+                                               : RealSeconds::Infinite();
+    problem.options.push_back({slice.width, slice.micro_batch, bound});
   }
   problem.layers_of = [this, &model](const PhazeOption& option) {
     return LayersOf(*SliceOf(model, option));
@@ -211,14 +210,14 @@ double DesignEvaluator::Mfu(const SlicedModel& s, double throughput) const {
 }
 
 ModelPlan DesignEvaluator::PlanOf(const ArchitectModel& model, PhazePlan placement) const {
-  const double throughput = setup_.global_batch / placement.batch_s;
+  const double throughput = setup_.global_batch / placement.batch.seconds();
   const double mfu = Mfu(*SliceOf(model, placement.option()), throughput);
   return {throughput, std::move(placement), mfu};
 }
 
 absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model, double floor) {
   PhazeProblem problem = ProblemOf(model);
-  if (floor > 0) problem.bound_below_s = setup_.global_batch / floor;
+  if (floor > 0) problem.bound_below = RealSeconds(setup_.global_batch / floor);
   const double before = seconds_.estimates + seconds_.schedules;
   absl::StatusOr<PhazePlan> placed;
   {

@@ -89,7 +89,7 @@ class DesignEvaluator {
 
  private:
   struct LayerTimes {
-    double forward_s = 0, backward_s = 0;
+    SimTime forward, backward;
   };
   double BoundOf(const SlicedModel& slice);
   absl::StatusOr<LayerTimes> Schedule(const LayerSlice& layer, int32_t width);

@@ -34,19 +34,20 @@ class Game {
     for (Terms& w : weights_) w.fill(1. / 3);
   }
 
-  BalancedShardings Solve(double below_ns) {
+  BalancedShardings Solve(RealNs below) {
     constexpr int kRounds = 40, kMost = 6;
     BalancedShardings out;
-    for (int round = 0; round < kRounds && out.bound_ns < below_ns && room_ > 0; ++round) {
+    for (int round = 0; round < kRounds && out.bound < below && room_ > 0; ++round) {
       const bool mean = round % 10 == 9;  // of the weights until now
       const PassesTerms use = mean ? Mean() : weights_;
       const std::vector<size_t> chosen = problem_.Solve(Objective(use), mask_);
       const double pass_ns =
           static_cast<double>(problem_.CostOf(chosen, Objective(use)).ps) * 1e-3 -
           memory_price_ * room_ - Rounding();
-      out.bound_ns = std::max(out.bound_ns, terms_.passes() * pass_ns - terms_.RepeatedLatencyNs());
+      out.bound =
+          std::max(out.bound, RealNs(terms_.passes() * pass_ns - terms_.RepeatedLatencyNs()));
       const Answer answer = Measured(problem_.ShardingsOf(chosen));
-      if (terms_.passes() * answer.ns - terms_.RepeatedLatencyNs() < below_ns) Keep(answer);
+      if (terms_.passes() * answer.ns - terms_.RepeatedLatencyNs() < below.ns()) Keep(answer);
       if (!mean) Move(answer, round, pass_ns);
     }
     std::stable_sort(kept_.begin(), kept_.end(),
@@ -78,11 +79,11 @@ class Game {
 
   Terms TermsOf(size_t i, const ShardedKernel& k) const {
     return {terms_.SharedNs(i, k), terms_.WeightNs(k) + terms_.StoredNs(k),
-            terms_.NetworkNs(k.reduce_ns)};
+            terms_.NetworkNs(k.reduce_time.ns())};
   }
   double BytesOf(size_t i, const ShardedKernel& k) const {
-    return (PassOf(i) == 0 ? resident_.weights * k.weight_bytes : 0) +
-           resident_.stored * k.stored_bytes;
+    return (PassOf(i) == 0 ? resident_.weights * k.weight_bytes.count() : 0) +
+           resident_.stored * k.stored_bytes.count();
   }
 
   ShardingObjective Objective(const PassesTerms& use) const {
@@ -94,18 +95,18 @@ class Game {
       for (size_t t = 0; t < kTerms; ++t) ns += w[t] * of[t];
       return ShardingCost{Picoseconds(Times(PassOf(i)) * ns + terms_.IterationNs(i, k) +
                                       memory_price_ * BytesOf(i, k)),
-                          k.weight_bytes + k.output_bytes};
+                          k.weight_bytes.count() + k.output_bytes.count()};
     };
     objective.tensor = [this, use](const ShardedTensor& t) {
       const size_t from = PassOf(t.from), to = PassOf(t.to);
-      double ns = Times(from) * use[from][kNetwork] * terms_.NetworkNs(t.convert_ns);
+      double ns = Times(from) * use[from][kNetwork] * terms_.NetworkNs(t.convert_time.ns());
       if (from != to) {
         // Written by one pass and read by the other.
-        ns += terms_.CrossingNs(t.bytes) / 2 *
+        ns += terms_.CrossingNs(t.bytes.count()) / 2 *
                   (Times(from) * use[from][kMemory] + Times(to) * use[to][kMemory]) +
-              memory_price_ * resident_.stash * t.bytes;
+              memory_price_ * resident_.stash * t.bytes.count();
       }
-      return ShardingCost{Picoseconds(ns), t.bytes};
+      return ShardingCost{Picoseconds(ns), t.bytes.count()};
     };
     return objective;
   }
@@ -123,10 +124,10 @@ class Game {
     }
     for (const auto* tensors : {&sharded.tensors, &sharded.next_layer}) {
       for (const ShardedTensor& t : *tensors) {
-        a.terms[PassOf(t.from)][kNetwork] += terms_.NetworkNs(t.convert_ns);
+        a.terms[PassOf(t.from)][kNetwork] += terms_.NetworkNs(t.convert_time.ns());
         if (PassOf(t.from) == PassOf(t.to) || tensors == &sharded.next_layer) continue;
-        for (Terms& of : a.terms) of[kMemory] += terms_.CrossingNs(t.bytes) / 2;
-        a.bytes += resident_.stash * t.bytes;
+        for (Terms& of : a.terms) of[kMemory] += terms_.CrossingNs(t.bytes.count()) / 2;
+        a.bytes += resident_.stash * t.bytes.count();
       }
     }
     a.ns = once_ns;
@@ -188,8 +189,8 @@ class Game {
 
 BalancedShardings SolveBalanced(const ShardingProblem& problem, const System& system,
                                 const Formulas& formulas, const Mapping& mapping,
-                                const ShardingProblem::Mask& mask, double below_ns) {
-  return Game(problem, system, formulas, mapping, mask).Solve(below_ns);
+                                const ShardingProblem::Mask& mask, RealNs below) {
+  return Game(problem, system, formulas, mapping, mask).Solve(below);
 }
 
 }  // namespace foretrace::dataflow

@@ -14,14 +14,14 @@ namespace foretrace::dataflow {
 struct BalancedShardings {
   // That fit into memory, those whose passes would take the least in one partition each first.
   std::vector<Shardings> found;
-  double bound_ns = 0;  // no iteration takes less, whatever its shardings
+  RealNs bound;  // no iteration takes less, whatever its shardings
 };
 
 // `system` with the roles of `mapping`, whose iterations are physical and whose passes share no
-// partition; of the choices in `mask`. Ends where the bound reaches `below_ns`, beyond which
+// partition; of the choices in `mask`. Ends where the bound reaches `below`, beyond which
 // iterations are of no use.
 BalancedShardings SolveBalanced(const ShardingProblem& problem, const System& system,
                                 const Formulas& formulas, const Mapping& mapping,
-                                const ShardingProblem::Mask& mask, double below_ns);
+                                const ShardingProblem::Mask& mask, RealNs below);
 
 }  // namespace foretrace::dataflow

@@ -40,7 +40,7 @@ int64_t Steps(const NetworkDimension& network) {
                                             : std::min<int64_t>(network.size - 1, 1);
 }
 
-RealTime AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes) {
+RealNs AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes) {
   const auto n = static_cast<double>(network.size);
   if (network.size <= 1 || bytes <= RealBytes()) return {};
   const bool direct = network.kind == NetworkKind::kFullyConnected;
@@ -62,26 +62,27 @@ RealTime AllReduceTime(AllReduceFormula formula, const NetworkDimension& network
       moved = direct ? share : ring;
       break;
   }
-  return moved / network.bandwidth +
+  return TimeToMove(moved, network.bandwidth) +
          2 * static_cast<double>(Steps(network)) * Real(network.latency);
 }
 
-RealTime AllGatherTime(const NetworkDimension& network, RealBytes bytes) {
+RealNs AllGatherTime(const NetworkDimension& network, RealBytes bytes) {
   const auto n = static_cast<double>(network.size);
   if (network.size <= 1) return {};
   const RealBytes moved = network.kind == NetworkKind::kFullyConnected
                               ? bytes / n
                               : RealBytes(bytes.count() * (n - 1) / n);
-  return moved / network.bandwidth + static_cast<double>(Steps(network)) * Real(network.latency);
+  return TimeToMove(moved, network.bandwidth) +
+         static_cast<double>(Steps(network)) * Real(network.latency);
 }
 
-RealTime AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
-                      RealBytes bytes) {
+RealNs AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
+                    RealBytes bytes) {
   double chips = 1;
   for (const NetworkDimension& d : dimensions) chips *= static_cast<double>(d.size);
   if (chips <= 1 || bytes <= RealBytes()) return {};
   const bool published = formula == AllToAllFormula::kDse;
-  RealTime longest, latency;
+  RealNs longest, latency;
   double before = 1;
   for (const NetworkDimension& d : dimensions) {
     const auto size = static_cast<double>(d.size);
@@ -102,12 +103,13 @@ RealTime AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension>
           links = published ? 2 * size : size;
           break;
       }
-      longest =
-          std::max(longest, RealBytes(bytes.count() * chips / 2 / (copies * links)) / d.bandwidth);
+      longest = std::max(
+          longest,
+          TimeToMove(RealBytes(bytes.count() * chips / 2 / (copies * links)), d.bandwidth));
       // A chip sends no faster than its links to a switch carry.
       const RealBytes injected(bytes.count() * (size - 1) / size * (d.per_group ? before : 1));
       if (!published && d.kind == NetworkKind::kSwitch)
-        longest = std::max(longest, injected / d.bandwidth);
+        longest = std::max(longest, TimeToMove(injected, d.bandwidth));
     }
     // Halfway around a ring is the farthest.
     latency +=

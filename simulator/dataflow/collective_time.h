@@ -46,14 +46,14 @@ struct NetworkDimension {
 int64_t Steps(const NetworkDimension& network);
 
 // Of `bytes` on each chip: reduced by Steps twice, gathered by Steps.
-RealTime AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes);
-RealTime AllGatherTime(const NetworkDimension& network, RealBytes bytes);
+RealNs AllReduceTime(AllReduceFormula formula, const NetworkDimension& network, RealBytes bytes);
+RealNs AllGatherTime(const NetworkDimension& network, RealBytes bytes);
 
 // Each of all chips of the network sends `bytes`, an even share to every other one; the time is
 // that of the narrowest cut. Published counts a ring's cut links in one direction and those of
 // fully connected groups in both, and leaves out what a chip's own links can send.
 enum class AllToAllFormula : uint8_t { kPhysical, kDse };
-RealTime AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
-                      RealBytes bytes);
+RealNs AllToAllTime(AllToAllFormula formula, std::span<const NetworkDimension> dimensions,
+                    RealBytes bytes);
 
 }  // namespace foretrace::dataflow

@@ -100,20 +100,17 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
     return r;
   }
   r.feasible = true;
-  r.iteration_ns = mapped->time.total.ns();
-  r.pass_ns = mapped->time.pass.ns();
+  r.iteration = mapped->time.total;
+  r.pass = mapped->time.pass;
   r.utilisation = mapped->utilisation;
   for (const Partition& p : mapped->partitioning.partitions) {
-    const double parts = p.compute_ns + p.memory_ns + p.network_ns;
-    if (p.time_ns < parts) {
-      double& bound = p.time_ns == p.compute_ns  ? r.compute_ns
-                      : p.time_ns == p.memory_ns ? r.memory_ns
-                                                 : r.network_ns;
-      bound += p.time_ns;
+    if (p.time < p.compute + p.memory + p.network) {
+      RealNs& bound = p.time == p.compute ? r.compute : p.time == p.memory ? r.memory : r.network;
+      bound += p.time;
     } else {
-      r.compute_ns += p.compute_ns;
-      r.memory_ns += p.memory_ns;
-      r.network_ns += p.network_ns;
+      r.compute += p.compute;
+      r.memory += p.memory;
+      r.network += p.network;
     }
   }
   r.tensor = mapped->mapping.tensor;
@@ -121,15 +118,16 @@ absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point
   r.data = mapped->mapping.data;
   r.partitions = static_cast<int64_t>(mapped->partitioning.partitions.size());
   r.micro_batch = mapped->mapping.micro_batch;
-  r.dram_bytes = mapped->dram.count();
+  r.dram_bytes = mapped->dram;
   return r;
 }
 
 std::string Encode(const PointResult& r) {
   if (!r.feasible) return "infeasible " + r.why_not;
-  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {} {} {} {} {:a} {:a}", r.iteration_ns,
-                     r.pass_ns, r.utilisation, r.compute_ns, r.memory_ns, r.network_ns, r.tensor,
-                     r.pipeline, r.data, r.partitions, r.micro_batch, r.dram_bytes);
+  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {} {} {} {} {:a} {:a}", r.iteration.ns(),
+                     r.pass.ns(), r.utilisation, r.compute.ns(), r.memory.ns(), r.network.ns(),
+                     r.tensor, r.pipeline, r.data, r.partitions, r.micro_batch,
+                     r.dram_bytes.count());
 }
 
 bool Decode(std::string_view line, PointResult& out) {
@@ -141,15 +139,21 @@ bool Decode(std::string_view line, PointResult& out) {
     return true;
   }
   long long tensor = 0, pipeline = 0, data = 0, partitions = 0;
+  double iteration_ns = 0, pass_ns = 0, compute_ns = 0, memory_ns = 0, network_ns = 0, dram = 0;
   int used = 0;
   if (std::sscanf(text.c_str(), "%la %la %la %la %la %la %lld %lld %lld %lld %la %la%n",
-                  &r.iteration_ns, &r.pass_ns, &r.utilisation, &r.compute_ns, &r.memory_ns,
-                  &r.network_ns, &tensor, &pipeline, &data, &partitions, &r.micro_batch,
-                  &r.dram_bytes, &used) != 12 ||
-      static_cast<size_t>(used) != text.size() || !(r.iteration_ns > 0) ||
-      !std::isfinite(r.iteration_ns)) {
+                  &iteration_ns, &pass_ns, &r.utilisation, &compute_ns, &memory_ns, &network_ns,
+                  &tensor, &pipeline, &data, &partitions, &r.micro_batch, &dram, &used) != 12 ||
+      static_cast<size_t>(used) != text.size() || !(iteration_ns > 0) ||
+      !std::isfinite(iteration_ns)) {
     return false;
   }
+  r.iteration = RealNs(iteration_ns);
+  r.pass = RealNs(pass_ns);
+  r.compute = RealNs(compute_ns);
+  r.memory = RealNs(memory_ns);
+  r.network = RealNs(network_ns);
+  r.dram_bytes = RealBytes(dram);
   r.feasible = true;
   r.tensor = tensor;
   r.pipeline = pipeline;
@@ -202,7 +206,7 @@ std::vector<size_t> ParetoFront(const Space& space, std::span<const Point> point
     if (!results[i].feasible) continue;
     const System s = SystemOf(space, points[i]);
     groups[{points[i].workload, points[i].variant}].push_back(
-        {i, results[i].iteration_ns, PriceUsd(s).total(), PowerWatt(s).total()});
+        {i, results[i].iteration.ns(), PriceUsd(s).total(), PowerWatt(s).total()});
   }
   std::vector<size_t> out;
   for (auto& [key, merits] : groups) {

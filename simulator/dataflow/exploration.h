@@ -24,11 +24,13 @@ System SystemOf(const Space& space, const Point& point);
 struct PointResult {
   bool feasible = false;
   std::string why_not;
-  double iteration_ns = 0, pass_ns = 0, utilisation = 0;
+  RealNs iteration, pass;
+  double utilisation = 0;
   // Over the partitions of a pass: what each is bound by gets its time where they overlap.
-  double compute_ns = 0, memory_ns = 0, network_ns = 0;
+  RealNs compute, memory, network;
   int64_t tensor = 1, pipeline = 1, data = 1, partitions = 0;
-  double micro_batch = 1, dram_bytes = 0;
+  double micro_batch = 1;
+  RealBytes dram_bytes;
 };
 // Errors are those of bad input; what does not fit is a result.
 absl::StatusOr<PointResult> EvaluatePoint(const Space& space, const Point& point);

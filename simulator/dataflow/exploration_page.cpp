@@ -81,8 +81,8 @@ std::string Breakdown(const Group& group) {
   double y = 0;
   for (const Cell& c : group) {
     if (!c.result->feasible) continue;
-    const std::array<double, 3> parts = {c.result->compute_ns, c.result->memory_ns,
-                                         c.result->network_ns};
+    const std::array<double, 3> parts = {c.result->compute.ns(), c.result->memory.ns(),
+                                         c.result->network.ns()};
     const double all = parts[0] + parts[1] + parts[2];
     constexpr std::array<std::string_view, 3> kColours = {"#3a9a4b", "#d1495b", "#2e6fbb"};
     double x = 330;
@@ -96,7 +96,7 @@ std::string Breakdown(const Group& group) {
       x += width;
     }
     body += fmt::format("<text x=\"756\" y=\"{:.0f}\">{:.4g} ms</text>", y + 11,
-                        c.result->iteration_ns * 1e-6);
+                        c.result->iteration.ns() * 1e-6);
     y += kBar;
   }
   return fmt::format(

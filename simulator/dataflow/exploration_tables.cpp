@@ -76,7 +76,7 @@ Row SystemsRow(const Context& c) {
   AddResult(c, row, "util", c.result.utilisation);
   row.Add("total_cost", c.price.total());
   row.Add("total_power", c.power.total());
-  AddResult(c, row, "final_ns", c.result.iteration_ns);
+  AddResult(c, row, "final_ns", c.result.iteration.ns());
   AddResult(c, row, "TP", static_cast<double>(c.result.tensor));
   AddResult(c, row, "PP", static_cast<double>(c.result.pipeline));
   AddResult(c, row, "DP", static_cast<double>(c.data()));
@@ -118,11 +118,11 @@ Row TrainingRow(const Context& c) {
   row.Add("DRAM_BW", GBps(c.system.memory.bandwidth));
   row.Add("Link_BW", fmt::format("[{}]", fmt::join(links, " ")));
   row.Add("FLOP", c.flop());
-  AddResult(c, row, "final_ns", c.result.iteration_ns);
+  AddResult(c, row, "final_ns", c.result.iteration.ns());
   AddResult(c, row, "util", c.result.utilisation);
   row.Add("total_cost", c.price.total());
   row.Add("total_power", c.power.total());
-  AddResult(c, row, "all_config_II_derived", c.result.pass_ns);
+  AddResult(c, row, "all_config_II_derived", c.result.pass.ns());
   AddBills(c, row);
   return row;
 }
@@ -176,15 +176,15 @@ std::string PointsJson(const Space& space, std::span<const Point> points,
     json.Field("network", space.links[points[i].link].name);
     json.Field("feasible", c.result.feasible);
     if (c.result.feasible) {
-      json.Field("iteration_ns", c.result.iteration_ns);
+      json.Field("iteration_ns", c.result.iteration.ns());
       json.Field("utilisation", c.result.utilisation);
-      json.Field("pass_ns", c.result.pass_ns);
-      json.Field("compute_ns", c.result.compute_ns);
-      json.Field("memory_ns", c.result.memory_ns);
-      json.Field("network_ns", c.result.network_ns);
+      json.Field("pass_ns", c.result.pass.ns());
+      json.Field("compute_ns", c.result.compute.ns());
+      json.Field("memory_ns", c.result.memory.ns());
+      json.Field("network_ns", c.result.network.ns());
       json.Field("partitions", c.result.partitions);
       json.Field("micro_batch", c.result.micro_batch);
-      json.Field("dram_bytes", c.result.dram_bytes);
+      json.Field("dram_bytes", c.result.dram_bytes.count());
     } else {
       json.Field("why_not", c.result.why_not);
     }

@@ -14,11 +14,11 @@ class KernelTimes {
  public:
   virtual ~KernelTimes() = default;
   // Of an operator of one chip's `size`, for a micro-batch of samples, reading and writing memory.
-  virtual RealTime Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
-                      double micro_batch) const = 0;
+  virtual RealNs Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
+                    double micro_batch) const = 0;
   // Of `bytes` on each of `chips` neighbours in the system's first dimension, which are those of a
   // node; nullopt: not measured, or of other sizes.
-  virtual std::optional<RealTime> AllReduce(int64_t chips, RealBytes bytes) const = 0;
+  virtual std::optional<RealNs> AllReduce(int64_t chips, RealBytes bytes) const = 0;
 };
 
 }  // namespace foretrace::dataflow

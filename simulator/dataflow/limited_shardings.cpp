@@ -129,8 +129,8 @@ class BranchAndBound {
       const size_t a = node.least.chosen[i], b = node.fitting.chosen[i];
       if (a == b) continue;
       const ShardedKernel &x = problem_.sharded(i, a), &y = problem_.sharded(i, b);
-      const double stake =
-          std::abs(x.weight_bytes - y.weight_bytes) + std::abs(x.output_bytes - y.output_bytes);
+      const double stake = std::abs(x.weight_bytes.count() - y.weight_bytes.count()) +
+                           std::abs(x.output_bytes.count() - y.output_bytes.count());
       if (stake > most) most = stake, kernel = i;
     }
     FORETRACE_CHECK(kernel.has_value());  // one of the two fits, the other does not

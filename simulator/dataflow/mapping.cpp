@@ -32,7 +32,7 @@ absl::StatusOr<IterationRule> ParseIterationRule(std::string_view text) {
 
 RealBytes MappedWorkload::dram_traffic() const {
   double bytes = 0;
-  for (const Partition& p : partitioning.partitions) bytes += p.dram_traffic_bytes;
+  for (const Partition& p : partitioning.partitions) bytes += p.dram_traffic_bytes.count();
   return RealBytes(bytes);
 }
 

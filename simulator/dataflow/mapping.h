@@ -68,23 +68,23 @@ struct Mapping {
 
 // One micro-batch through a layer, forward and backward once.
 struct PassTime {
-  RealTime whole;
-  RealTime forward;
-  RealTime repeated;  // of the forward pass, what recomputation runs again
+  RealNs whole;
+  RealNs forward;
+  RealNs repeated;  // of the forward pass, what recomputation runs again
 };
 
 // What an iteration's time is made of.
 struct IterationTime {
-  RealTime pass;      // one micro-batch through a layer, with what is recomputed
-  RealTime stage;     // through the layers of a stage
-  RealTime transfer;  // between stages: beyond what overlaps
-  RealTime bubble;
-  RealTime head;      // of Workload::head, which all micro-batches wait for
-  RealTime gradient;  // reduced over replicas beyond what overlaps, not within partitions
+  RealNs pass;      // one micro-batch through a layer, with what is recomputed
+  RealNs stage;     // through the layers of a stage
+  RealNs transfer;  // between stages: beyond what overlaps
+  RealNs bubble;
+  RealNs head;      // of Workload::head, which all micro-batches wait for
+  RealNs gradient;  // reduced over replicas beyond what overlaps, not within partitions
   RealBytes gradient_bytes;
-  RealTime layer_reduction;  // of a layer's gradients, where they overlap; else zero
-  RealTime optimizer;
-  RealTime total;
+  RealNs layer_reduction;  // of a layer's gradients, where they overlap; else zero
+  RealNs optimizer;
+  RealNs total;
 };
 
 // What a kernel exchanges with other chips, for one sample.
@@ -101,7 +101,7 @@ struct Exchange {
   Kind kind = Kind::kAllReduce;
   Role role = Role::kTensor;  // of the dimensions that it runs over
   RealBytes bytes;            // on each chip: what is reduced, gathered, sent
-  RealTime time;
+  RealNs time;
 };
 
 std::string_view Name(Exchange::Kind kind);
@@ -121,14 +121,14 @@ struct MappedWorkload {
   std::vector<ShardedTensor> tensors;  // of one sample
   int64_t candidates = 0, pruned = 0;
   // No mapping that was asked for takes less, whatever its shardings, where those were not given.
-  RealTime bound;
+  RealNs bound;
   bool shardings_given = false;
 
   RealBytes dram_traffic() const;
-  bool proven() const { return partitioning.bound_ns >= partitioning.time_ns * (1 - 1e-12); }
+  bool proven() const { return partitioning.bound >= (1 - 1e-12) * partitioning.time; }
   // Beyond the best, at most.
   double gap() const {
-    return bound > RealTime() ? std::max(0.0, time.total.ns() / bound.ns() - 1) : 0;
+    return bound > RealNs() ? std::max(0.0, time.total.ns() / bound.ns() - 1) : 0;
   }
 };
 

@@ -39,11 +39,11 @@ bool Repeats(Recompute recompute, const Kernel& kernel) {
          (recompute == Recompute::kSelective && kernel.attention != AttentionPart::kNone);
 }
 
-RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
-                       RealBytes weights) {
+RealNs OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                     RealBytes weights) {
   const double share = mapping.scheme.zero > 0 ? static_cast<double>(mapping.data) : 1;
-  const double parameters = weights.count() / share / workload.word_bytes;
-  return RealBytes(parameters * kStepBytes) / system.memory.bandwidth;
+  const double parameters = weights.count() / share / workload.word_bytes.count();
+  return TimeToMove(RealBytes(parameters * kStepBytes), system.memory.bandwidth);
 }
 
 TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, double samples) {
@@ -71,12 +71,13 @@ ShardedWorkload LeastOf(const Workload& workload, const KernelShares& shares) {
       least.weight_bytes = std::min(least.weight_bytes, k.weight_bytes);
       least.stored_bytes = std::min(least.stored_bytes, k.stored_bytes);
     }
-    least.reduce_ns = least.reduce_bytes = 0;
+    least.reduce_time = RealNs();
+    least.reduce_bytes = RealBytes();
     out.kernels.push_back(least);
   }
   for (const Tensor& t : workload.tensors)
     out.tensors.push_back(
-        {t.from, t.to, out.kernels[static_cast<size_t>(t.from)].output_bytes, 0, false});
+        {t.from, t.to, out.kernels[static_cast<size_t>(t.from)].output_bytes, RealNs(), false});
   return out;
 }
 
@@ -107,7 +108,7 @@ MappingCosts::MappingCosts(const Workload& workload, const System& system, const
   rules.tiles = mapping.tiles;
   rules.micro_batch = mapping.micro_batch;
   for (size_t i = 0; i < workload.kernels.size() && formulas.kernel_times != nullptr; ++i)
-    rules.kernel_ns.push_back(KernelNs(i, shares));
+    rules.kernel_times.push_back(KernelTime(i, shares));
   parts_ = std::make_unique<PartitionCosts>(workload, *sharded_, *system_, rules, KernelNetworkNs(),
                                             shares);
   if (workload.head && formulas.iteration == IterationRule::kPhysical) AddHead();
@@ -131,14 +132,13 @@ void MappingCosts::AddHead() {
   }
 }
 
-double MappingCosts::KernelNs(size_t kernel, const KernelShares* shares) const {
+RealNs MappingCosts::KernelTime(size_t kernel, const KernelShares* shares) const {
   const auto of = [&](const ShardedKernel& k) {
-    return formulas_.kernel_times
-        ->Of(workload_->graph, static_cast<OpId>(kernel), k.size, mapping_.micro_batch)
-        .ns();
+    return formulas_.kernel_times->Of(workload_->graph, static_cast<OpId>(kernel), k.size,
+                                      mapping_.micro_batch);
   };
   if (shares == nullptr) return of(sharded_->kernels[kernel]);
-  double least = std::numeric_limits<double>::infinity();
+  RealNs least = RealNs::Infinite();
   for (const ShardedKernel& k : (*shares)[kernel]) least = std::min(least, of(k));
   return least;
 }
@@ -195,7 +195,7 @@ absl::Status MappingCosts::CheckResident() const {
 double MappingCosts::SpreadGradientNs(size_t kernel) const {
   const bool spread = formulas_.iteration != IterationRule::kPhysical;
   if (!workload_->kernels[kernel].weight_gradient || !spread) return 0;
-  const double bytes = sharded_->kernels[kernel].output_bytes;
+  const double bytes = sharded_->kernels[kernel].output_bytes.count();
   // The published DLRM run reduces over all chips at 1 GB/s, whatever the network.
   const TensorGroup replicas = GroupOf(*system_, formulas_, Role::kData);
   const double once =
@@ -210,19 +210,16 @@ std::vector<Exchange> MappingCosts::OwnExchanges() const {
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
     const Kernel& k = workload_->kernels[i];
     const auto id = static_cast<int>(i);
-    if (k.alltoall_bytes > 0) {
+    if (k.alltoall_bytes > RealBytes()) {
       const double ns =
-          AllToAllTime(AllToAllOf(formulas_), all, RealBytes(k.alltoall_bytes * samples)).ns() /
-          samples;
-      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, RealBytes(k.alltoall_bytes),
-                     RealTime::Ns(ns)});
+          AllToAllTime(AllToAllOf(formulas_), all, samples * k.alltoall_bytes).ns() / samples;
+      out.push_back({id, Exchange::Kind::kAllToAll, Role::kAll, k.alltoall_bytes, RealNs(ns)});
     }
-    if (k.broadcast_bytes > 0) {
+    if (k.broadcast_bytes > RealBytes()) {
       const NetworkDimension& row = all.front();
-      const double ns = NsOf(k.broadcast_bytes, row.bandwidth) +
+      const double ns = NsOf(k.broadcast_bytes.count(), row.bandwidth) +
                         static_cast<double>(Steps(row)) * NsOf(row.latency) / samples;
-      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, RealBytes(k.broadcast_bytes),
-                     RealTime::Ns(ns)});
+      out.push_back({id, Exchange::Kind::kBroadcast, Role::kAll, k.broadcast_bytes, RealNs(ns)});
     }
   }
   return out;
@@ -232,17 +229,16 @@ std::vector<Exchange> MappingCosts::AllExchanges() const {
   std::vector<Exchange> out = OwnExchanges();
   for (size_t i = 0; i < sharded_->kernels.size(); ++i) {
     const ShardedKernel& k = sharded_->kernels[i];
-    if (k.reduce_ns == 0) continue;
+    if (k.reduce_time == RealNs()) continue;
     const bool scattered = mapping_.shardings[i].scatter != Loop::kCount;
     const auto kind = scattered ? Exchange::Kind::kReduceScatter : Exchange::Kind::kAllReduce;
-    out.push_back({static_cast<int>(i), kind, Role::kTensor, RealBytes(k.reduce_bytes),
-                   RealTime::Ns(k.reduce_ns)});
+    out.push_back({static_cast<int>(i), kind, Role::kTensor, k.reduce_bytes, k.reduce_time});
   }
   for (const auto* tensors : {&sharded_->tensors, &sharded_->next_layer}) {
     for (const ShardedTensor& t : *tensors) {
-      if (t.convert_ns == 0) continue;
+      if (t.convert_time == RealNs()) continue;
       const auto kind = t.gathers ? Exchange::Kind::kAllGather : Exchange::Kind::kAllToAll;
-      out.push_back({t.from, kind, Role::kTensor, RealBytes(t.bytes), RealTime::Ns(t.convert_ns)});
+      out.push_back({t.from, kind, Role::kTensor, t.bytes, t.convert_time});
     }
   }
   return out;
@@ -252,7 +248,7 @@ std::vector<double> MappingCosts::KernelNetworkNs() const {
   std::vector<double> ns(workload_->kernels.size(), 0);
   for (const Exchange& e : OwnExchanges()) ns[static_cast<size_t>(e.kernel)] += e.time.ns();
   for (const ShardedTensor& t : sharded_->next_layer)
-    ns[static_cast<size_t>(t.from)] += t.convert_ns;
+    ns[static_cast<size_t>(t.from)] += t.convert_time.ns();
   for (size_t i = 0; i < ns.size(); ++i) ns[i] += SpreadGradientNs(i);
   return ns;
 }
@@ -261,7 +257,7 @@ double MappingCosts::ForwardWeightBytes() const {
   double bytes = 0;
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
     if (workload_->kernels[i].pass == Direction::kForward)
-      bytes += sharded_->kernels[i].weight_bytes;
+      bytes += sharded_->kernels[i].weight_bytes.count();
   }
   return bytes;
 }
@@ -269,15 +265,15 @@ double MappingCosts::ForwardWeightBytes() const {
 double MappingCosts::ReadApartBytes() const {
   double bytes = 0;
   for (size_t i = 0; i < workload_->kernels.size(); ++i) {
-    bytes += sharded_->kernels[i].weight_bytes +
-             workload_->kernels[i].memory_bytes * mapping_.micro_batch;
+    bytes += sharded_->kernels[i].weight_bytes.count() +
+             workload_->kernels[i].memory_bytes.count() * mapping_.micro_batch;
   }
   return bytes;
 }
 
 double MappingCosts::StoredBytes() const {
   double bytes = 0;
-  for (const ShardedKernel& k : sharded_->kernels) bytes += k.stored_bytes;
+  for (const ShardedKernel& k : sharded_->kernels) bytes += k.stored_bytes.count();
   return bytes;
 }
 
@@ -289,7 +285,7 @@ double MappingCosts::StashBytes() const {
     const bool again =
         mapping_.recompute == Recompute::kSelective &&
         workload_->kernels[static_cast<size_t>(t.from)].attention == AttentionPart::kInner;
-    bytes += kept && !again ? t.bytes : 0;
+    bytes += kept && !again ? t.bytes.count() : 0;
   }
   return bytes;
 }
@@ -306,7 +302,7 @@ MappingCosts::ResidentShares MappingCosts::resident() const {
   }
   const double divided =
       mapping_.scheme.zero > 0 ? kStateBytes / static_cast<double>(mapping_.data) : kStateBytes;
-  shares.weights = layers / workload_->word_bytes * (kCopyBytes + divided);
+  shares.weights = layers / workload_->word_bytes.count() * (kCopyBytes + divided);
   // Of the first stage, with transfers hidden behind other micro-batches (lowering.h); of chunks,
   // those of earlier chunks of the same micro-batches beside them.
   const auto stages = static_cast<double>(mapping_.pipeline),
@@ -316,9 +312,10 @@ MappingCosts::ResidentShares MappingCosts::resident() const {
   const bool full = mapping_.recompute == Recompute::kFull;
   // Recomputation keeps each layer's input, and one layer's stash while it runs backward.
   shares.stash = full ? mapping_.micro_batch : under_way * layers * mapping_.micro_batch;
-  shares.others = head_weight_bytes_ / workload_->word_bytes * (kCopyBytes + divided);
+  shares.others = head_weight_bytes_ / workload_->word_bytes.count() * (kCopyBytes + divided);
   if (full)
-    shares.others += under_way * layers * workload_->layer_input_bytes * mapping_.micro_batch;
+    shares.others +=
+        under_way * layers * workload_->layer_input_bytes.count() * mapping_.micro_batch;
   return shares;
 }
 
@@ -332,7 +329,7 @@ PartitionLimits MappingCosts::limits() const {
   PartitionLimits limits;
   limits.partitions = system_->chip.max_partitions;
   limits.kernel_by_kernel = system_->chip.execution == Execution::kKernelByKernel;
-  limits.dram_bytes = CountOf(system_->memory.capacity) - ResidentBytes();
+  limits.dram_bytes = RealBytes(system_->memory.capacity) - RealBytes(ResidentBytes());
   return limits;
 }
 
@@ -341,22 +338,22 @@ absl::StatusOr<MappedWorkload> MappingCosts::Finish(Partitioning partitioning) c
   out.mapping = mapping_;
   out.layers_per_stage = layers_per_stage_;
   out.micro_batches = micro_batches_;
-  double network_ns = 0;
+  RealNs network;
   out.mapping.partition_of.assign(workload_->kernels.size(), 0);
   for (size_t p = 0; p < partitioning.partitions.size(); ++p) {
     const Partition& part = partitioning.partitions[p];
     ForEach(part.kernels, [&](size_t i) {
       out.mapping.partition_of[i] = static_cast<int>(p);
-      out.flop_per_chip += Flop(sharded_->kernels[i].flop * mapping_.micro_batch);
+      out.flop_per_chip += Flop(sharded_->kernels[i].flop.count() * mapping_.micro_batch);
     });
-    network_ns += part.network_ns;
+    network += part.network;
   }
   out.exchanges = AllExchanges();
   out.tensors = sharded_->tensors;
-  out.network = RealBytes(network_ns * GBps(system_->dimensions.front().network.bandwidth));
+  out.network = RealBytes(network.ns() * GBps(system_->dimensions.front().network.bandwidth));
   out.time = TimeOf(PassOf(partitioning));
   out.repeated = RepeatedOf(partitioning);
-  const double dram = ResidentBytes() + partitioning.dram_bytes;
+  const double dram = ResidentBytes() + partitioning.dram_bytes.count();
   out.dram = RealBytes(dram);
   if (dram > CountOf(system_->memory.capacity)) {
     return Infeasible("{:.6g} GB of DRAM are needed on each chip, which has {:.6g} GB", dram * 1e-9,

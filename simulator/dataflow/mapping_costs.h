@@ -20,8 +20,8 @@ TensorGroup GroupOf(const System& system, const Formulas& formulas, Role role, d
 bool Repeats(Recompute recompute, const Kernel& kernel);
 
 // Adam over the weights on a chip, of which it updates its share.
-RealTime OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
-                       RealBytes weights);
+RealNs OptimizerTime(const System& system, const Workload& workload, const Mapping& mapping,
+                     RealBytes weights);
 
 class MappingCosts {
  public:
@@ -54,14 +54,14 @@ class MappingCosts {
   std::vector<Partition> RepeatedOf(const Partitioning& partitioning) const;
   PassTime PassOf(const Partitioning& partitioning) const;
   // Of an iteration whose passes take no less, whatever the sharding.
-  double BoundNs(double pass_ns) const;
+  RealNs Bound(RealNs pass) const;
   absl::StatusOr<MappedWorkload> Finish(Partitioning partitioning) const;
 
  private:
   MappingCosts(const Workload& workload, const System& system, const Formulas& formulas,
                const Mapping& mapping, const KernelShares* shares);
   void AddHead();
-  double KernelNs(size_t kernel, const KernelShares* shares) const;  // measured
+  RealNs KernelTime(size_t kernel, const KernelShares* shares) const;  // measured
   // Besides those that shardings need.
   std::vector<Exchange> OwnExchanges() const;
   std::vector<Exchange> AllExchanges() const;
@@ -70,8 +70,8 @@ class MappingCosts {
   double StoredBytes() const;    // of a layer, sample and chip
   double StashBytes() const;     // of a layer and sample, from forward to backward
   double GradientBytes() const;  // of a stage's layers on a chip
-  RealTime LayerReductionTime() const;
-  RealTime GradientTime(const PassTime& pass) const;
+  RealNs LayerReductionTime() const;
+  RealNs GradientTime(const PassTime& pass) const;
   KernelSet Repeated() const;         // by recomputation
   double ForwardWeightBytes() const;  // of a layer on a chip
   double ReadApartBytes() const;      // kEarly: weights and own bytes of both passes

@@ -172,13 +172,12 @@ class StageConverter {
   // The partition after all that came before it; its end is what the next one waits for. Exchanges
   // beside its work start with it.
   void AddPartition(const Partition& p, const char* prefix) {
-    const double parts = p.compute_ns + p.memory_ns + p.network_ns;
-    const bool overlaps = p.time_ns < parts * (1 - 1e-12);
+    const bool overlaps = p.time < (1 - 1e-12) * (p.compute + p.memory + p.network);
     const AwaitedList held = exchanged_;
     const auto work = [&] {
-      body_.Kernel(
-          OfPass(prefix),
-          Time(overlaps ? std::max(p.compute_ns, p.memory_ns) : p.compute_ns + p.memory_ns), held);
+      body_.Kernel(OfPass(prefix),
+                   Time((overlaps ? std::max(p.compute, p.memory) : p.compute + p.memory).ns()),
+                   held);
     };
     if (!overlaps) work();
     AwaitedList after = AfterKernels();
@@ -196,8 +195,8 @@ class StageConverter {
     }
     if (overlaps) work();
     // Published rules put a share of the gradients' reduction into each partition.
-    if (p.network_ns > named * (1 + 1e-9) + 1e-3) {
-      body_.Kernel(Named("share of the gradients' reduction"), Time(p.network_ns - named));
+    if (p.network.ns() > named * (1 + 1e-9) + 1e-3) {
+      body_.Kernel(Named("share of the gradients' reduction"), Time(p.network.ns() - named));
     }
   }
 
@@ -297,7 +296,7 @@ class StageConverter {
 // From each place to the next, over the first of the pipeline's dimensions.
 void AddEdges(const Workload& workload, const System& system, const MappedWorkload& mapped,
               JobPlan& plan) {
-  const Bytes bytes = Size(workload.layer_input_bytes * mapped.mapping.micro_batch);
+  const Bytes bytes = Size(workload.layer_input_bytes.count() * mapped.mapping.micro_batch);
   SimTime time;
   for (size_t d = 0; d < system.dimensions.size(); ++d) {
     if (mapped.mapping.roles[d] != Role::kPipeline) continue;

@@ -58,9 +58,11 @@ void AddTensors(const Workload& workload, const MappedWorkload& m, JsonWriter& j
     json.Field("to", workload.kernels[to].name);
     json.Field("made_along", layout.made);
     json.Field("read_along", layout.read);
-    json.Field("conversion", t.convert_ns == 0 ? "none" : t.gathers ? "all_gather" : "all_to_all");
-    json.Field("bytes", t.bytes);
-    json.Field("conversion_ns", t.convert_ns);
+    json.Field("conversion", t.convert_time == RealNs() ? "none"
+                             : t.gathers                ? "all_gather"
+                                                        : "all_to_all");
+    json.Field("bytes", t.bytes.count());
+    json.Field("conversion_ns", t.convert_time.ns());
     json.EndObject();
   }
   json.EndArray();
@@ -84,13 +86,13 @@ void AddExchanges(const Workload& workload, const MappedWorkload& m, JsonWriter&
 void AddPartition(const Workload& workload, const Partition& p, JsonWriter& json) {
   json.StartObject();
   json.Field("ops", KernelNames(workload, p));
-  json.Field("compute_ns", p.compute_ns);
-  json.Field("memory_ns", p.memory_ns);
-  json.Field("network_ns", p.network_ns);
-  json.Field("time_ns", p.time_ns);
+  json.Field("compute_ns", p.compute.ns());
+  json.Field("memory_ns", p.memory.ns());
+  json.Field("network_ns", p.network.ns());
+  json.Field("time_ns", p.time.ns());
   json.Field("bound", BoundOf(p));
-  json.Field("sram_bytes", p.sram_bytes);
-  json.Field("dram_traffic_bytes", p.dram_traffic_bytes);
+  json.Field("sram_bytes", p.sram_bytes.count());
+  json.Field("dram_traffic_bytes", p.dram_traffic_bytes.count());
   if (!p.allocation.empty()) {
     json.Key("chip_tiles");
     json.StartArray();
@@ -132,8 +134,8 @@ void AddRoofline(const System& system, const MappedWorkload& m, JsonWriter& json
 }  // namespace
 
 std::string_view BoundOf(const Partition& p) {
-  if (p.compute_ns >= p.memory_ns && p.compute_ns >= p.network_ns) return "compute";
-  return p.memory_ns >= p.network_ns ? "memory" : "network";
+  if (p.compute >= p.memory && p.compute >= p.network) return "compute";
+  return p.memory >= p.network ? "memory" : "network";
 }
 
 std::vector<std::string> KernelNames(const Workload& workload, const Partition& partition) {
@@ -155,7 +157,7 @@ std::string MappingJson(const Workload& workload, const System& system, const Ma
   json.Field("utilisation", m.utilisation);
   json.Field("dram_bytes", m.dram.count());
   json.Field("exact", m.proven());
-  json.Field("bound_ns", m.partitioning.bound_ns);
+  json.Field("bound_ns", m.partitioning.bound.ns());
   json.Field("iteration_bound_ns", m.bound.ns());
   json.Field("candidates", m.candidates);
   json.Field("pruned", m.pruned);
@@ -211,8 +213,8 @@ std::string MappingSvg(const Workload& workload, const MappedWorkload& m) {
         "<text x=\"{:.0f}\" y=\"18\" font-weight=\"600\">{}: {:.4g} us, {}</text><text "
         "x=\"{:.0f}\" y=\"34\">"
         "compute {:.4g}, memory {:.4g}, network {:.4g}</text>",
-        left, p + 1, part.time_ns * 1e-3, BoundOf(part), left, part.compute_ns * 1e-3,
-        part.memory_ns * 1e-3, part.network_ns * 1e-3);
+        left, p + 1, part.time.ns() * 1e-3, BoundOf(part), left, part.compute.ns() * 1e-3,
+        part.memory.ns() * 1e-3, part.network.ns() * 1e-3);
   }
   std::string lines;
   for (const Tensor& t : workload.tensors) {

@@ -28,7 +28,7 @@ bool Alone(const System& system, const SearchLimits& limits) {
 
 absl::StatusOr<MappedWorkload> Optimiser::Solve() {
   const auto later = [&](size_t a, size_t b) {
-    return uses_[a].bound_ns != uses_[b].bound_ns ? uses_[a].bound_ns > uses_[b].bound_ns : a > b;
+    return uses_[a].bound != uses_[b].bound ? uses_[a].bound > uses_[b].bound : a > b;
   };
   std::priority_queue<size_t, std::vector<size_t>, decltype(later)> open(later);
   for (size_t i = 0; i < uses_.size(); ++i) open.push(i);
@@ -36,7 +36,7 @@ absl::StatusOr<MappedWorkload> Optimiser::Solve() {
     const size_t next = open.top();
     Use& use = uses_[next];
     open.pop();
-    if (best_ && use.bound_ns >= best_->time.total.ns()) break;
+    if (best_ && use.bound >= best_->time.total) break;
     FORETRACE_RETURN_IF_ERROR(Deepen(use));
     if (use.depth != Depth::kDone) open.push(next);
   }
@@ -59,9 +59,8 @@ absl::Status Optimiser::Deepen(Use& use) {
     // The first round's candidates are those that led here; the second proves them the best.
     if (nodes > 0) FORETRACE_RETURN_IF_ERROR(AddCandidates(use, nodes));
     FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
-    if (found && (!best_ || found->time.total.ns() < best_->time.total.ns()))
-      best_ = std::move(found);
-    const bool proven = best_ && use.bound_ns >= best_->time.total.ns();
+    if (found && (!best_ || found->time.total < best_->time.total)) best_ = std::move(found);
+    const bool proven = best_ && use.bound >= best_->time.total;
     if (!use.open || proven || !Alone(system_, limits_)) break;
   }
   return use.open && PassesApart() ? DeepenPasses(use) : absl::OkStatus();
@@ -69,18 +68,17 @@ absl::Status Optimiser::Deepen(Use& use) {
 
 // The fastest partitioning if each kernel had the least of all its shardings.
 absl::Status Optimiser::BoundPartitions(Use& use) {
-  if (!std::isfinite(use.bound_ns)) return absl::OkStatus();
+  if (use.bound == RealNs::Infinite()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(
       const MappingCosts least,
       MappingCosts::CreateLeast(workload_, system_, formulas_, use.mapping, use.roles->shares));
   const auto partitioning = PartitionsOf(workload_, least, limits_);
   if (!partitioning.ok()) return absl::OkStatus();
-  const bool exact = limits_.partition_of || partitioning->bound_ns >= partitioning->time_ns;
-  const double ns = exact ? partitioning->time_ns : partitioning->bound_ns;
-  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{RealTime::Ns(ns), {}, {}};
+  const bool exact = limits_.partition_of || partitioning->bound >= partitioning->time;
+  const RealNs time = exact ? partitioning->time : partitioning->bound;
+  const PassTime pass = exact ? least.PassOf(*partitioning) : PassTime{time, {}, {}};
   // Sums of the same terms in another order.
-  const double bound = least.TimeOf(pass).total.ns() * (1 - 1e-12);
-  use.bound_ns = std::max(use.bound_ns, bound);
+  use.bound = std::max(use.bound, (1 - 1e-12) * least.TimeOf(pass).total);
   return absl::OkStatus();
 }
 
@@ -94,7 +92,7 @@ ShardingCandidates Optimiser::CandidatesOf(const Use& use, int nodes) const {
                           : SequenceParallelShardings(workload_, use.mapping.tensor)};
   } else {
     CandidateSearch search = {Alone(system_, limits_), limits_.every, nodes};
-    if (best_) search.below_ns = best_->time.total.ns();
+    if (best_) search.below = best_->time.total;
     return SolveCandidates(ProblemOf(*use.roles), use.roles->system, formulas_, use.mapping,
                            search);
   }
@@ -107,10 +105,10 @@ absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
     same = CandidatesOf(use, nodes);
   const ShardingCandidates& candidates = *same;
   const bool alone = Alone(system_, limits_);
-  use.only = !candidates.sample_bound_ns;
+  use.only = !candidates.sample_bound;
   use.open = !use.only;
   use.candidates.clear();
-  double least_bound = std::numeric_limits<double>::infinity();
+  RealNs least_bound = RealNs::Infinite();
   for (size_t i = 0; i < candidates.shardings.size(); ++i) {
     Mapping mapping = use.mapping;
     mapping.shardings = candidates.shardings[i];
@@ -126,22 +124,22 @@ absl::Status Optimiser::AddCandidates(Use& use, int nodes) {
           bound.bubble.ns() <= (stages - 1) / chunks * bound.stage.ns() * (1 + 1e-12);
       const bool least = candidates.least && hidden;
       use.open = !least || (!fits.ok() && !candidates.fitting);
-      const double ns = least ? bound.total.ns() + (fits.ok() ? 0 : candidates.excess_ns)
-                              : costs.BoundNs(*candidates.sample_bound_ns * mapping.micro_batch);
-      use.bound_ns = std::max(use.bound_ns, ns);
+      const RealNs any = least ? bound.total + (fits.ok() ? RealNs() : candidates.excess)
+                               : costs.Bound(mapping.micro_batch * *candidates.sample_bound);
+      use.bound = std::max(use.bound, any);
     }
     // The fastest of those that fit.
-    if (!use.open && candidates.fitting == i) use.bound_ns = bound.total.ns();
+    if (!use.open && candidates.fitting == i) use.bound = bound.total;
     if (fits.ok()) {
-      use.candidates.emplace_back(bound.total.ns(), mapping);
-      least_bound = std::min(least_bound, bound.total.ns());
+      use.candidates.emplace_back(bound.total, mapping);
+      least_bound = std::min(least_bound, bound.total);
     } else if (costs.ResidentBytes() < least_resident_) {
       least_resident_ = costs.ResidentBytes();
       nearest_ = fits;
     }
   }
   if (use.candidates.empty()) use.depth = Depth::kDone;
-  if (use.only && std::isfinite(least_bound)) use.bound_ns = std::max(use.bound_ns, least_bound);
+  if (use.only && least_bound < RealNs::Infinite()) use.bound = std::max(use.bound, least_bound);
   return absl::OkStatus();
 }
 
@@ -151,19 +149,19 @@ absl::StatusOr<Optimiser::Found> Optimiser::Try(Use& use) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   Found best;
   for (const auto& [bound, mapping] : use.candidates) {
-    if (best && bound >= best->time.total.ns()) break;
+    if (best && bound >= best->time.total) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(mapping, best));
   }
   // Shardings and partitions in turn, as long as that is faster.
-  while (best && use.open && use.bound_ns < best->time.total.ns() * (1 - 1e-9)) {
-    const double before = best->time.total.ns();
+  while (best && use.open && use.bound < (1 - 1e-9) * best->time.total) {
+    const RealNs before = best->time.total;
     FORETRACE_RETURN_IF_ERROR(Improve(use, best));
-    if (best->time.total.ns() >= before) break;
+    if (best->time.total >= before) break;
     FORETRACE_RETURN_IF_ERROR(TryMapping(Mapping(best->mapping), best));
   }
-  if (use.only && !best) use.bound_ns = std::numeric_limits<double>::infinity();
+  if (use.only && !best) use.bound = RealNs::Infinite();
   const bool all = best && (best->proven() || limits_.partition_of);
-  if (use.only && all) use.bound_ns = std::max(use.bound_ns, best->time.total.ns());
+  if (use.only && all) use.bound = std::max(use.bound, best->time.total);
   return best;
 }
 
@@ -187,7 +185,7 @@ absl::Status Optimiser::Keep(Mapping mapping, double exact, Found& best) const {
   if (!costs.CheckResident().ok()) return absl::OkStatus();
   auto partitioning = EvaluatePartitions(workload_, costs.partitions(), mapping.partition_of);
   if (!partitioning.ok()) return absl::OkStatus();
-  partitioning->bound_ns = exact * partitioning->time_ns;
+  partitioning->bound = exact * partitioning->time;
   auto found = costs.Finish(*std::move(partitioning));
   if (found.ok() && found->time.total.ns() < best->time.total.ns() * (1 - 1e-12))
     best = std::make_unique<MappedWorkload>(*std::move(found));
@@ -201,7 +199,7 @@ absl::Status Optimiser::Improve(const Use& use, Found& best) {
 
 // One kernel's sharding after another, with the same partitions.
 absl::Status Optimiser::ImproveAlone(const Use& use, Found& best) {
-  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  const double exact = best->partitioning.bound / best->partitioning.time;
   const auto& choices = ProblemOf(*use.roles).choices();
   for (size_t i = 0; i < choices.size(); ++i) {
     for (const Sharding d : choices[i]) {
@@ -220,14 +218,14 @@ absl::Status Optimiser::ImproveAlone(const Use& use, Found& best) {
 absl::Status Optimiser::ImproveTogether(const Use& use, Found& best) {
   constexpr int kRounds = 12;
   constexpr double kRate = 3;
-  const double exact = best->partitioning.bound_ns / best->partitioning.time_ns;
+  const double exact = best->partitioning.bound / best->partitioning.time;
   Mapping mapping = best->mapping;
   std::vector<Partition> terms = best->partitioning.partitions;
   std::vector<std::array<double, 3>> weights(terms.size(), {1, 1, 1});
   for (int round = 0; round < kRounds; ++round) {
     for (size_t p = 0; p < terms.size(); ++p) {
-      const std::array<double, 3> ns = {terms[p].compute_ns, terms[p].memory_ns,
-                                        terms[p].network_ns};
+      const std::array<double, 3> ns = {terms[p].compute.ns(), terms[p].memory.ns(),
+                                        terms[p].network.ns()};
       const double longest = std::max({ns[0], ns[1], ns[2], 1e-3});
       double sum = 0;
       for (size_t t = 0; t < 3; ++t)
@@ -285,11 +283,11 @@ absl::StatusOr<MappedWorkload> Optimiser::Take() {
   best_->bound = best_->time.total;
   for (Use& u : uses_) {
     // By the best of all, which may have come later.
-    if (u.depth == Depth::kDone && u.open && u.bound_ns < best_->time.total.ns() && PassesApart())
+    if (u.depth == Depth::kDone && u.open && u.bound < best_->time.total && PassesApart())
       BoundPasses(u);
     // Nothing of it fits, or it was tried whole.
     if (u.depth == Depth::kDone && u.candidates.empty()) continue;
-    best_->bound = std::min(best_->bound, RealTime::Ns(u.bound_ns));
+    best_->bound = std::min(best_->bound, u.bound);
   }
   return std::move(*best_);
 }

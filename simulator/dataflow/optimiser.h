@@ -45,10 +45,10 @@ class Optimiser {
     Mapping mapping;
     Roles* roles = nullptr;
     Depth depth = Depth::kKernels;
-    double bound_ns = 0;  // no mapping of it takes less
-    bool only = false;    // there are no shardings besides the candidates'
-    bool open = false;    // there are, and one may be faster
-    std::vector<std::pair<double, Mapping>> candidates;  // with their bounds
+    RealNs bound;       // no mapping of it takes less
+    bool only = false;  // there are no shardings besides the candidates'
+    bool open = false;  // there are, and one may be faster
+    std::vector<std::pair<RealNs, Mapping>> candidates;  // with their bounds
     std::vector<size_t> forward;  // the best forward pass, whatever the backward one; or empty
   };
 

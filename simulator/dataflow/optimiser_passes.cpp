@@ -1,6 +1,5 @@
 // Machines that overlap: passes one by one, and shardings that balance their terms.
 
-#include <limits>
 #include <utility>
 
 #include "simulator/base/status_macros.h"
@@ -26,24 +25,22 @@ void Optimiser::BoundPasses(Use& use) const {
   const ShardingProblem& problem = ProblemOf(*use.roles);
   const System& system = use.roles->system;
   const PassTerms terms(workload_, system, formulas_, use.mapping);
-  const double latency = terms.RepeatedLatencyNs(),
-               all = best_ ? (best_->time.total.ns() + latency) / terms.passes()
-                           : std::numeric_limits<double>::infinity(),
-               backward =
-                   LeastPassNs(problem, system, formulas_, use.mapping, Direction::kBackward);
+  const RealNs latency(terms.RepeatedLatencyNs()),
+      all = best_ ? (best_->time.total + latency) / terms.passes() : RealNs::Infinite(),
+      backward = LeastPassTime(problem, system, formulas_, use.mapping, Direction::kBackward);
   const ShardingProblem::Mask mask = Promising(problem, system, formulas_, use.mapping, all);
   PassFound found = SolvePass(problem, system, formulas_, use.mapping, mask, Direction::kForward,
                               {all - backward, kLabels});
-  const double bound = terms.passes() * (found.bound_ns + backward) - latency;
-  use.bound_ns = std::max(use.bound_ns, bound * (1 - 1e-12));
+  const RealNs bound = terms.passes() * (found.bound + backward) - latency;
+  use.bound = std::max(use.bound, (1 - 1e-12) * bound);
   use.forward = std::move(found.chosen);
 }
 
 // Shardings that balance the terms of passes; with the best forward pass, where that is known.
 absl::Status Optimiser::AddBalanced(Use& use) {
   const ShardingProblem& problem = ProblemOf(*use.roles);
-  const double below = best_ ? best_->time.total.ns() : std::numeric_limits<double>::infinity();
-  if (use.bound_ns >= below) return absl::OkStatus();
+  const RealNs below = best_ ? best_->time.total : RealNs::Infinite();
+  if (use.bound >= below) return absl::OkStatus();
   ShardingProblem::Mask mask;
   for (size_t i = 0; i < workload_.kernels.size(); ++i)
     mask.emplace_back(problem.choices()[i].size(), true);
@@ -59,15 +56,14 @@ absl::Status Optimiser::AddBalanced(Use& use) {
   for (const ShardingProblem::Mask& among : masks) {
     BalancedShardings balanced =
         SolveBalanced(problem, use.roles->system, formulas_, use.mapping, among, below);
-    if (&among == &masks.front())
-      use.bound_ns = std::max(use.bound_ns, balanced.bound_ns * (1 - 1e-12));
+    if (&among == &masks.front()) use.bound = std::max(use.bound, (1 - 1e-12) * balanced.bound);
     for (Shardings& shardings : balanced.found) {
       Mapping mapping = use.mapping;
       mapping.shardings = std::move(shardings);
       FORETRACE_ASSIGN_OR_RETURN(const MappingCosts costs,
                                  MappingCosts::Create(workload_, system_, formulas_, mapping));
       if (costs.CheckResident().ok())
-        use.candidates.emplace_back(costs.LowerBound(false).total.ns(), std::move(mapping));
+        use.candidates.emplace_back(costs.LowerBound(false).total, std::move(mapping));
     }
   }
   return absl::OkStatus();
@@ -77,12 +73,12 @@ absl::Status Optimiser::AddBalanced(Use& use) {
 absl::Status Optimiser::DeepenPasses(Use& use) {
   for (bool better = true; better;) {
     better = false;
-    if (best_ && use.bound_ns >= best_->time.total.ns()) break;
+    if (best_ && use.bound >= best_->time.total) break;
     BoundPasses(use);
     use.candidates.clear();
     FORETRACE_RETURN_IF_ERROR(AddBalanced(use));
     FORETRACE_ASSIGN_OR_RETURN(Found found, Try(use));
-    better = found && (!best_ || found->time.total.ns() < best_->time.total.ns());
+    better = found && (!best_ || found->time.total < best_->time.total);
     if (better) best_ = std::move(found);
   }
   return absl::OkStatus();

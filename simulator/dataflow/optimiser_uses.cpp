@@ -1,7 +1,6 @@
 // Uses of a system that the search may look at.
 
 #include <cmath>
-#include <limits>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/dataflow/optimiser.h"
@@ -117,8 +116,8 @@ absl::Status Optimiser::AddUse(const Mapping& mapping) {
       const MappingCosts least,
       MappingCosts::CreateLeast(workload_, system_, formulas_, mapping, use.roles->shares));
   // What does not fit is looked at where nothing does, to say by how much.
-  use.bound_ns = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total.ns()
-                                            : std::numeric_limits<double>::infinity();
+  use.bound = least.CheckResident().ok() ? least.LowerBound(Alone(system_, limits_)).total
+                                         : RealNs::Infinite();
   uses_.push_back(std::move(use));
   return absl::OkStatus();
 }

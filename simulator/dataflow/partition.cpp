@@ -135,8 +135,8 @@ class LatticeSearch {
   }
 
   bool FitsDram(KernelSet before, KernelSet after) const {
-    return limits_.dram_bytes <= 0 ||
-           costs_.LiveBytes(before | done_, after | done_) <= limits_.dram_bytes;
+    return limits_.dram_bytes <= RealBytes() ||
+           costs_.LiveBytes(before | done_, after | done_) <= limits_.dram_bytes.count();
   }
 
   std::vector<KernelSet> Cuts(const std::vector<KernelSet>& downsets,
@@ -176,7 +176,7 @@ absl::Status NothingFits(const PartitionCosts& costs, const PartitionLimits& lim
   }
   return Infeasible(
       "no partitioning into {} partitions fits into SRAM and {:.6g} GB of DRAM for tensors",
-      limits.partitions, GigaBytes(limits.dram_bytes));
+      limits.partitions, GigaBytes(limits.dram_bytes.count()));
 }
 
 }  // namespace
@@ -209,12 +209,12 @@ absl::StatusOr<Partitioning> EvaluatePartitions(const Workload& workload,
       return Infeasible("partition {}: {:.6g} MB of SRAM are more than the chip has, in {} tiles",
                         id, costs.SramBytes(set) * 1e-6, costs.rules().tiles);
     }
-    out.dram_bytes = std::max(out.dram_bytes, costs.LiveBytes(done, done | set));
-    out.time_ns += partition->time_ns;
+    out.dram_bytes = std::max(out.dram_bytes, RealBytes(costs.LiveBytes(done, done | set)));
+    out.time += partition->time;
     out.partitions.push_back(*std::move(partition));
     done |= set;
   }
-  out.bound_ns = costs.LowerBoundNs();
+  out.bound = RealNs(costs.LowerBoundNs());
   return out;
 }
 
@@ -282,11 +282,11 @@ absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const Par
   }
   auto out = EvaluatePartitions(workload, costs, partition_of);
   if (!out.ok()) return out;
-  if (exact) out->bound_ns = out->time_ns;
-  if (limits.dram_bytes > 0 && out->dram_bytes > limits.dram_bytes) {
+  if (exact) out->bound = out->time;
+  if (limits.dram_bytes > RealBytes() && out->dram_bytes > limits.dram_bytes) {
     return Infeasible(
         "tensors between partitions take {:.6g} GB of DRAM on each chip, which has {:.6g} GB",
-        GigaBytes(out->dram_bytes), GigaBytes(limits.dram_bytes));
+        GigaBytes(out->dram_bytes.count()), GigaBytes(limits.dram_bytes.count()));
   }
   return out;
 }

@@ -39,7 +39,7 @@ enum class StreamedWeights : uint8_t {
   // of figure 22.
   kEachTile,
 };
-double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word_bytes,
+double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, RealBytes word_bytes,
                  double micro_batch, Bytes sram);
 
 // What the time of a partition is made of.
@@ -47,7 +47,7 @@ struct PartitionRules {
   Overlap overlap = Overlap::kByMachine;
   double compute_utilisation = 0.9;  // of the peak; 0: cycles of allocated tiles
   // Measured, by kernel, with what it reads and writes, for a micro-batch; empty: none are.
-  std::vector<double> kernel_ns;
+  std::vector<RealNs> kernel_times;
   // Weights come from DRAM for every micro-batch.
   bool load_weights = true;
   StreamedWeights streamed = StreamedWeights::kLeast;
@@ -59,19 +59,20 @@ struct PartitionRules {
 
 struct Partition {
   KernelSet kernels = 0;
-  double compute_ns = 0, memory_ns = 0, network_ns = 0;
-  double time_ns = 0;
-  double sram_bytes = 0, dram_traffic_bytes = 0;
+  RealNs compute, memory, network;
+  RealNs time;
+  RealBytes sram_bytes, dram_traffic_bytes;
   std::vector<TileAllocation> allocation;  // in order of kernels; empty where by utilisation
 };
 
 // Of a tile of the kernel's result: the tiled axis is cut into pieces, rounded up.
-double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles);
+RealBytes TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles);
 
 // By kernel, one for each sharding.
 using KernelShares = std::vector<std::vector<ShardedKernel>>;
 
-// Costs of sets of kernels; a partition's cost depends on its set alone.
+// Costs of sets of kernels; a partition's cost depends on its set alone. The inner loop of
+// searches: bare numbers are nanoseconds and bytes.
 class PartitionCosts {
  public:
   // What a kernel adds to the network's time besides its sharding, ns for a sample. With
@@ -107,7 +108,7 @@ class PartitionCosts {
   double TileBytesOf(size_t tensor) const { return tile_bytes_[tensor]; }
   double TilesUnderWay(size_t tensor) const { return depth_[tensor]; }
   double TensorBytes(size_t tensor) const {
-    return sharded_.tensors[tensor].bytes * rules_.micro_batch;
+    return sharded_.tensors[tensor].bytes.count() * rules_.micro_batch;
   }
   double MemoryNs(double bytes) const;
   double SramCapacity() const;
@@ -144,15 +145,15 @@ struct PartitionLimits {
   int partitions = 0;  // 0: as many as kernels; of a workload that trains, half for each pass
   bool apart = true;   // forward and backward kernels do not share a partition
   bool kernel_by_kernel = false;
-  double dram_bytes = 0;  // for tensors between partitions; 0: not limited
+  RealBytes dram_bytes;  // for tensors between partitions; 0: not limited
 };
 
 struct Partitioning {
   std::vector<Partition> partitions;  // in order
-  double time_ns = 0;
-  double dram_bytes = 0;  // tensors between partitions, where they are most
-  // Least that any partitioning takes; equal to time_ns where the search was exact.
-  double bound_ns = 0;
+  RealNs time;
+  RealBytes dram_bytes;  // tensors between partitions, where they are most
+  // Least that any partitioning takes; equal to `time` where the search was exact.
+  RealNs bound;
 };
 
 // Passes, each of which has partitions of its own, and how many.
@@ -164,7 +165,7 @@ PassPartitions PassesOf(const Workload& workload, const PartitionLimits& limits)
 
 // The fastest: a shortest path over the lattice of downsets. Exact up to kMaxDownsets of them; with
 // more, kernels that nothing reads run with the last of what they read, or kernels run in the order
-// that they are in, and bound_ns says how far the result may be from the best
+// that they are in, and `bound` says how far the result may be from the best
 // (partition_program.h goes on from there). Errors: nothing fits, with what is missing.
 inline constexpr size_t kMaxDownsets = 40'000;
 absl::StatusOr<Partitioning> SolvePartitions(const Workload& workload, const PartitionCosts& costs,

@@ -13,19 +13,19 @@ int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts;
 
 }  // namespace
 
-double TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
+RealBytes TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
   if (kernel.tiled == Loop::kCount || kernel.tiled == Loop::kK) return sharded.output_bytes;
   const auto size = sharded.size[static_cast<size_t>(kernel.tiled)];
-  return sharded.output_bytes / static_cast<double>(size) *
-         static_cast<double>(CeilOf(size, tiles));
+  return static_cast<double>(CeilOf(size, tiles)) *
+         (sharded.output_bytes / static_cast<double>(size));
 }
 
-double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, double word_bytes,
+double TimesRead(StreamedWeights rule, const ShardedKernel& sharded, RealBytes word_bytes,
                  double micro_batch, Bytes sram) {
-  const double weights = sharded.weight_bytes, room = CountOf(sram);
+  const double weights = sharded.weight_bytes.count(), room = CountOf(sram);
   if (weights <= room) return 1;
   const auto of = [&](Loop d) { return static_cast<double>(sharded.size[static_cast<size_t>(d)]); };
-  const double columns = of(Loop::kN) * word_bytes * micro_batch;
+  const double columns = of(Loop::kN) * word_bytes.count() * micro_batch;
   const double in = of(Loop::kK) * columns, out = of(Loop::kOuter) * of(Loop::kM) * columns;
   if (rule == StreamedWeights::kEachTile) return std::max(1.0, (in + out) / room);
   const double weights_stay = 1 + in * (std::ceil(weights / room) - 1) / weights;
@@ -46,7 +46,7 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
   network_ns_.resize(n, 0);
   std::vector<double> result_tile_bytes;  // by kernel
   for (size_t i = 0; i < n; ++i) {
-    network_ns_[i] += sharded.kernels[i].reduce_ns;
+    network_ns_[i] += sharded.kernels[i].reduce_time.ns();
     const bool tiled = workload.kernels[i].tiled != Loop::kCount;
     const double tiles = tiled ? static_cast<double>(rules.tiles) : 1;
     const auto least = [&](const auto& cost) {
@@ -55,25 +55,27 @@ PartitionCosts::PartitionCosts(const Workload& workload, const ShardedWorkload& 
       for (const ShardedKernel& k : (*alternatives)[i]) of = std::min(of, cost(k));
       return of;
     };
-    sram_bytes_.push_back(
-        least([&](const ShardedKernel& k) { return k.weight_bytes + 2 * k.stored_bytes / tiles; }));
+    sram_bytes_.push_back(least([&](const ShardedKernel& k) {
+      return k.weight_bytes.count() + 2 * k.stored_bytes.count() / tiles;
+    }));
     weight_traffic_.push_back(!rules.load_weights ? 0 : least([&](const ShardedKernel& k) {
-      return k.weight_bytes *
+      return k.weight_bytes.count() *
              TimesRead(rules.streamed, k, workload.word_bytes, rules.micro_batch, system.chip.sram);
     }));
-    result_tile_bytes.push_back(least(
-        [&](const ShardedKernel& k) { return TileBytes(workload.kernels[i], k, rules.tiles); }));
+    result_tile_bytes.push_back(least([&](const ShardedKernel& k) {
+      return TileBytes(workload.kernels[i], k, rules.tiles).count();
+    }));
   }
   for (const ShardedTensor& t : sharded.tensors) {
     predecessors_[static_cast<size_t>(t.to)] |= KernelSet{1} << t.from;
-    network_ns_[static_cast<size_t>(t.from)] += t.convert_ns;
+    network_ns_[static_cast<size_t>(t.from)] += t.convert_time.ns();
     const auto from = static_cast<size_t>(t.from);
     depth_.push_back(level[static_cast<size_t>(t.to)] - level[from] + 1);
     tile_bytes_.push_back(result_tile_bytes[from]);
   }
   overlaps_ = rules.overlap == Overlap::kMaximum || (rules.overlap == Overlap::kByMachine &&
                                                      system.chip.execution == Execution::kDataflow);
-  if (rules.compute_utilisation > 0 || !rules.kernel_ns.empty()) return;
+  if (rules.compute_utilisation > 0 || !rules.kernel_times.empty()) return;
   for (size_t i = 0; i < n; ++i) {
     allocations_.push_back(
         AllocationsOf(system.chip, workload.kernels[i], sharded.kernels[i], rules.tiles));
@@ -95,26 +97,26 @@ std::vector<TileAllocation> AllocationsOf(const Chip& chip, const Kernel& kernel
 
 double PartitionCosts::MeasuredNs(KernelSet set) const {
   double ns = 0;
-  ForEach(set, [&](size_t i) { ns += rules_.kernel_ns[i]; });
+  ForEach(set, [&](size_t i) { ns += rules_.kernel_times[i].ns(); });
   return ns;
 }
 
 double PartitionCosts::MemoryNs(double bytes) const {
-  return rules_.kernel_ns.empty() ? NsOf(bytes, system_.memory.bandwidth) : 0;
+  return rules_.kernel_times.empty() ? NsOf(bytes, system_.memory.bandwidth) : 0;
 }
 
 double PartitionCosts::SramCapacity() const { return CountOf(system_.chip.sram); }
 
 double PartitionCosts::OwnBytes(size_t kernel) const {
-  return (rules_.read_apart ? 0 : workload_.kernels[kernel].memory_bytes) +
-         sharded_.kernels[kernel].stored_bytes;
+  return (rules_.read_apart ? 0 : workload_.kernels[kernel].memory_bytes.count()) +
+         sharded_.kernels[kernel].stored_bytes.count();
 }
 
 double PartitionCosts::ComputeNs(KernelSet set, std::vector<TileAllocation>* allocation) const {
-  if (!rules_.kernel_ns.empty()) return MeasuredNs(set);
+  if (!rules_.kernel_times.empty()) return MeasuredNs(set);
   if (rules_.compute_utilisation > 0) {
     double flop = 0;
-    ForEach(set, [&](size_t i) { flop += sharded_.kernels[i].flop; });
+    ForEach(set, [&](size_t i) { flop += sharded_.kernels[i].flop.count(); });
     return rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
   }
   std::vector<const std::vector<TileAllocation>*> fronts;
@@ -160,7 +162,7 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
   double crossing = 0, once = 0, network = 0, sram = 0, flop = 0;
   ForEach(set, [&](size_t i) {
     const ShardedKernel& k = sharded_.kernels[i];
-    flop += k.flop;
+    flop += k.flop.count();
     network += network_ns_[i];
     crossing += OwnBytes(i);
     once += weight_traffic_[i];
@@ -170,15 +172,15 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
     const ShardedTensor& t = sharded_.tensors[i];
     const bool from = Has(set, t.from), to = Has(set, t.to);
     if (!from && !to) continue;
-    if (from != to) crossing += t.bytes;
+    if (from != to) crossing += t.bytes.count();
     sram += tile_bytes_[i] * (from && to ? depth_[i] : 2);
   }
   if (sram > CountOf(system_.chip.sram) && !Streams(set)) return kNever;
   double memory = NsOf(rules_.micro_batch * crossing + once, system_.memory.bandwidth);
-  if (!rules_.kernel_ns.empty()) memory = 0;
+  if (!rules_.kernel_times.empty()) memory = 0;
   network *= rules_.micro_batch;
   double compute = 0;
-  if (!rules_.kernel_ns.empty()) {
+  if (!rules_.kernel_times.empty()) {
     compute = MeasuredNs(set);
   } else if (rules_.compute_utilisation > 0) {
     compute = rules_.micro_batch * flop / (rules_.compute_utilisation * system_.chip.gflops());
@@ -193,26 +195,28 @@ double PartitionCosts::TimeBelow(KernelSet set, double limit) const {
 std::optional<Partition> PartitionCosts::Of(KernelSet set) const {
   Partition p;
   p.kernels = set;
-  p.sram_bytes = SramBytes(set);
-  if (p.sram_bytes > CountOf(system_.chip.sram)) {
+  p.sram_bytes = RealBytes(SramBytes(set));
+  if (const RealBytes most(system_.chip.sram); p.sram_bytes > most) {
     if (!Streams(set)) return std::nullopt;
-    p.sram_bytes = CountOf(system_.chip.sram);
+    p.sram_bytes = most;
   }
-  p.compute_ns = ComputeNs(set, &p.allocation);
-  if (p.compute_ns < 0) return std::nullopt;
+  p.compute = RealNs(ComputeNs(set, &p.allocation));
+  if (p.compute < RealNs()) return std::nullopt;
   double crossing = 0, once = 0;
   for (const ShardedTensor& t : sharded_.tensors) {
-    if (Has(set, t.from) != Has(set, t.to)) crossing += t.bytes;
+    if (Has(set, t.from) != Has(set, t.to)) crossing += t.bytes.count();
   }
   ForEach(set, [&](size_t i) {
     crossing += OwnBytes(i);
-    p.network_ns += rules_.micro_batch * network_ns_[i];
+    p.network += RealNs(rules_.micro_batch * network_ns_[i]);
     once += weight_traffic_[i];
   });
-  p.dram_traffic_bytes = rules_.micro_batch * crossing + once;
+  p.dram_traffic_bytes = RealBytes(rules_.micro_batch * crossing + once);
   // Measured kernels have it in their own time.
-  p.memory_ns = rules_.kernel_ns.empty() ? NsOf(p.dram_traffic_bytes, system_.memory.bandwidth) : 0;
-  p.time_ns = Combined(p.compute_ns, p.memory_ns, p.network_ns);
+  if (rules_.kernel_times.empty()) {
+    p.memory = TimeToMove(p.dram_traffic_bytes, system_.memory.bandwidth);
+  }
+  p.time = RealNs(Combined(p.compute.ns(), p.memory.ns(), p.network.ns()));
   return p;
 }
 
@@ -220,15 +224,15 @@ PartitionCosts::Additive PartitionCosts::SumOf(KernelSet set) const {
   Additive sum;
   double flop = 0, memory = 0;
   ForEach(set, [&](size_t i) {
-    flop += sharded_.kernels[i].flop;
+    flop += sharded_.kernels[i].flop.count();
     memory += OwnBytes(i) * rules_.micro_batch + weight_traffic_[i];
     sum.network_ns += network_ns_[i] * rules_.micro_batch;
-    sum.weight_bytes += sharded_.kernels[i].weight_bytes;
+    sum.weight_bytes += sharded_.kernels[i].weight_bytes.count();
   });
   const double share = rules_.compute_utilisation > 0 ? rules_.compute_utilisation : 1;
   sum.compute_ns = rules_.micro_batch * flop / (share * system_.chip.gflops());
   sum.memory_ns = NsOf(memory, system_.memory.bandwidth);
-  if (!rules_.kernel_ns.empty()) {
+  if (!rules_.kernel_times.empty()) {
     sum.compute_ns = MeasuredNs(set);
     sum.memory_ns = 0;
   }
@@ -251,14 +255,14 @@ double PartitionCosts::LiveBytes(KernelSet before, KernelSet after) const {
   const KernelSet now = after & ~before;
   for (const ShardedTensor& t : sharded_.tensors) {
     const bool inside = Has(now, t.from) && Has(now, t.to);
-    if (!inside && Has(after, t.from) && !Has(before, t.to)) bytes += t.bytes;
+    if (!inside && Has(after, t.from) && !Has(before, t.to)) bytes += t.bytes.count();
   }
   return bytes * rules_.micro_batch;
 }
 
 double PartitionCosts::AloneNs(size_t kernel) const {
   const auto alone = Of(KernelSet{1} << kernel);
-  return alone ? alone->time_ns : std::numeric_limits<double>::infinity();
+  return alone ? alone->time.ns() : std::numeric_limits<double>::infinity();
 }
 
 double PartitionCosts::LowerBoundNs() const {

@@ -274,7 +274,7 @@ class Program {
   void AddMemoryLimit(int p) {
     double all = 0;
     for (size_t t = 0; t < workload_.tensors.size(); ++t) all += costs_.TensorBytes(t);
-    if (limits_.dram_bytes <= 0 || all <= limits_.dram_bytes) return;
+    if (limits_.dram_bytes <= RealBytes() || all <= limits_.dram_bytes.count()) return;
     Terms live;
     double before = 0;
     for (size_t t = 0; t < workload_.tensors.size(); ++t) {
@@ -287,8 +287,8 @@ class Program {
     }
     for (size_t t = 0; t < inside_.size(); ++t)
       live.emplace_back(static_cast<int>(Z(t, p)), -costs_.TensorBytes(inside_[t]));
-    for (auto& [column, bytes] : live) bytes /= limits_.dram_bytes;
-    Row(std::move(live), -kNoBound, 1 - before / limits_.dram_bytes + 1e-9);
+    for (auto& [column, bytes] : live) bytes /= limits_.dram_bytes.count();
+    Row(std::move(live), -kNoBound, 1 - before / limits_.dram_bytes.count() + 1e-9);
   }
 
   const Workload& workload_;
@@ -317,7 +317,7 @@ int MostPartitions(const Workload& workload, const PartitionCosts& costs,
   for (size_t i = 0; i < costs.size(); ++i)
     room += Has(pass, static_cast<int64_t>(i)) ? costs.KernelSramBytes(i) : 0;
   const int kernels = std::popcount(pass);
-  const bool apart = limits.dram_bytes > 0 && tensors > limits.dram_bytes;
+  const bool apart = limits.dram_bytes > RealBytes() && tensors > limits.dram_bytes.count();
   // Cycles do not add up.
   if (apart || costs.rules().compute_utilisation == 0) return std::min(most, kernels);
   const double chips = std::ceil(room / costs.SramCapacity());
@@ -353,24 +353,24 @@ absl::StatusOr<Partitioning> SolvePartitionProgram(const Workload& workload,
     }
     const int partitions =
         std::max(used, MostPartitions(workload, costs, limits, pass, split.most));
-    Program program(workload, costs, limits, pass, partitions, start.time_ns);
+    Program program(workload, costs, limits, pass, partitions, start.time.ns());
     program.Start(own);
     program.problem().max_nodes = nodes;
     FORETRACE_ASSIGN_OR_RETURN(const MilpSolution solution, SolveMilp(program.problem()));
     if (solution.found()) own = program.PartitionOf(solution.values);
     optimal = optimal && solution.status == MilpStatus::kOptimal;
-    bound_ns += start.time_ns * std::max(0.0, solution.bound);
+    bound_ns += start.time.ns() * std::max(0.0, solution.bound);
     for (size_t k = 0; k < own.size(); ++k) partition_of[program.kernels()[k]] = first + own[k];
     first += partitions;
   }
   Partitioning out = start;
   const auto found = EvaluatePartitions(workload, costs, partition_of);
   const bool fits =
-      found.ok() && (limits.dram_bytes <= 0 || found->dram_bytes <= limits.dram_bytes);
-  if (fits && found->time_ns < start.time_ns) out = *found;
+      found.ok() && (limits.dram_bytes <= RealBytes() || found->dram_bytes <= limits.dram_bytes);
+  if (fits && found->time < start.time) out = *found;
   constexpr double kTolerance = 1e-6;
-  out.bound_ns = std::min(out.time_ns, std::max(start.bound_ns, bound_ns * (1 - kTolerance)));
-  if (optimal && bound_ns >= out.time_ns * (1 - kTolerance)) out.bound_ns = out.time_ns;
+  out.bound = std::min(out.time, std::max(start.bound, (1 - kTolerance) * RealNs(bound_ns)));
+  if (optimal && bound_ns >= out.time.ns() * (1 - kTolerance)) out.bound = out.time;
   return out;
 }
 

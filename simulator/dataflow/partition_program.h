@@ -8,8 +8,8 @@
 namespace foretrace::dataflow {
 
 // From `start`, whatever is found within so many nodes of branch and bound, `start` at worst;
-// bound_ns is proven. Time of computation is by utilisation (cycles bound it from below). Errors:
-// the solver cannot be loaded.
+// Partitioning::bound is proven. Time of computation is by utilisation (cycles bound it from
+// below). Errors: the solver cannot be loaded.
 absl::StatusOr<Partitioning> SolvePartitionProgram(const Workload& workload,
                                                    const PartitionCosts& costs,
                                                    const PartitionLimits& limits,

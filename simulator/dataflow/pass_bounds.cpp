@@ -7,7 +7,7 @@
 namespace foretrace::dataflow {
 
 ShardingProblem::Mask Promising(const ShardingProblem& problem, const System& system,
-                                const Formulas& formulas, const Mapping& mapping, double below_ns) {
+                                const Formulas& formulas, const Mapping& mapping, RealNs below) {
   const Workload& workload = problem.workload();
   const PassTerms terms(workload, system, formulas, mapping);
   std::vector<double> least;
@@ -27,15 +27,15 @@ ShardingProblem::Mask Promising(const ShardingProblem& problem, const System& sy
     for (size_t c = 0; c < problem.choices()[i].size(); ++c) {
       const ShardedKernel& k = problem.sharded(i, c);
       const double compute = sum - least[i] + terms.Times(i) * terms.SharedNs(i, k),
-                   network = others + terms.Times(i) * terms.NetworkNs(k.reduce_ns);
-      mask.back().push_back(std::max(compute, network) < below_ns);
+                   network = others + terms.Times(i) * terms.NetworkNs(k.reduce_time.ns());
+      mask.back().push_back(std::max(compute, network) < below.ns());
     }
   }
   return mask;
 }
 
-double LeastPassNs(const ShardingProblem& problem, const System& system, const Formulas& formulas,
-                   const Mapping& mapping, Direction pass) {
+RealNs LeastPassTime(const ShardingProblem& problem, const System& system, const Formulas& formulas,
+                     const Mapping& mapping, Direction pass) {
   const Workload& workload = problem.workload();
   const PassTerms terms(workload, system, formulas, mapping);
   const auto times = [&](size_t i) {
@@ -50,18 +50,19 @@ double LeastPassNs(const ShardingProblem& problem, const System& system, const F
       if (times(i) == 0) return ShardingCost{};
       const double ns = compute * terms.SharedNs(i, k) +
                         memory * (terms.WeightNs(k) + terms.StoredNs(k)) +
-                        network * terms.NetworkNs(k.reduce_ns);
+                        network * terms.NetworkNs(k.reduce_time.ns());
       return ShardingCost{Picoseconds(times(i) * ns + terms.IterationNs(i, k)), 0};
     };
     objective.tensor = [&](const ShardedTensor& t) {
       const auto from = static_cast<size_t>(t.from);
-      return ShardingCost{Picoseconds(times(from) * network * terms.NetworkNs(t.convert_ns)), 0};
+      return ShardingCost{Picoseconds(times(from) * network * terms.NetworkNs(t.convert_time.ns())),
+                          0};
     };
     const ShardingCost cost = problem.CostOf(problem.Solve(objective), objective);
     least = std::max(least, static_cast<double>(cost.ps) * 1e-3);
   }
   const auto rounded = static_cast<double>(workload.kernels.size() + 2 * workload.tensors.size());
-  return std::max(0.0, least - rounded * 1e-3);
+  return RealNs(std::max(0.0, least - rounded * 1e-3));
 }
 
 }  // namespace foretrace::dataflow

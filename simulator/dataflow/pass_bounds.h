@@ -6,13 +6,13 @@
 
 namespace foretrace::dataflow {
 
-// Choices of kernels that may be part of iterations whose passes take less than `below_ns`
+// Choices of kernels that may be part of iterations whose passes take less than `below`
 // together: by themselves, with the least of all other kernels.
 ShardingProblem::Mask Promising(const ShardingProblem& problem, const System& system,
-                                const Formulas& formulas, const Mapping& mapping, double below_ns);
+                                const Formulas& formulas, const Mapping& mapping, RealNs below);
 
 // A pass as often as an iteration runs it, with what an iteration adds for its kernels.
-double LeastPassNs(const ShardingProblem& problem, const System& system, const Formulas& formulas,
-                   const Mapping& mapping, Direction pass);
+RealNs LeastPassTime(const ShardingProblem& problem, const System& system, const Formulas& formulas,
+                     const Mapping& mapping, Direction pass);
 
 }  // namespace foretrace::dataflow

@@ -57,11 +57,11 @@ class PassSearch {
       if (table_.layouts(i).size() > kMostLayouts) return found;
     }
     for (bool last = false; !last; slack *= 3) {
-      below_ns_ = std::min(least * (1 + slack), limits_.below_ns);
-      last = below_ns_ == limits_.below_ns;
+      below_ns_ = std::min(least * (1 + slack), limits_.below.ns());
+      last = below_ns_ == limits_.below.ns();
       const std::optional<Label> best = Search();
       if (made_ > limits_.labels) return found;
-      found.bound_ns = best ? best->done : below_ns_;
+      found.bound = RealNs(best ? best->done : below_ns_);
       if (!best) continue;
       found.chosen.assign(workload_.kernels.size(), 0);
       ForEach(all_, [&](size_t i) { found.chosen[i] = best->choice[i]; });

@@ -13,13 +13,13 @@ namespace foretrace::dataflow {
 // Of a micro-batch through a layer, as often as an iteration runs the pass, with what an iteration
 // adds for its kernels.
 struct PassFound {
-  double bound_ns = 0;         // no mapping's pass takes less
+  RealNs bound;                // no mapping's pass takes less
   std::vector<size_t> chosen;  // by kernel, of the pass: the one that takes this; empty: not found
 };
 
 struct PassLimits {
-  double below_ns = 0;  // passes that take as long are of no use
-  int64_t labels = 0;   // partial passes that the search may look at
+  RealNs below;        // passes that take as long are of no use
+  int64_t labels = 0;  // partial passes that the search may look at
 };
 
 // Exact, unless there are more labels; of the choices in `mask`, also for what the other pass

@@ -79,9 +79,10 @@ void PassTable::AddInputs() {
     double bytes = std::numeric_limits<double>::infinity(), tile = bytes;
     for (size_t c = 0; c < problem_.choices()[from].size(); ++c) {
       if (!mask_[from][c]) continue;
-      bytes = std::min(bytes, problem_.sharded(from, c).output_bytes);
+      bytes = std::min(bytes, problem_.sharded(from, c).output_bytes.count());
       tile = std::min(
-          tile, TileBytes(workload_.kernels[from], problem_.sharded(from, c), mapping_.tiles));
+          tile,
+          TileBytes(workload_.kernels[from], problem_.sharded(from, c), mapping_.tiles).count());
     }
     for (Added& a : added_[to]) {
       a.memory += terms_.Times(to) * terms_.CrossingNs(bytes) / 2;
@@ -96,13 +97,14 @@ PassTable::Added PassTable::AddedBy(size_t i, size_t choice) const {
   Added a;
   const double times = terms_.Times(i);
   a.compute = times * terms_.SharedNs(i, k);
-  a.network = times * terms_.NetworkNs(k.reduce_ns);
-  a.memory = times * (terms_.WeightNs(k) + terms_.StoredNs(k) +
-                      NsOf(kernel.memory_bytes * mapping_.micro_batch, system_.memory.bandwidth));
-  a.result = times * terms_.CrossingNs(k.output_bytes) / 2;
-  a.tile = TileBytes(kernel, k, mapping_.tiles);
+  a.network = times * terms_.NetworkNs(k.reduce_time.ns());
+  a.memory =
+      times * (terms_.WeightNs(k) + terms_.StoredNs(k) +
+               NsOf(kernel.memory_bytes.count() * mapping_.micro_batch, system_.memory.bandwidth));
+  a.result = times * terms_.CrossingNs(k.output_bytes.count()) / 2;
+  a.tile = TileBytes(kernel, k, mapping_.tiles).count();
   const double tiles = kernel.tiled == Loop::kCount ? 1 : static_cast<double>(mapping_.tiles);
-  a.sram = k.weight_bytes + 2 * k.stored_bytes / tiles;
+  a.sram = k.weight_bytes.count() + 2 * k.stored_bytes.count() / tiles;
   a.once = terms_.IterationNs(i, k);
   // Every tensor of its own crosses, until its consumer joins the partition.
   for (const Tensor& t : workload_.tensors) {
@@ -118,7 +120,7 @@ PassTable::Added PassTable::AddedBy(size_t i, size_t choice) const {
       a.convert[e.read[c]] = times * terms_.NetworkNs(ShardTensor(workload_, *e.tensor, made,
                                                                   problem_.choices()[e.to][c],
                                                                   k.output_bytes, problem_.group())
-                                                          .convert_ns);
+                                                          .convert_time.ns());
     }
   };
   for (const size_t e : out_[i]) price(edges_[e]);
@@ -140,7 +142,7 @@ double PassTable::ForcedNs(size_t i, size_t choice) const {
       const ShardedTensor s =
           ShardTensor(workload_, t, problem_.choices()[i][choice], problem_.choices()[to][c],
                       problem_.sharded(i, choice).output_bytes, problem_.group());
-      least = std::min(least, s.convert_ns);
+      least = std::min(least, s.convert_time.ns());
     }
     forced = std::max(forced, least);
   }

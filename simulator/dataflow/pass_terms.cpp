@@ -46,12 +46,12 @@ double PassTerms::WeightNs(const ShardedKernel& k) const {
                           ? 1
                           : TimesRead(formulas_.streamed, k, workload_.word_bytes,
                                       mapping_.micro_batch, system_.chip.sram);
-  return NsOf(k.weight_bytes * read, system_.memory.bandwidth);
+  return NsOf(k.weight_bytes.count() * read, system_.memory.bandwidth);
 }
 
 double PassTerms::StoredNs(const ShardedKernel& k) const {
   if (formulas_.kernel_times != nullptr) return 0;
-  return NsOf(k.stored_bytes * mapping_.micro_batch, system_.memory.bandwidth);
+  return NsOf(k.stored_bytes.count() * mapping_.micro_batch, system_.memory.bandwidth);
 }
 
 double PassTerms::CrossingNs(double bytes) const {
@@ -63,14 +63,13 @@ double PassTerms::IterationNs(size_t i, const ShardedKernel& k) const {
   const Kernel& kernel = workload_.kernels[i];
   double ns = 0;
   if (formulas_.iteration != IterationRule::kPhysical) {
-    return kernel.weight_gradient
-               ? AllReduceTime(replicas_, RealBytes(k.output_bytes)).ns() / micro_batches_
-               : 0;
+    return kernel.weight_gradient ? AllReduceTime(replicas_, k.output_bytes).ns() / micro_batches_
+                                  : 0;
   }
   if (kernel.weight_gradient && !mapping_.scheme.overlap_gradients)
-    ns += AllReduceTime(replicas_, RealBytes(k.output_bytes * layers_)).ns();
+    ns += AllReduceTime(replicas_, layers_ * k.output_bytes).ns();
   if (workload_.trains() && kernel.pass == Direction::kForward)
-    ns += OptimizerTime(system_, workload_, mapping_, RealBytes(k.weight_bytes * layers_)).ns();
+    ns += OptimizerTime(system_, workload_, mapping_, layers_ * k.weight_bytes).ns();
   return ns / passes_;
 }
 
@@ -82,7 +81,7 @@ double PassTerms::RepeatedLatencyNs() const {
 }
 
 double PassTerms::PeakNs(const ShardedKernel& k) const {
-  return mapping_.micro_batch * k.flop / system_.chip.gflops();
+  return mapping_.micro_batch * k.flop.count() / system_.chip.gflops();
 }
 
 }  // namespace foretrace::dataflow

@@ -38,20 +38,20 @@ std::string InputLayout(const Kernel& from, const Kernel& to, Sharding sharding,
   return HasOutputAxis(from, label) ? label : "";
 }
 
-double ConvertNs(const std::string& have, const std::string& want, double bytes,
-                 const TensorGroup& group) {
-  if (have.empty() || have == want) return 0;  // a chip takes its part of what it has
+RealNs ConvertTime(const std::string& have, const std::string& want, RealBytes bytes,
+                   const TensorGroup& group) {
+  if (have.empty() || have == want) return {};  // a chip takes its part of what it has
   if (!want.empty()) {
-    const RealBytes all(bytes * group.samples);
-    return AllToAllTime(group.all_to_all, group.networks, all).ns() / group.samples;
+    return AllToAllTime(group.all_to_all, group.networks, group.samples * bytes) / group.samples;
   }
   // Gathered over the dimensions from the inside out: each multiplies what a chip holds.
-  double ns = 0, held = bytes * group.samples;
+  RealNs time;
+  RealBytes held = group.samples * bytes;
   for (const NetworkDimension& d : group.networks) {
-    held *= static_cast<double>(d.size);
-    ns += AllGatherTime(d, RealBytes(held)).ns();
+    held = static_cast<double>(d.size) * held;
+    time += AllGatherTime(d, held);
   }
-  return ns / group.samples;
+  return time / group.samples;
 }
 
 }  // namespace
@@ -82,12 +82,12 @@ bool TensorGroup::linear() const {
                      [](const NetworkDimension& d) { return d.latency == SimTime(); });
 }
 
-RealTime AllReduceTime(const TensorGroup& group, RealBytes bytes) {
-  RealTime time;
+RealNs AllReduceTime(const TensorGroup& group, RealBytes bytes) {
+  RealNs time;
   bytes = group.samples * bytes;
   for (size_t i = 0; i < group.networks.size(); ++i) {
     const NetworkDimension& d = group.networks[i];
-    std::optional<RealTime> measured;
+    std::optional<RealNs> measured;
     if (i == 0 && group.measured != nullptr && d.size > 1 && bytes > RealBytes())
       measured = group.measured->AllReduce(d.size, bytes);
     time += measured ? *measured : AllReduceTime(group.all_reduce, d, bytes);
@@ -97,7 +97,7 @@ RealTime AllReduceTime(const TensorGroup& group, RealBytes bytes) {
 }
 
 ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGroup& group,
-                          double word_bytes) {
+                          RealBytes word_bytes) {
   const Loop sharding = along.axis;
   ShardedKernel s;
   s.size = kernel.size;
@@ -106,24 +106,26 @@ ShardedKernel ShardKernel(const Kernel& kernel, Sharding along, const TensorGrou
     int64_t& size = s.size[static_cast<size_t>(sharding)];
     size = CeilOf(size, n);
   }
-  s.flop = kernel.flop(s.size).count();
+  s.flop = kernel.flop(s.size);
   s.output_bytes = ResultElements(s.size) * word_bytes;
   if (kernel.has_weights()) s.weight_bytes = WeightElements(s.size) * word_bytes;
   // A chip holds what its share of the kernel reads.
   s.stored_bytes = kernel.stored_bytes;
   if (sharding != Loop::kCount && sharding != kernel.stored_lacks) {
     const auto share = static_cast<size_t>(sharding);
-    s.stored_bytes *= static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]);
+    s.stored_bytes = static_cast<double>(s.size[share]) / static_cast<double>(kernel.size[share]) *
+                     s.stored_bytes;
   }
   const bool partial = sharding == Loop::kK && kernel.is_gemm();
   if (!partial || kernel.reduced_elsewhere) return s;
   s.reduce_bytes = s.output_bytes;
-  s.reduce_ns = AllReduceTime(group, RealBytes(s.output_bytes)).ns();
+  s.reduce_time = AllReduceTime(group, s.output_bytes);
   if (along.scatter != Loop::kCount) {
     // An all-reduce is a reduce-scatter and a gather, which take alike.
-    s.reduce_ns /= 2;
+    s.reduce_time = s.reduce_time / 2;
     const int64_t size = kernel.of(along.scatter);
-    s.output_bytes *= static_cast<double>(CeilOf(size, n)) / static_cast<double>(size);
+    s.output_bytes =
+        static_cast<double>(CeilOf(size, n)) / static_cast<double>(size) * s.output_bytes;
   }
   return s;
 }
@@ -135,10 +137,10 @@ TensorLayout LayoutOf(const Workload& workload, const Tensor& tensor, Sharding f
 }
 
 ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Sharding from,
-                          Sharding to, double bytes, const TensorGroup& group) {
+                          Sharding to, RealBytes bytes, const TensorGroup& group) {
   const TensorLayout layout = LayoutOf(workload, tensor, from, to);
-  const double ns = ConvertNs(layout.made, layout.read, bytes, group);
-  return {tensor.from, tensor.to, bytes, ns, layout.read.empty()};
+  return {tensor.from, tensor.to, bytes, ConvertTime(layout.made, layout.read, bytes, group),
+          layout.read.empty()};
 }
 
 ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
@@ -157,9 +159,10 @@ ShardedWorkload Shard(const Workload& workload, const Shardings& shardings,
   for (const Tensor& t : workload.tensors) {
     const auto a = static_cast<size_t>(t.from), b = static_cast<size_t>(t.to);
     ShardedTensor s = shard(t);
-    if (s.convert_ns > 0 && !group.published) {
+    if (s.convert_time > RealNs() && !group.published) {
       const std::string read = LayoutOf(workload, t, shardings[a], shardings[b]).read;
-      if (!converted.emplace(t.from, workload.kernels[b].pass, read).second) s.convert_ns = 0;
+      if (!converted.emplace(t.from, workload.kernels[b].pass, read).second)
+        s.convert_time = RealNs();
     }
     out.tensors.push_back(s);
   }

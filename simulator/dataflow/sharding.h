@@ -53,23 +53,23 @@ struct TensorGroup {
   bool linear() const;
 };
 // Of one sample's bytes, over the dimensions one after another, each with its share of them.
-RealTime AllReduceTime(const TensorGroup& group, RealBytes bytes);
+RealNs AllReduceTime(const TensorGroup& group, RealBytes bytes);
 
 // One chip's share of a kernel.
 struct ShardedKernel {
   LoopSizes size = {1, 1, 1, 1};  // rounded up
-  double flop = 0;
-  double output_bytes = 0;
-  double weight_bytes = 0;
-  double stored_bytes = 0;
-  double reduce_ns = 0;     // of its partial results
-  double reduce_bytes = 0;  // of these
+  Flop flop;
+  RealBytes output_bytes;
+  RealBytes weight_bytes;
+  RealBytes stored_bytes;
+  RealNs reduce_time;      // of its partial results
+  RealBytes reduce_bytes;  // of these
 };
 struct ShardedTensor {
   int from = 0, to = 0;
-  double bytes = 0;       // on one chip, in its producer's layout
-  double convert_ns = 0;  // into its consumer's
-  bool gathers = false;   // every chip then has all of it
+  RealBytes bytes;       // on one chip, in its producer's layout
+  RealNs convert_time;   // into its consumer's
+  bool gathers = false;  // every chip then has all of it
 };
 struct ShardedWorkload {
   std::vector<ShardedKernel> kernels;
@@ -78,10 +78,10 @@ struct ShardedWorkload {
 };
 
 ShardedKernel ShardKernel(const Kernel& kernel, Sharding sharding, const TensorGroup& group,
-                          double word_bytes);
+                          RealBytes word_bytes);
 // Between a producer and a consumer that are divided so; `bytes` of it on a chip.
 ShardedTensor ShardTensor(const Workload& workload, const Tensor& tensor, Sharding from,
-                          Sharding to, double bytes, const TensorGroup& group);
+                          Sharding to, RealBytes bytes, const TensorGroup& group);
 // Along which axis chips divide a tensor, by the producer's labels; empty: each has all of it.
 struct TensorLayout {
   std::string made, read;

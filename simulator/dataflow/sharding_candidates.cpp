@@ -19,16 +19,16 @@ ShardingObjective SumOfKernels(const PassTerms& terms) {
   // by recomputation.
   objective.kernel = [&terms](size_t i, const ShardedKernel& k) {
     const double pass = terms.ComputeNs(i, k) + terms.WeightNs(k) + terms.StoredNs(k) +
-                        terms.NetworkNs(k.reduce_ns);
+                        terms.NetworkNs(k.reduce_time.ns());
     return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
-                        k.weight_bytes + k.output_bytes};
+                        k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [&terms](const ShardedTensor& t) {
     const double from = terms.Times(static_cast<size_t>(t.from)),
                  to = terms.Times(static_cast<size_t>(t.to));
-    const double ns =
-        (from + to) / 2 * terms.CrossingNs(t.bytes) + from * terms.NetworkNs(t.convert_ns);
-    return ShardingCost{Picoseconds(ns), t.bytes};
+    const double ns = (from + to) / 2 * terms.CrossingNs(t.bytes.count()) +
+                      from * terms.NetworkNs(t.convert_time.ns());
+    return ShardingCost{Picoseconds(ns), t.bytes.count()};
   };
   return objective;
 }
@@ -39,11 +39,12 @@ ShardingObjective Weighted(const PassTerms& terms, double work, double weights, 
   objective.kernel = [=, &terms](size_t i, const ShardedKernel& k) {
     const double ns = work * terms.SharedNs(i, k) +
                       weights * (terms.WeightNs(k) + terms.StoredNs(k)) +
-                      network * terms.NetworkNs(k.reduce_ns);
-    return ShardingCost{Picoseconds(ns), k.weight_bytes + k.output_bytes};
+                      network * terms.NetworkNs(k.reduce_time.ns());
+    return ShardingCost{Picoseconds(ns), k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [=, &terms](const ShardedTensor& t) {
-    return ShardingCost{Picoseconds(network * terms.NetworkNs(t.convert_ns)), t.bytes};
+    return ShardingCost{Picoseconds(network * terms.NetworkNs(t.convert_time.ns())),
+                        t.bytes.count()};
   };
   return objective;
 }
@@ -128,16 +129,17 @@ ShardingObjective ResidentBytes(const Workload& workload, const MappingCosts& co
   const MappingCosts::ResidentShares shares = costs.resident();
   ShardingObjective objective;
   objective.kernel = [shares, &workload](size_t i, const ShardedKernel& k) {
-    const double weights =
-        workload.kernels[i].pass == Direction::kForward ? shares.weights * k.weight_bytes : 0;
-    return ShardingCost{std::llround(weights + shares.stored * k.stored_bytes), 0};
+    const double weights = workload.kernels[i].pass == Direction::kForward
+                               ? shares.weights * k.weight_bytes.count()
+                               : 0;
+    return ShardingCost{std::llround(weights + shares.stored * k.stored_bytes.count()), 0};
   };
   objective.tensor = [shares, &workload](const ShardedTensor& t) {
     const auto pass = [&](int kernel) {
       return workload.kernels[static_cast<size_t>(kernel)].pass;
     };
     const bool kept = pass(t.from) == Direction::kForward && pass(t.to) == Direction::kBackward;
-    return ShardingCost{kept ? std::llround(shares.stash * t.bytes) : 0, 0};
+    return ShardingCost{kept ? std::llround(shares.stash * t.bytes.count()) : 0, 0};
   };
   return objective;
 }
@@ -145,10 +147,10 @@ ShardingObjective ResidentBytes(const Workload& workload, const MappingCosts& co
 // Weights and tensors, each once: what is in memory while kernels run alone is a part of it.
 ShardingObjective BytesOfTensors() {
   return {[](size_t, const ShardedKernel& k) {
-            return ShardingCost{std::llround(k.weight_bytes + k.stored_bytes), 0};
+            return ShardingCost{std::llround(k.weight_bytes.count() + k.stored_bytes.count()), 0};
           },
           [](const ShardedTensor& t) {
-            return ShardingCost{std::llround(t.bytes), 0};
+            return ShardingCost{std::llround(t.bytes.count()), 0};
           }};
 }
 
@@ -166,13 +168,13 @@ absl::Status AddFitting(const ShardingProblem& problem, const System& system,
   const double most = CountOf(system.memory.capacity) - costs.resident().others;
   const ShardingObjective bytes = ResidentBytes(workload, costs);
   const int64_t least = CostOf(workload, out.shardings.front(), problem.group(), time).ps;
-  const double above = (search.below_ns - costs.LowerBound(true).total.ns()) / passes * 1000;
+  const double above = (search.below - costs.LowerBound(true).total).ns() / passes * 1000;
   const int64_t cutoff = above < 1e15 ? least + std::llround(std::max(0.0, above))
                                       : std::numeric_limits<int64_t>::max();
   const LimitedShardings limited = SolveWithin(
       problem, time, bytes, static_cast<int64_t>(std::max(0.0, most)), cutoff, search.nodes);
-  out.excess_ns =
-      passes * (static_cast<double>(limited.bound_ps) - static_cast<double>(least)) * 1e-3;
+  out.excess =
+      RealNs(passes * (static_cast<double>(limited.bound_ps) - static_cast<double>(least)) * 1e-3);
   if (limited.found.empty()) return absl::OkStatus();
   if (limited.exact) out.fitting = out.shardings.size();
   for (const Shardings& s : limited.found) Add(out, s);
@@ -199,9 +201,9 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
     Add(out, problem.ShardingsOf(first));
     // What reductions leave exposed is no sum over kernels.
     out.least = !mapping.scheme.overlap_gradients;
-    out.sample_bound_ns =
-        std::max(0.0, static_cast<double>(problem.CostOf(first, sum).ps) * 1e-3 - 1) * (1 - 1e-9) /
-        mapping.micro_batch;
+    out.sample_bound =
+        RealNs(std::max(0.0, static_cast<double>(problem.CostOf(first, sum).ps) * 1e-3 - 1) *
+               (1 - 1e-9) / mapping.micro_batch);
     if (!AddFitting(problem, system, formulas, mapping, search, sum, terms.passes(), out).ok())
       return out;
     Add(out, problem.ShardingsOf(problem.Solve(sum, divided)));
@@ -228,7 +230,7 @@ ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System&
   AddMegatron(workload, group, out);
   // Each term is rounded to a picosecond.
   const auto terms_count = static_cast<double>(workload.kernels.size() + workload.tensors.size());
-  out.sample_bound_ns = std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch;
+  out.sample_bound = RealNs(std::max(0.0, bound - terms_count * 1e-3) / mapping.micro_batch);
   return out;
 }
 
@@ -244,18 +246,18 @@ Shardings SolveForPartitions(const ShardingProblem& problem, const System& syste
     const auto& [compute, memory, network] = weights_of(i);
     const double pass = compute * terms.ComputeNs(i, k) +
                         memory * (terms.WeightNs(k) + terms.StoredNs(k)) +
-                        network * terms.NetworkNs(k.reduce_ns);
+                        network * terms.NetworkNs(k.reduce_time.ns());
     return ShardingCost{Picoseconds(terms.Times(i) * pass + terms.IterationNs(i, k)),
-                        k.weight_bytes + k.output_bytes};
+                        k.weight_bytes.count() + k.output_bytes.count()};
   };
   objective.tensor = [&](const ShardedTensor& t) {
     const auto from = static_cast<size_t>(t.from), to = static_cast<size_t>(t.to);
-    double ns = terms.Times(from) * weights_of(from)[2] * terms.NetworkNs(t.convert_ns);
+    double ns = terms.Times(from) * weights_of(from)[2] * terms.NetworkNs(t.convert_time.ns());
     if (mapping.partition_of[from] != mapping.partition_of[to]) {
-      const double both = terms.CrossingNs(t.bytes) / 2;
+      const double both = terms.CrossingNs(t.bytes.count()) / 2;
       ns += both * (terms.Times(from) * weights_of(from)[1] + terms.Times(to) * weights_of(to)[1]);
     }
-    return ShardingCost{Picoseconds(ns), t.bytes};
+    return ShardingCost{Picoseconds(ns), t.bytes.count()};
   };
   return problem.ShardingsOf(problem.Solve(objective));
 }

@@ -3,7 +3,6 @@
 // goes below.
 
 #include <array>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -16,13 +15,13 @@ struct ShardingCandidates {
   std::vector<Shardings> shardings;
   // Of a sample through a layer, forward and backward once: no sharding takes less. Nullopt: there
   // are no others.
-  std::optional<double> sample_bound_ns;
+  std::optional<RealNs> sample_bound;
   // Time is a sum over kernels and tensors, of which the first has the least; the bound is not
   // needed.
   bool least = false;
   // Where that does not fit into memory: the least that does is above it by this much at least, in
   // the time of an iteration; and which one that is, where it is known.
-  double excess_ns = 0;
+  RealNs excess;
   std::optional<size_t> fitting;
 };
 
@@ -34,9 +33,9 @@ struct ShardingCandidates {
 // shardings, all of them. Megatron's are always there.
 struct CandidateSearch {
   bool alone = false;
-  size_t every = 0;  // where there are no more shardings than that, all of them
-  int nodes = 0;     // of the search for the least that fits into memory
-  double below_ns = std::numeric_limits<double>::infinity();  // of an iteration: others are no use
+  size_t every = 0;                   // where there are no more shardings than that, all of them
+  int nodes = 0;                      // of the search for the least that fits into memory
+  RealNs below = RealNs::Infinite();  // of an iteration: others are no use
 };
 ShardingCandidates SolveCandidates(const ShardingProblem& problem, const System& system,
                                    const Formulas& formulas, const Mapping& mapping,

@@ -19,12 +19,12 @@ ShardingCost Plus(const ShardingCost& a, const ShardingCost& b) {
 
 // What a tensor costs besides its conversion, and that alone.
 ShardingCost Unconverted(const ShardingObjective& objective, ShardedTensor t) {
-  t.convert_ns = 0;
+  t.convert_time = RealNs();
   return objective.tensor(t);
 }
 ShardingCost Conversion(const ShardingObjective& objective, ShardedTensor t) {
-  if (t.convert_ns == 0) return {};
-  t.bytes = 0;
+  if (t.convert_time == RealNs()) return {};
+  t.bytes = RealBytes();
   return objective.tensor(t);
 }
 
@@ -90,7 +90,7 @@ void ShardingProblem::AddConversions() {
   const auto apart = [&](const Tensor& t) {
     AddFactor({t.from, t.to}, [&](const Choice& c) {
       const ShardedTensor s = TensorOf(t, c);
-      return s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+      return s.convert_time > RealNs() ? Entry{Entry::Kind::kConversion, s} : Entry{};
     });
   };
   std::map<std::pair<int, Direction>, std::vector<const Tensor*>> readers;
@@ -119,7 +119,7 @@ void ShardingProblem::AddShared(const std::vector<const Tensor*>& tensors) {
     AddFactor({t->from, t->to}, [&](const Choice& c) {
       const ShardedTensor s = TensorOf(*t, c);
       const bool alone = layouts.at(ReadIn(*t, c)).size() == 1;
-      return alone && s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+      return alone && s.convert_time > RealNs() ? Entry{Entry::Kind::kConversion, s} : Entry{};
     });
   }
   for (const auto& [layout, readers] : layouts) {
@@ -142,12 +142,12 @@ void ShardingProblem::AddShared(const std::string& layout,
     const auto from = static_cast<size_t>(any.from);
     const ShardedTensor s = ShardTensor(workload_, any, Of(any.from, c), *reader,
                                         sharded_[from][c[from]].output_bytes, group_);
-    return s.convert_ns > 0 ? Entry{Entry::Kind::kConversion, s} : Entry{};
+    return s.convert_time > RealNs() ? Entry{Entry::Kind::kConversion, s} : Entry{};
   });
   for (const Tensor* t : tensors) {
     AddFactor({t->from, t->to, static_cast<int>(converted)}, [&](const Choice& c) {
       const bool lacks =
-          c[converted] == 0 && ReadIn(*t, c) == layout && TensorOf(*t, c).convert_ns > 0;
+          c[converted] == 0 && ReadIn(*t, c) == layout && TensorOf(*t, c).convert_time > RealNs();
       return Entry{lacks ? Entry::Kind::kNever : Entry::Kind::kFree, {}};
     });
   }
@@ -319,10 +319,11 @@ ShardingCost ShardingProblem::CostOf(const std::vector<size_t>& chosen,
 
 ShardingObjective Communication() {
   return {[](size_t, const ShardedKernel& k) {
-            return ShardingCost{Picoseconds(k.reduce_ns), k.weight_bytes + k.output_bytes};
+            return ShardingCost{Picoseconds(k.reduce_time.ns()),
+                                k.weight_bytes.count() + k.output_bytes.count()};
           },
           [](const ShardedTensor& t) {
-            return ShardingCost{Picoseconds(t.convert_ns), t.bytes};
+            return ShardingCost{Picoseconds(t.convert_time.ns()), t.bytes.count()};
           }};
 }
 

@@ -22,18 +22,18 @@ Loop LoopWithout(const LoopGraph& graph, OpId op, const GraphTensor& tensor) {
   return Loop::kCount;
 }
 
-void AddTransfers(const LoopGraph& graph, OpId op, double word_bytes, Kernel& kernel) {
+void AddTransfers(const LoopGraph& graph, OpId op, RealBytes word_bytes, Kernel& kernel) {
   for (const LoopGraph::Moved& moved : graph.moved()) {
     if (moved.op != op) continue;
     const GraphTensor& t = graph.graph().tensor(moved.tensor);
-    const double bytes = static_cast<double>(graph.Elements(t.axes)) * word_bytes;
+    const RealBytes bytes = static_cast<double>(graph.Elements(t.axes)) * word_bytes;
     (moved.transfer == Transfer::kAllToAll ? kernel.alltoall_bytes : kernel.broadcast_bytes) +=
         bytes;
     if (moved.tensor != graph.graph().op(op).outputs[0]) kernel.memory_bytes += bytes;
   }
 }
 
-Kernel KernelOf(const LoopGraph& graph, OpId op, double word_bytes) {
+Kernel KernelOf(const LoopGraph& graph, OpId op, RealBytes word_bytes) {
   const GraphOp& of = graph.graph().op(op);
   const LoopNest& nest = graph.nest(op);
   Kernel k;
@@ -68,7 +68,7 @@ AttentionPart AttentionOf(GraphOpKind kind, std::span<const Kernel> before,
 
 }  // namespace
 
-Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes) {
+Workload MakeWorkload(std::string name, LoopGraph graph, RealBytes word_bytes) {
   Workload w;
   w.name = std::move(name);
   w.word_bytes = word_bytes;

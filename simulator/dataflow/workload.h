@@ -14,12 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/graph/loop_graph.h"
 
 namespace foretrace::dataflow {
-
-// Times of this room are real numbers of nanoseconds, as in the published figures, which tests
-// compare to their last digit (quantities.h).
 
 // Of attention's core, from the scores to the context: what a layer's own size is small beside
 // (Korthikanti et al., 2022, section 5). kInner: its result is read within the core.
@@ -41,13 +39,13 @@ struct Kernel {
   bool reduced_elsewhere = false;
   double times = 1;  // the FLOP of its loops (LoopNest)
   AttentionPart attention = AttentionPart::kNone;
-  double memory_bytes = 0;  // read or written off chip besides tensors, by each chip
+  RealBytes memory_bytes;  // read or written off chip besides tensors, by each chip
   // Of an operand that each sample has off chip already (keys and values of earlier tokens), on all
   // chips: divided as the kernel is, but along an axis that the operand lacks; read once.
-  double stored_bytes = 0;
+  RealBytes stored_bytes;
   Loop stored_lacks = Loop::kCount;
-  double alltoall_bytes = 0;   // that each chip sends to all others
-  double broadcast_bytes = 0;  // that each chip passes on along its row of a grid
+  RealBytes alltoall_bytes;   // that each chip sends to all others
+  RealBytes broadcast_bytes;  // that each chip passes on along its row of a grid
 
   int64_t of(Loop d) const { return size[static_cast<size_t>(d)]; }
   const std::string& label_of(Loop d) const { return label[static_cast<size_t>(d)]; }
@@ -78,17 +76,17 @@ struct Workload {
   std::vector<Tensor> tensors;
   // From one repetition of the graph to the next: what leaves it enters in another layout.
   std::vector<Tensor> next_layer;
-  double word_bytes = 2;
-  int64_t layers = 1;            // repetitions of the graph, one after another
-  double batch = 1;              // samples; one pass of the graph takes a micro-batch of one
-  double layer_input_bytes = 0;  // passed from one pipeline stage to the next, per sample
-  int64_t tiled_size = 1;        // of the axis that is tiled
-  bool per_chip = false;         // sizes are one chip's share already: nothing is left to shard
+  RealBytes word_bytes{2};
+  int64_t layers = 1;           // repetitions of the graph, one after another
+  double batch = 1;             // samples; one pass of the graph takes a micro-batch of one
+  RealBytes layer_input_bytes;  // passed from one pipeline stage to the next, per sample
+  int64_t tiled_size = 1;       // of the axis that is tiled
+  bool per_chip = false;        // sizes are one chip's share already: nothing is left to shard
 
   Flop flop() const;    // of one pass over the graph
   bool trains() const;  // has a backward pass
 };
-Workload MakeWorkload(std::string name, LoopGraph graph, double word_bytes = 2);
+Workload MakeWorkload(std::string name, LoopGraph graph, RealBytes word_bytes = RealBytes(2));
 // Makes it `layers` of a network over sequences of `hidden` values a position: whole sequences pass
 // from layer to layer, and are tiled.
 void StackLayers(int64_t layers, double batch, int64_t sequence, int64_t hidden,

@@ -262,10 +262,10 @@ Workload ReadGraph(const YamlReader& in) {
   }
   graph = Build(in, std::move(graph), std::move(kernels), tensors);
   if (!in.ok()) return {};
-  Workload w = MakeWorkload("", std::move(graph), in.Number("word_bytes", 0.5, 16, 2));
+  Workload w = MakeWorkload("", std::move(graph), RealBytes(in.Number("word_bytes", 0.5, 16, 2)));
   w.layers = SizeOr(in, "layers", 1);
   w.tiled_size = SizeOr(in, "tiled_size", 1);
-  w.layer_input_bytes = in.Number("layer_input_bytes", 0, 1e18, 0);
+  w.layer_input_bytes = RealBytes(in.Number("layer_input_bytes", 0, 1e18, 0));
   return w;
 }
 

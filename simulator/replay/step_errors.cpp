@@ -69,9 +69,9 @@ std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& p
         distances.push_back(std::abs(
             ((times.start[i] - it.predicted_start) - (recorded - it.recorded_start)).us()));
       }
-      e.kernel_start_median_us = Quantile(distances, 0.5);
-      e.kernel_start_p90_us = Quantile(distances, 0.9);
-      e.kernel_start_us = std::move(distances);
+      e.kernel_start_median = RealUs(Quantile(distances, 0.5));
+      e.kernel_start_p90 = RealUs(Quantile(distances, 0.9));
+      for (const double us : distances) e.kernel_starts.emplace_back(us);
       e.followed = prediction.ranks[r].iterations.size() > 1;
       errors.push_back(e);
     }

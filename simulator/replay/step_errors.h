@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/engine/replay.h"
 
 namespace foretrace {
@@ -22,11 +23,11 @@ struct StepError {
   // CPU time in blocking calls, as a share of the predicted step.
   double blocked_share = 0;
   // Distance of device starts, relative to the step's begin, between prediction and recording.
-  double kernel_start_median_us = 0;
-  double kernel_start_p90_us = 0;
-  std::vector<double> kernel_start_us;  // of every device node in the step
-  bool partial = false;                 // work was in flight when the recording began
-  bool followed = false;                // the rank has more steps
+  RealUs kernel_start_median;
+  RealUs kernel_start_p90;
+  std::vector<RealUs> kernel_starts;  // of every device node in the step
+  bool partial = false;               // work was in flight when the recording began
+  bool followed = false;              // the rank has more steps
 };
 
 // CPU time of a rank in blocking calls between two predicted times.

@@ -24,12 +24,12 @@ class Contraction {
       : work_(p.ops.size()), in_(p.ops.size()), out_(p.ops.size()) {
     for (size_t i = 0; i < work_.size(); ++i) {
       // At the largest batch, where fixed overheads count least.
-      work_[i] = p.ops[i].forward_s.back() + p.ops[i].backward_s.back();
+      work_[i] = (p.ops[i].forward.back() + p.ops[i].backward.back()).seconds();
       left_.emplace(work_[i], static_cast<int32_t>(i));
     }
     for (const GraphPipeEdge& e : p.edges) {
-      At(out_, e.from)[e.to] += e.bytes;
-      At(in_, e.to)[e.from] += e.bytes;
+      At(out_, e.from)[e.to] += e.bytes.count();
+      At(in_, e.to)[e.from] += e.bytes.count();
     }
   }
 
@@ -116,8 +116,8 @@ class Contraction {
     }
   }
 
-  std::vector<double> work_;
-  Neighbours in_, out_;
+  std::vector<double> work_;                   // seconds
+  Neighbours in_, out_;                        // bytes
   std::set<std::pair<double, int32_t>> left_;  // operators that stand for themselves, by work
 };
 
@@ -136,13 +136,13 @@ CoarseProblem After(const GraphPipeProblem& p, const std::vector<Merge>& merges,
 namespace {
 
 void AddTo(GraphPipeOp& sum, const GraphPipeOp& op) {
-  for (size_t x = 0; x < op.forward_s.size(); ++x) {
-    sum.forward_s[x] += op.forward_s[x];
-    sum.backward_s[x] += op.backward_s[x];
+  for (size_t x = 0; x < op.forward.size(); ++x) {
+    sum.forward[x] += op.forward[x];
+    sum.backward[x] += op.backward[x];
   }
   const auto exchanges = [](GraphPipeOp::Exchanges& to, const GraphPipeOp::Exchanges& from) {
-    to.seconds.resize(std::max(to.seconds.size(), from.seconds.size()));
-    for (size_t x = 0; x < from.seconds.size(); ++x) to.seconds[x] += from.seconds[x];
+    to.times.resize(std::max(to.times.size(), from.times.size()));
+    for (size_t x = 0; x < from.times.size(); ++x) to.times[x] += from.times[x];
     to.bytes += from.bytes;
     to.count += from.count;
   };
@@ -173,7 +173,7 @@ CoarseProblem MergeGroups(const GraphPipeProblem& p, const std::vector<int32_t>&
     }
     out.members[static_cast<size_t>(it->second)].push_back(static_cast<int32_t>(i));
   }
-  std::map<std::pair<int32_t, int32_t>, double> edges;
+  std::map<std::pair<int32_t, int32_t>, RealBytes> edges;
   for (const GraphPipeEdge& e : p.edges) {
     const int32_t from = index.at(group[static_cast<size_t>(e.from)]);
     const int32_t to = index.at(group[static_cast<size_t>(e.to)]);

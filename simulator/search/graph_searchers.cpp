@@ -37,10 +37,10 @@ std::vector<int32_t> MicroBatches(const GraphPipeProblem& problem) {
 // where none fits.
 class Best {
  public:
-  void Offer(absl::StatusOr<GraphPipePlan> plan, double estimate_s, bool sequential) {
+  void Offer(absl::StatusOr<GraphPipePlan> plan, RealSeconds estimate, bool sequential) {
     if (!plan.ok()) return Fail(plan.status());
-    if (found_ && found_->plan.iteration_s <= plan->iteration_s) return;
-    found_ = GraphSearchResult{*std::move(plan), sequential, estimate_s, ""};
+    if (found_ && found_->plan.iteration <= plan->iteration) return;
+    found_ = GraphSearchResult{*std::move(plan), sequential, estimate, ""};
   }
   void Fail(const absl::Status& status) {
     if (reason_.ok()) reason_ = status;
@@ -115,7 +115,7 @@ Best PipeDreamPlans(const GraphPipeProblem& problem, const CoarseProblem& coarse
       stages.push_back(StageOf(MembersOf(coarse, s.nodes), s.replicas, b));
     }
     best.Offer(EvaluateStages(problem, std::move(stages)),
-               partition->bottleneck_s * problem.mini_batch / b, problem.sequential);
+               problem.mini_batch * partition->bottleneck / b, problem.sequential);
   }
   return best;
 }
@@ -129,7 +129,7 @@ absl::StatusOr<GraphSearchResult> RunGraphPipe(const GraphPipeProblem& problem) 
     FORETRACE_ASSIGN_OR_RETURN(GraphPipePlan plan, EvaluateStages(problem, std::move(stages)));
     FORETRACE_ASSIGN_OR_RETURN(plan, RefinePlan(problem, std::move(plan)));
     plan.linearised = linearised;
-    const double estimate = plan.bottleneck_s * problem.mini_batch;
+    const RealSeconds estimate = problem.mini_batch * plan.bottleneck;
     best.Offer(std::move(plan), estimate, problem.sequential);
     return absl::OkStatus();
   };
@@ -158,7 +158,7 @@ struct ChainOfStages {
     int32_t tensor = 1;
   };
   std::vector<Stage> stages;
-  double estimate_s = 0;  // of an iteration
+  RealSeconds estimate;  // of an iteration
 };
 using ChainPlans = std::vector<absl::StatusOr<ChainOfStages>>;
 
@@ -186,7 +186,7 @@ absl::StatusOr<GraphSearchResult> OverDownsets(const GraphPipeProblem& problem,
         stages.push_back(StageOf(MembersOf(coarse, s.ops), s.replicas, size,
                                  MembersOf(coarse, s.recomputed), s.tensor));
       }
-      best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate_s, true);
+      best.Offer(EvaluateStages(p, std::move(stages)), chain->estimate, true);
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(GraphSearchResult result, best.Take());
@@ -232,7 +232,7 @@ namespace {
 absl::StatusOr<ChainOfStages> PiperChain(const GraphPipeProblem& p, int32_t b) {
   const PiperProblem piper = PiperProblemOf(p, b);
   FORETRACE_ASSIGN_OR_RETURN(const PiperPlan plan, PartitionPiper(piper));
-  ChainOfStages chain{{}, plan.time_per_sample_s * p.mini_batch / b};
+  ChainOfStages chain{{}, p.mini_batch * plan.time_per_sample / b};
   for (const PiperStage& s : plan.stages) {
     ChainOfStages::Stage stage{s.nodes, s.data_parallel, {}, s.tensor_parallel};
     for (size_t i = 0; i < s.nodes.size(); ++i) {
@@ -248,7 +248,7 @@ absl::StatusOr<ChainOfStages> PiperChain(const GraphPipeProblem& p, int32_t b) {
 
 absl::StatusOr<ChainOfStages> PhazeChain(const PhazeProblem& problem) {
   FORETRACE_ASSIGN_OR_RETURN(const PhazePlan plan, PlacePhaze(problem));
-  ChainOfStages chain{{}, plan.batch_s};
+  ChainOfStages chain{{}, plan.batch};
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     const std::vector<int32_t>& layers = plan.stages[i].layers;
     const bool repeats = plan.recompute && i + 1 < plan.stages.size();

@@ -14,7 +14,7 @@ namespace foretrace {
 struct GraphSearchResult {
   GraphPipePlan plan;       // with its simulated iteration
   bool sequential = false;  // its stages form a chain
-  double estimate_s = 0;    // of an iteration, by the searcher's own formula
+  RealSeconds estimate;     // of an iteration, by the searcher's own formula
   std::string note;         // what the searcher did to the model, if anything
 };
 

@@ -1,8 +1,6 @@
 #include "simulator/search/graphpipe.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "simulator/base/error.h"
@@ -16,7 +14,6 @@ namespace {
 using internal::GraphPipeModel;
 using internal::GraphPipeSolver;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The binary search ends when the bracket is this narrow, relative to its upper end.
 constexpr double kTolerance = 1e-3;
 // Beyond this multiple of the least time per sample no bound is tried.
@@ -29,9 +26,8 @@ constexpr double kRounding = 1 - 1e-6;
 absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, const OpGraph& graph,
                            std::vector<StageConfig> configs, GraphPipePlan& best) {
   GraphPipeSolver solver(p, model, std::move(configs));
-  const double work = model.SequenceWork(model.root(), 0);
-  const double floor = work / p.devices;
-  if (floor * p.mini_batch >= best.iteration_s) return absl::OkStatus();
+  const RealSeconds floor = model.SequenceWork(model.root(), 0) / p.devices;
+  if (p.mini_batch * floor >= best.iteration) return absl::OkStatus();
   const auto read = [&](const internal::Front& front) {
     // Fewest samples in flight at the source is the shallowest pipeline.
     const auto entry =
@@ -42,45 +38,45 @@ absl::Status SearchConfigs(const GraphPipeProblem& p, GraphPipeModel& model, con
     internal::CompletePlan(p, plan);
     return plan;
   };
-  double low = floor * (1 - 1e-9), high = kInfinity;
+  RealSeconds low = (1 - 1e-9) * floor, high = RealSeconds::Infinite();
   GraphPipePlan found;
   int failures = 0;
-  for (double bound = 1.25 * floor; bound < kLoosest * floor; bound *= 2) {
+  for (RealSeconds bound = 1.25 * floor; bound < kLoosest * floor; bound = 2 * bound) {
     const internal::Front front = solver.Solve(bound);
     if (front.empty()) {
       low = bound;
-      if (kRounding * low * p.mini_batch >= best.iteration_s) return absl::OkStatus();
+      if (p.mini_batch * (kRounding * low) >= best.iteration) return absl::OkStatus();
       // Where memory is what forbids, no bound helps, which one look at the loosest tells; it is
       // too dear to take before it is likely.
       if (++failures == 4 && solver.Solve(kLoosest * floor).empty()) return absl::OkStatus();
       continue;
     }
     found = read(front);
-    high = std::min(bound, found.bottleneck_s);
+    high = std::min(bound, found.bottleneck);
     break;
   }
-  if (!std::isfinite(high)) return absl::OkStatus();
-  while (high - low > kTolerance * high && kRounding * low * p.mini_batch < best.iteration_s) {
-    const double middle = low + (high - low) / 2;
+  if (high == RealSeconds::Infinite()) return absl::OkStatus();
+  while (high - low > kTolerance * high && p.mini_batch * (kRounding * low) < best.iteration) {
+    const RealSeconds middle = low + (high - low) / 2;
     const internal::Front front = solver.Solve(middle);
     if (front.empty()) {
       low = middle;
     } else {
       found = read(front);
-      high = std::min(middle, found.bottleneck_s);
+      high = std::min(middle, found.bottleneck);
     }
   }
   // The bottleneck alone ignores the time to fill the pipeline, so slightly slower but shallower
   // plans are simulated as well.
   for (const double slack : {1.0, 1.03, 1.1, 1.25, 1.6, 2.2}) {
     if (slack > 1) {
-      const internal::Front front = solver.Solve(high * slack);
+      const internal::Front front = solver.Solve(slack * high);
       if (front.empty()) continue;
       found = read(front);
     }
-    if (kRounding * found.bottleneck_s * p.mini_batch >= best.iteration_s) continue;
+    if (p.mini_batch * (kRounding * found.bottleneck) >= best.iteration) continue;
     FORETRACE_RETURN_IF_ERROR(internal::SimulatePlan(p, found));
-    if (found.iteration_s < best.iteration_s) best = found;
+    if (found.iteration < best.iteration) best = found;
   }
   return absl::OkStatus();
 }
@@ -96,7 +92,7 @@ absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem
   }
   std::sort(sizes.rbegin(), sizes.rend());
   GraphPipePlan best;
-  best.iteration_s = kInfinity;
+  best.iteration = RealSeconds::Infinite();
   for (const bool linear : {false, true}) {
     if (problem.sequential && !linear) continue;
     GraphPipeModel model(problem, graph, linear);
@@ -119,7 +115,7 @@ absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem
     return Infeasible(
         "graphpipe: no stage graph on {} devices fits in {:.2f} GiB each; more devices or memory, "
         "or smaller micro-batches would help",
-        problem.devices, problem.memory_bytes / (1 << 30));
+        problem.devices, problem.memory.count() / (1 << 30));
   }
   return best;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/plan/in_flight.h"
 #include "simulator/plan/pipeline_timing.h"
@@ -17,16 +18,16 @@ namespace foretrace {
 
 struct GraphPipeOp {
   std::string name;  // for messages; may be empty
-  // Seconds for 2^i samples on one device, i = 0, 1, ...; both lists equally long.
-  std::vector<double> forward_s;
-  std::vector<double> backward_s;
-  double fixed_bytes = 0;     // weights, gradients, optimizer state
-  double gradient_bytes = 0;  // all-reduced over data-parallel devices, once per mini-batch
-  double stash_bytes = 0;     // per sample between forward and backward
+  // For 2^i samples on one device, i = 0, 1, ...; both lists equally long.
+  std::vector<RealSeconds> forward;
+  std::vector<RealSeconds> backward;
+  RealBytes fixed_bytes;     // weights, gradients, optimizer state
+  RealBytes gradient_bytes;  // all-reduced over data-parallel devices, once per mini-batch
+  RealBytes stash_bytes;     // per sample between forward and backward
   // Of the times, what tensor parallelism exchanges; empty: nothing.
   struct Exchanges {
-    std::vector<double> seconds;  // as the times
-    double bytes = 0;             // per sample
+    std::vector<RealSeconds> times;  // as those of the passes
+    RealBytes bytes;                 // per sample
     int32_t count = 0;
   };
   Exchanges forward_exchanges, backward_exchanges;
@@ -38,16 +39,16 @@ struct GraphPipeOp {
 struct GraphPipeEdge {
   int32_t from = 0;
   int32_t to = 0;
-  double bytes = 0;  // per sample
+  RealBytes bytes;  // per sample
 };
 
 struct GraphPipeProblem {
   std::vector<GraphPipeOp> ops;
   std::vector<GraphPipeEdge> edges;
   int32_t devices = 1;
-  double memory_bytes = 0;  // per device
-  double bandwidth = 0;     // bytes/s between any two devices
-  int32_t mini_batch = 1;   // samples; a power of two
+  RealBytes memory;        // per device
+  Bandwidth bandwidth;     // between any two devices
+  int32_t mini_batch = 1;  // samples; a power of two
   // Candidates: powers of two. Empty micro-batches: all that divide the mini-batch.
   std::vector<int32_t> micro_batches;
   std::vector<int32_t> k = {1};
@@ -58,9 +59,9 @@ struct GraphPipeProblem {
   // Tensor-parallel widths that stages may have besides 1.
   std::vector<int32_t> widths = {};
 
-  // Seconds of an all-reduce among replicas, `span` devices from one to the next; empty: by rings
-  // at `bandwidth`.
-  std::function<double(int32_t replicas, int32_t span, double bytes)> all_reduce;
+  // Of an all-reduce among replicas, `span` devices from one to the next; empty: by rings at
+  // `bandwidth`.
+  std::function<RealSeconds(int32_t replicas, int32_t span, RealBytes bytes)> all_reduce;
   CostSources sources;  // of the operators' kernels, at all sizes and widths
 
   // An operator as one device of a stage of that width has it.
@@ -76,27 +77,28 @@ struct GraphPipeStage {
   // from others.
   std::vector<int32_t> recomputed;
   int64_t in_flight_samples = 0;
-  double time_per_sample_s = 0;
-  double memory_bytes = 0;  // per device
+  RealSeconds time_per_sample;
+  RealBytes memory;  // per device
   // Per sample, of all devices: kept until the backward pass; and made again for it.
-  double stash_bytes = 0, repeated_bytes = 0;
+  RealBytes stash_bytes, repeated_bytes;
   std::vector<int32_t> successors;
 
   int32_t replicas() const { return devices / tensor; }
 };
 
 struct GraphPipePlan {
-  double bottleneck_s = 0;  // time per sample of the slowest stage: what the search minimises
-  double iteration_s = 0;   // simulated, with pipeline fill and gradient all-reduce
-  int32_t depth = 0;        // stages on the longest path
+  RealSeconds bottleneck;  // time per sample of the slowest stage: what the search minimises
+  RealSeconds iteration;   // simulated, with pipeline fill and gradient all-reduce
+  int32_t depth = 0;       // stages on the longest path
   int32_t devices = 0;
   std::vector<GraphPipeStage> stages;
   int32_t linearised = 0;  // operators whose branches could not be kept
 };
 
-// Gradients of a stage that its replicas sum once per mini-batch: bytes, and the seconds of it.
+// Gradients of a stage that its replicas sum once per mini-batch.
 struct GradientReduction {
-  double bytes = 0, seconds = 0;
+  RealBytes bytes;
+  RealSeconds time;
 };
 GradientReduction ReductionOf(const GraphPipeProblem& problem, const GraphPipeStage& stage);
 

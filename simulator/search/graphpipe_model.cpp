@@ -1,25 +1,24 @@
 #include "simulator/search/graphpipe_model.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace foretrace::internal {
 namespace {
 
 void Add(StageLoad& sum, const StageLoad& load) {
-  if (sum.seconds.empty()) sum.seconds.assign(load.seconds.size(), 0.0);
-  for (size_t i = 0; i < sum.seconds.size(); ++i) sum.seconds[i] += load.seconds[i];
+  sum.times.resize(std::max(sum.times.size(), load.times.size()));
+  for (size_t i = 0; i < load.times.size(); ++i) sum.times[i] += load.times[i];
   sum.fixed_bytes += load.fixed_bytes;
   sum.gradient_bytes += load.gradient_bytes;
   sum.stash_bytes += load.stash_bytes;
-  sum.work_s += load.work_s;
+  sum.work += load.work;
 }
 
 }  // namespace
 
 GraphPipeModel::GraphPipeModel(const GraphPipeProblem& problem, const OpGraph& graph, bool linear)
-    : problem_(problem), op_in_(problem.ops.size(), 0.0), op_out_(problem.ops.size(), 0.0) {
+    : problem_(problem), op_in_(problem.ops.size()), op_out_(problem.ops.size()) {
   for (const GraphPipeEdge& e : problem.edges) {
     op_out_[static_cast<size_t>(e.from)] += e.bytes;
     op_in_[static_cast<size_t>(e.to)] += e.bytes;
@@ -45,10 +44,10 @@ GraphPipeModel::GraphPipeModel(const GraphPipeProblem& problem, const OpGraph& g
 StageLoad GraphPipeModel::LeafLoad(int32_t op) const {
   const GraphPipeOp& o = problem_.ops[static_cast<size_t>(op)];
   StageLoad load;
-  load.work_s = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < o.forward_s.size(); ++i) {
-    load.seconds.push_back(o.forward_s[i] + o.backward_s[i]);
-    load.work_s = std::min(load.work_s, load.seconds[i] / static_cast<double>(int64_t{1} << i));
+  load.work = RealSeconds::Infinite();
+  for (size_t i = 0; i < o.forward.size(); ++i) {
+    load.times.push_back(o.forward[i] + o.backward[i]);
+    load.work = std::min(load.work, load.times[i] / static_cast<double>(int64_t{1} << i));
   }
   load.fixed_bytes = o.fixed_bytes;
   load.gradient_bytes = o.gradient_bytes;
@@ -80,11 +79,15 @@ int32_t GraphPipeModel::ReadItem(const SeriesParallelNode& node, ItemInstance& i
     instance.op = node.op;
     Item item;
     item.load = LeafLoad(node.op);
-    std::vector<double> key = problem_.ops[static_cast<size_t>(node.op)].forward_s;
-    key.insert(key.end(), item.load.seconds.begin(), item.load.seconds.end());
-    for (const double x : {item.load.fixed_bytes, item.load.gradient_bytes, item.load.stash_bytes,
-                           item.load.in_bytes, item.load.out_bytes}) {
-      key.push_back(x);
+    std::vector<double> key;
+    const auto add = [&key](const std::vector<RealSeconds>& times) {
+      for (const RealSeconds t : times) key.push_back(t.seconds());
+    };
+    add(problem_.ops[static_cast<size_t>(node.op)].forward);
+    add(item.load.times);
+    for (const RealBytes x : {item.load.fixed_bytes, item.load.gradient_bytes,
+                              item.load.stash_bytes, item.load.in_bytes, item.load.out_bytes}) {
+      key.push_back(x.count());
     }
     const auto found = leaf_index_.find(key);
     if (found != leaf_index_.end()) return found->second;
@@ -160,10 +163,10 @@ StageLoad GraphPipeModel::GroupLoad(const Item& item, const std::vector<int32_t>
   return load;
 }
 
-double GraphPipeModel::SequenceWork(int32_t sequence, size_t begin) const {
-  double work = 0;
+RealSeconds GraphPipeModel::SequenceWork(int32_t sequence, size_t begin) const {
+  RealSeconds work;
   const auto& items = sequences_[static_cast<size_t>(sequence)];
-  for (size_t i = begin; i < items.size(); ++i) work += item(items[i]).load.work_s;
+  for (size_t i = begin; i < items.size(); ++i) work += item(items[i]).load.work;
   return work;
 }
 

@@ -12,11 +12,11 @@ namespace foretrace::internal {
 
 // Sums over a set of operators that would form one stage.
 struct StageLoad {
-  std::vector<double> seconds;  // forward and backward, by log2 of samples per device
-  double fixed_bytes = 0, gradient_bytes = 0, stash_bytes = 0;
-  double in_bytes = 0, out_bytes = 0;  // per sample, across its borders
-  double work_s = 0;                   // device-seconds per sample at the best batch size
-  double repeated_bytes = 0;           // per sample, of what is recomputed, while it is worked on
+  std::vector<RealSeconds> times;  // forward and backward, by log2 of samples per device
+  RealBytes fixed_bytes, gradient_bytes, stash_bytes;
+  RealBytes in_bytes, out_bytes;  // per sample, across its borders
+  RealSeconds work;               // of a device, per sample at the best batch size
+  RealBytes repeated_bytes;       // per sample, of what is recomputed, while it is worked on
 };
 
 // An operator, or branches in parallel given as how many of each kind of sequence.
@@ -60,7 +60,7 @@ class GraphPipeModel {
   StageLoad RangeLoad(int32_t sequence, size_t begin, size_t end) const;
   // Of whole branches together: counts by position in item.branches.
   StageLoad GroupLoad(const Item& item, const std::vector<int32_t>& counts) const;
-  double SequenceWork(int32_t sequence, size_t begin) const;
+  RealSeconds SequenceWork(int32_t sequence, size_t begin) const;
 
  private:
   int32_t AddSequence(std::vector<int32_t> items);
@@ -70,7 +70,7 @@ class GraphPipeModel {
   StageLoad LeafLoad(int32_t op) const;
 
   const GraphPipeProblem& problem_;
-  std::vector<double> op_in_, op_out_;
+  std::vector<RealBytes> op_in_, op_out_;
   std::vector<Item> items_;
   std::vector<std::vector<int32_t>> sequences_;
   std::map<std::vector<int32_t>, int32_t> sequence_index_;

@@ -48,13 +48,13 @@ class Climber {
     plan.stages = std::move(stages);
     internal::CompletePlan(p_, plan);
     const bool fits = std::all_of(plan.stages.begin(), plan.stages.end(),
-                                  [&](const auto& s) { return s.memory_bytes <= p_.memory_bytes; });
-    const double goal = best_.iteration_s * (1 - kLeastGain);
+                                  [&](const auto& s) { return s.memory <= p_.memory; });
+    const RealSeconds goal = (1 - kLeastGain) * best_.iteration;
     budget_ -= static_cast<int64_t>(p_.ops.size());
-    if (!fits || plan.bottleneck_s * p_.mini_batch >= goal) return false;
+    if (!fits || p_.mini_batch * plan.bottleneck >= goal) return false;
     budget_ -= passes;
     FORETRACE_RETURN_IF_ERROR(internal::SimulatePlan(p_, plan));
-    if (plan.iteration_s >= goal) return false;
+    if (plan.iteration >= goal) return false;
     best_ = std::move(plan);
     return true;
   }

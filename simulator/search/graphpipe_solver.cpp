@@ -15,29 +15,33 @@ constexpr int64_t kMaxGroups = 256;
 
 }  // namespace
 
-double SecondsAt(const std::vector<double>& table, int64_t samples) {
+RealSeconds TimeAt(const std::vector<RealSeconds>& table, int64_t samples) {
   const auto log = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(samples)) - 1);
   const int64_t below = int64_t{1} << log;
-  if (log >= table.size() || (below < samples && log + 1 >= table.size())) return kInfinity;
+  if (log >= table.size() || (below < samples && log + 1 >= table.size())) {
+    return RealSeconds::Infinite();
+  }
   if (below == samples) return table[log];
   const double share = static_cast<double>(samples - below) / static_cast<double>(below);
   return table[log] + share * (table[log + 1] - table[log]);
 }
 
-double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32_t devices) {
-  return border_bytes / devices / problem.bandwidth;
+RealSeconds LinkPerSample(const GraphPipeProblem& problem, RealBytes border, int32_t devices) {
+  return border / devices / problem.bandwidth;
 }
 
-double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
-                     int32_t devices) {
+RealSeconds TimePerSample(const GraphPipeProblem& problem, const StageLoad& load,
+                          StageConfig config, int32_t devices) {
   const int32_t b = config.micro_batch;
-  const double reduce = 2.0 * (devices - 1) / devices * load.gradient_bytes / problem.bandwidth;
-  return std::max(SecondsAt(load.seconds, (b + devices - 1) / devices) / b,
+  const RealSeconds reduce =
+      2.0 * (devices - 1) / devices * load.gradient_bytes / problem.bandwidth;
+  return std::max(TimeAt(load.times, (b + devices - 1) / devices) / b,
                   LinkPerSample(problem, load.in_bytes + load.out_bytes, devices)) +
          reduce / problem.mini_batch;
 }
 
-double StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch, int32_t devices) {
+RealBytes StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch,
+                      int32_t devices) {
   return load.fixed_bytes +
          (static_cast<double>(in_flight) * load.stash_bytes + micro_batch * load.repeated_bytes) /
              devices;
@@ -56,7 +60,7 @@ int64_t GraphPipeSolver::Delta(int32_t config, int32_t next) const {
 }
 
 // Devices that a part may use when the rest of the graph gets what its work needs at least.
-int32_t GraphPipeSolver::MostDevices(double work) const {
+int32_t GraphPipeSolver::MostDevices(RealSeconds work) const {
   const double rest = (total_work_ - work) / bound_ * (1 - 1e-9);
   return problem_.devices - static_cast<int32_t>(std::min(std::ceil(rest - 1e-6), 1e9));
 }
@@ -77,7 +81,7 @@ void GraphPipeSolver::Insert(Front& front, PartEntry entry, PartRecord record) {
   front.push_back(entry);
 }
 
-Front GraphPipeSolver::Solve(double bound) {
+Front GraphPipeSolver::Solve(RealSeconds bound) {
   bound_ = bound;
   sequence_memo_.clear();
   branch_memo_.clear();
@@ -99,9 +103,10 @@ void GraphPipeSolver::AddStages(const StageLoad& load, int32_t next, int32_t onl
     for (int32_t d = 1; d <= most; d *= 2) {
       if (configs_[static_cast<size_t>(c)].micro_batch % d != 0) break;
       if (TimePerSample(problem_, load, configs_[static_cast<size_t>(c)], d) > bound_) continue;
-      const double room = problem_.memory_bytes - load.fixed_bytes;
-      if (room < 0) return;
-      const double samples = load.stash_bytes > 0 ? room * d / load.stash_bytes : kInfinity;
+      const RealBytes room = problem_.memory - load.fixed_bytes;
+      if (room < RealBytes()) return;
+      const double samples =
+          load.stash_bytes > RealBytes() ? d * room / load.stash_bytes : kInfinity;
       const int64_t most_in_flight =
           samples > 1e15 ? int64_t{1} << 50 : static_cast<int64_t>(samples);
       if (most_in_flight < delta) continue;
@@ -152,7 +157,7 @@ void GraphPipeSolver::AddFirstStages(Place place, const std::vector<ByConfig>& s
   const size_t n = suffix.size() - 1;
   for (size_t end = place.begin + 1; end <= n; ++end) {
     const StageLoad& load = RangeLoad(place.sequence, place.begin, end);
-    if (load.work_s > bound_ * problem_.devices || load.fixed_bytes > problem_.memory_bytes) break;
+    if (load.work > problem_.devices * bound_ || load.fixed_bytes > problem_.memory) break;
     PartRecord record;
     record.begin = static_cast<int32_t>(place.begin);
     record.end = static_cast<int32_t>(end);
@@ -235,7 +240,7 @@ void GraphPipeSolver::AddAbsorbed(int32_t sequence, size_t at, int32_t next, int
   const std::vector<std::pair<int32_t, int32_t>> branches = model_.item(items[at]).branches;
   const int32_t item = items[at];
   const int32_t most =
-      MostDevices(model_.item(item).load.work_s + model_.item(items[at + 1]).load.work_s);
+      MostDevices(model_.item(item).load.work + model_.item(items[at + 1]).load.work);
   for (size_t kind = 0; kind < branches.size(); ++kind) {
     const int32_t extended = model_.Extended(branches[kind].first, items[at + 1]);
     std::vector<int32_t> others;
@@ -318,7 +323,7 @@ GraphPipeSolver::ByConfig GraphPipeSolver::SolveBranches(int32_t item,
     for (Front& front : out) front.push_back({0, 0, int64_t{1} << 50, -1});
     return out;
   }
-  const int32_t most = MostDevices(model_.GroupLoad(model_.item(item), counts).work_s);
+  const int32_t most = MostDevices(model_.GroupLoad(model_.item(item), counts).work);
   for (const std::vector<int32_t>& piece : Pieces(counts)) {
     ByConfig part(configs_.size());
     int32_t size = 0, kind = 0;

@@ -20,17 +20,17 @@ struct PartEntry {
   int64_t cap = 0;
   int32_t record = -1;
 };
-// Seconds for `samples` on one device, linear between the powers of two of the table; infinity
-// beyond it.
-double SecondsAt(const std::vector<double>& table, int64_t samples);
-// Seconds per sample that a stage's links carry each way, of `border_bytes` per sample in and out
-// of it: activations come in while gradients go out, and the other way round.
-double LinkPerSample(const GraphPipeProblem& problem, double border_bytes, int32_t devices);
-// Seconds per sample of a stage: transfers run beside the computation.
-double TimePerSample(const GraphPipeProblem& problem, const StageLoad& load, StageConfig config,
-                     int32_t devices);
+// Of `samples` on one device, linear between the powers of two of the table; infinite beyond it.
+RealSeconds TimeAt(const std::vector<RealSeconds>& table, int64_t samples);
+// Per sample, how long a stage's links carry each way, of `border` a sample in and out of it:
+// activations come in while gradients go out, and the other way round.
+RealSeconds LinkPerSample(const GraphPipeProblem& problem, RealBytes border, int32_t devices);
+// Of a stage, per sample: transfers run beside the computation.
+RealSeconds TimePerSample(const GraphPipeProblem& problem, const StageLoad& load,
+                          StageConfig config, int32_t devices);
 // Of what is recomputed a micro-batch of `micro_batch` samples is there at a time.
-double StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch, int32_t devices);
+RealBytes StageMemory(const StageLoad& load, int64_t in_flight, int32_t micro_batch,
+                      int32_t devices);
 
 // No entry beats another in devices, offset and cap at once.
 using Front = std::vector<PartEntry>;
@@ -58,8 +58,8 @@ class GraphPipeSolver {
   GraphPipeSolver(const GraphPipeProblem& problem, GraphPipeModel& model,
                   std::vector<StageConfig> configs);
 
-  // Entries of the whole graph with no stage slower than `bound` seconds per sample.
-  Front Solve(double bound);
+  // Entries of the whole graph with no stage slower than `bound` per sample.
+  Front Solve(RealSeconds bound);
   const PartRecord& record(int32_t i) const { return records_[static_cast<size_t>(i)]; }
   StageConfig config(int32_t i) const { return configs_[static_cast<size_t>(i)]; }
 
@@ -95,15 +95,15 @@ class GraphPipeSolver {
                    ByConfig& out);
   std::vector<std::vector<int32_t>> Pieces(const std::vector<int32_t>& counts) const;
   int64_t Delta(int32_t config, int32_t next) const;
-  int32_t MostDevices(double work) const;
+  int32_t MostDevices(RealSeconds work) const;
   void Insert(Front& front, PartEntry entry, PartRecord record);
   static bool Dominated(const Front& front, const PartEntry& entry);
 
   const GraphPipeProblem& problem_;
   GraphPipeModel& model_;
   std::vector<StageConfig> configs_;
-  double bound_ = 0;
-  double total_work_ = 0;
+  RealSeconds bound_;
+  RealSeconds total_work_;
   std::map<std::array<int32_t, 3>, ByConfig> sequence_memo_;
   std::map<std::pair<std::array<int32_t, 2>, std::vector<int32_t>>, ByConfig> branch_memo_;
   std::map<std::array<int32_t, 3>, StageLoad> range_memo_;

@@ -9,12 +9,12 @@
 
 namespace foretrace {
 
-std::optional<double> OperatorTimes::Kernels(const Operator& op, int32_t width, int64_t samples,
-                                             Direction pass) const {
+std::optional<RealSeconds> OperatorTimes::Kernels(const Operator& op, int32_t width,
+                                                  int64_t samples, Direction pass) const {
   if (op.calls.empty()) return std::nullopt;
   // What has no gradients (indices, constants) has no backward pass.
   if (pass == Direction::kBackward && op.backward_flop == Flop() && op.backward_bytes == Bytes()) {
-    return 0;
+    return RealSeconds();
   }
   const KernelCoster coster(p_);
   double seconds = 0;
@@ -26,7 +26,7 @@ std::optional<double> OperatorTimes::Kernels(const Operator& op, int32_t width, 
     seconds += coster.Time(list, sources_).seconds();
     kernels += static_cast<int64_t>(list.size());
   }
-  return std::max(seconds, p_.issue.seconds() * static_cast<double>(kernels));
+  return RealSeconds(std::max(seconds, p_.issue.seconds() * static_cast<double>(kernels)));
 }
 
 }  // namespace foretrace

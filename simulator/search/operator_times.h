@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/workload/workload.h"
 
@@ -18,14 +19,15 @@ class OperatorTimes {
   OperatorTimes(const OperatorTimes&) = delete;
   OperatorTimes& operator=(const OperatorTimes&) = delete;
 
-  // Seconds of a pass over so many samples on one of `width` devices that divide the operator, no
+  // A pass over so many samples on one of `width` devices that divide the operator, no
   // less than its kernels take to be issued. nullopt: its calls are not known, or have no whole
   // batch dimension on so many samples.
-  std::optional<double> Kernels(const Operator& op, int32_t width, int64_t samples,
-                                Direction pass) const;
-  // Seconds of an all-reduce among `ranks` devices that lie `span` apart.
-  double AllReduce(int32_t ranks, int32_t span, double bytes) const {
-    return groups_.Collective(CollectiveOp::kAllReduce, {ranks, span}, bytes).seconds();
+  std::optional<RealSeconds> Kernels(const Operator& op, int32_t width, int64_t samples,
+                                     Direction pass) const;
+  // An all-reduce among `ranks` devices that lie `span` apart.
+  RealSeconds AllReduce(int32_t ranks, int32_t span, RealBytes bytes) const {
+    return RealSeconds(
+        groups_.Collective(CollectiveOp::kAllReduce, {ranks, span}, bytes.count()).seconds());
   }
   // Of the kernels that were asked for, by where their time comes from.
   const CostSources& sources() const { return sources_; }

@@ -14,6 +14,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxAccelerators = 1 << 20;
 
+// What a layer keeps on a device, without what other micro-batches in flight have it keep.
+RealBytes KeptOf(const PhazeProblem& p, const PhazeLayer& layer) {
+  return (2 + p.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
+         layer.activation_bytes;
+}
+
+// Bare numbers of seconds and bytes, as all that the solver's inner loops see.
 struct Load {
   double last_s = 0;  // as the last stage, which never recomputes
   double other_s = 0;
@@ -22,6 +29,9 @@ struct Load {
   double base_bytes = 0, stash_bytes = 0, parameter_bytes = 0;
 
   double At(int32_t depth) const { return depth == 1 ? last_s : other_s; }
+  RealBytes MemoryAt(int32_t depth) const {
+    return RealBytes(base_bytes + (depth - 1) * stash_bytes);
+  }
 };
 
 // What a problem comes to with one option and one rule for activations.
@@ -44,8 +54,8 @@ class StageLoads {
     in_.resize(static_cast<size_t>(p_.layers));
     out_.resize(static_cast<size_t>(p_.layers));
     for (const PhazeEdge& e : choice.model.edges) {
-      in_[static_cast<size_t>(e.to)].emplace_back(e.from, e.bytes);
-      out_[static_cast<size_t>(e.from)].emplace_back(e.to, e.bytes);
+      in_[static_cast<size_t>(e.to)].emplace_back(e.from, e.bytes.count());
+      out_[static_cast<size_t>(e.from)].emplace_back(e.to, e.bytes.count());
     }
   }
 
@@ -56,6 +66,7 @@ class StageLoads {
     });
     std::vector<uint8_t> inside(static_cast<size_t>(p_.layers));  // not bits: it is asked often
     for (const int32_t v : nodes) inside[static_cast<size_t>(v)] = 1;
+    const double bandwidth = p_.bandwidth.bytes_per_second();
     Load load;
     double forward = 0, repeat = 0, backward = 0;
     // One layer after another, each not before its inputs from other devices have arrived; all
@@ -64,16 +75,15 @@ class StageLoads {
       double arrival = 0;
       for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
         if (inside[static_cast<size_t>(u)] != 0) continue;
-        arrival = std::max(arrival, bytes / p_.bandwidth);
+        arrival = std::max(arrival, bytes / bandwidth);
         load.stash_bytes += bytes;
       }
       const PhazeLayer& layer = layers[static_cast<size_t>(v)];
-      forward = std::max(forward, arrival) + layer.forward_s;
-      repeat += layer.forward_s;
-      load.parameter_bytes += layer.parameter_bytes;
-      load.base_bytes += (2 + p_.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
-                         layer.activation_bytes;
-      if (!c_.recompute) load.stash_bytes += layer.activation_bytes;
+      forward = std::max(forward, arrival) + layer.forward.seconds();
+      repeat += layer.forward.seconds();
+      load.parameter_bytes += layer.parameter_bytes.count();
+      load.base_bytes += KeptOf(p_, layer).count();
+      if (!c_.recompute) load.stash_bytes += layer.activation_bytes.count();
       if (layer.sliced) load.accelerators = c_.option.width;
     }
     if (!c_.recompute) {
@@ -86,15 +96,16 @@ class StageLoads {
     for (size_t i = nodes.size(); i-- > 0;) {
       double arrival = 0;
       for (const auto& [w, bytes] : out_[static_cast<size_t>(nodes[i])]) {
-        if (inside[static_cast<size_t>(w)] == 0) arrival = std::max(arrival, bytes / p_.bandwidth);
+        if (inside[static_cast<size_t>(w)] == 0) arrival = std::max(arrival, bytes / bandwidth);
       }
-      backward = std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward_s;
+      backward =
+          std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward.seconds();
     }
     load.last_s = forward + backward;
     load.other_s = load.last_s + (c_.recompute ? repeat : 0);
-    load.base_bytes += c_.model.reserved_bytes;
-    if (load.base_bytes <= p_.memory_bytes) {
-      const double room = p_.memory_bytes - load.base_bytes;
+    load.base_bytes += c_.model.reserved_bytes.count();
+    if (load.base_bytes <= p_.memory.count()) {
+      const double room = p_.memory.count() - load.base_bytes;
       const double deeper = load.stash_bytes > 0 ? room / load.stash_bytes : kInfinity;
       load.max_depth = deeper >= p_.layers ? p_.layers : 1 + static_cast<int32_t>(deeper);
     }
@@ -110,7 +121,7 @@ class StageLoads {
 };
 
 double SyncTime(const PhazeProblem& p, double first_stage_bytes, int32_t d) {
-  return 4.0 * (d - 1) * first_stage_bytes / (d * p.bandwidth);
+  return 4.0 * (d - 1) * first_stage_bytes / (d * p.bandwidth.bytes_per_second());
 }
 
 double Factor(const Choice& c, int32_t d, int32_t stages) {
@@ -137,7 +148,8 @@ class ChoiceSolver {
         // Most stages are too large for memory, or too slow for any plan that is better.
         if (bytes_[outer] - bytes_[inner] > most_bytes_) continue;
         const Entry least{work_[outer] - work_[inner] - rounding_s_, accelerators + 1, 0, 0, {}};
-        if (least.accelerators > p_.accelerators || LeastTime(least, depth + 1) >= best.batch_s) {
+        if (least.accelerators > p_.accelerators ||
+            LeastTime(least, depth + 1) >= best.batch.seconds()) {
           continue;
         }
         const Load load = loads_.Of(lattice_.Difference(inner, outer));
@@ -160,15 +172,14 @@ class ChoiceSolver {
   void SumUp() {
     std::vector<double> work, bytes;
     for (const PhazeLayer& layer : c_.model.layers) {
-      work.push_back(layer.forward_s + layer.backward_s);
-      bytes.push_back((2 + p_.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
-                      layer.activation_bytes);
+      work.push_back((layer.forward + layer.backward).seconds());
+      bytes.push_back(KeptOf(p_, layer).count());
     }
     work_ = lattice_.Sums(work);
     bytes_ = lattice_.Sums(bytes);
     constexpr double kRounding = 1e-9;
     rounding_s_ = kRounding * work_.back();
-    most_bytes_ = p_.memory_bytes - c_.model.reserved_bytes + kRounding * bytes_.back();
+    most_bytes_ = (p_.memory - c_.model.reserved_bytes).count() + kRounding * bytes_.back();
   }
 
   // Fewest stages and fewest accelerators of what is known of a downset; fewer than 0: nothing.
@@ -197,7 +208,7 @@ class ChoiceSolver {
                           from[i].accelerators + load.accelerators, static_cast<uint32_t>(inner),
                           static_cast<int32_t>(i), load};
         if (entry.accelerators > p_.accelerators) continue;
-        if (LeastTime(entry, s) >= best.batch_s) continue;
+        if (LeastTime(entry, s) >= best.batch.seconds()) continue;
         if (last) {
           Finish(entry, s, best);
         } else {
@@ -236,8 +247,8 @@ class ChoiceSolver {
       }
       const double time =
           entry.load_s * Factor(c_, d, s) + SyncTime(p_, entry.stage.parameter_bytes, d);
-      if (time >= best.batch_s) continue;
-      best.batch_s = time;
+      if (time >= best.batch.seconds()) continue;
+      best.batch = RealSeconds(time);
       best.data_parallel = d;
       best.width = c_.option.width;
       best.micro_batch = c_.option.micro_batch;
@@ -248,8 +259,7 @@ class ChoiceSolver {
       Entry at = entry;
       for (int32_t depth = s;; --depth) {
         best.stages.push_back({lattice_.Difference(at.inner, outer), at.stage.accelerators,
-                               at.stage.At(depth),
-                               at.stage.base_bytes + (depth - 1) * at.stage.stash_bytes});
+                               RealSeconds(at.stage.At(depth)), at.stage.MemoryAt(depth)});
         if (depth == 1) break;
         outer = at.inner;
         at = Cell(at.inner, depth - 1)[static_cast<size_t>(at.index)];
@@ -271,7 +281,7 @@ absl::Status Check(const PhazeProblem& p) {
     return InvalidInput("phaze: the model has no layers");
   }
   if (p.accelerators < 1 || p.accelerators > kMaxAccelerators || p.samples < 1 ||
-      !(p.bandwidth > 0)) {
+      !(p.bandwidth > Bandwidth())) {
     return InvalidInput("phaze: accelerators, samples and bandwidth must be positive");
   }
   for (const PhazeOption& option : p.options) {
@@ -300,7 +310,7 @@ absl::Status Improve(const PhazeProblem& problem, const PhazeOption& option, Pha
   FORETRACE_ASSIGN_OR_RETURN(const DownsetLattice lattice,
                              DownsetLattice::Enumerate(graph.Reversed(), problem.max_downsets));
   for (const PhazeActivations activations : problem.activations) {
-    if (option.bound_s >= best.batch_s) break;
+    if (option.bound >= best.batch) break;
     const Choice choice{problem, model, option, activations == PhazeActivations::kRecompute,
                         problem.MicroBatches(option)};
     const StageLoads loads(choice, graph);
@@ -315,24 +325,24 @@ absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
   FORETRACE_RETURN_IF_ERROR(Check(problem));
   std::vector<PhazeOption> order = problem.options;
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.bound_s < b.bound_s; });
+                   [](const auto& a, const auto& b) { return a.bound < b.bound; });
   PhazePlan best;
-  best.batch_s = kInfinity;
+  best.batch = RealSeconds::Infinite();
   bool left_out = false;
   for (const PhazeOption& option : order) {
-    if (option.bound_s == kInfinity) break;
-    if (option.bound_s >= problem.bound_below_s) {
+    if (option.bound == RealSeconds::Infinite()) break;
+    if (option.bound >= problem.bound_below) {
       left_out = true;
       break;
     }
-    if (option.bound_s >= best.batch_s) break;
+    if (option.bound >= best.batch) break;
     FORETRACE_RETURN_IF_ERROR(Improve(problem, option, best));
   }
   if (best.stages.empty() && !left_out) {
     return Infeasible(
         "phaze: no placement on {} accelerators fits in {:.2f} GiB each; more accelerators or "
         "memory, a larger tensor-parallel width or recomputation would help",
-        problem.accelerators, problem.memory_bytes / (1 << 30));
+        problem.accelerators, problem.memory.count() / (1 << 30));
   }
   return best;
 }
@@ -359,14 +369,14 @@ absl::StatusOr<PhazePlan> FixedPlacement(const PhazeProblem& problem, const Phaz
     stage.layers.assign(begin, end);
     const Load load = loads.Of(stage.layers);
     stage.accelerators = load.accelerators;
-    stage.load_s = load.At(stages - i);
-    stage.memory_bytes = load.base_bytes + (stages - i - 1) * load.stash_bytes;
+    stage.load = RealSeconds(load.At(stages - i));
+    stage.memory = load.MemoryAt(stages - i);
     if (i == 0) first_bytes = load.parameter_bytes;
-    slowest = std::max(slowest, stage.load_s);
+    slowest = std::max(slowest, stage.load.seconds());
     plan.stages.push_back(std::move(stage));
   }
-  plan.batch_s = slowest * Factor(choice, data_parallel, stages) +
-                 SyncTime(problem, first_bytes, data_parallel);
+  plan.batch = RealSeconds(slowest * Factor(choice, data_parallel, stages) +
+                           SyncTime(problem, first_bytes, data_parallel));
   return plan;
 }
 
@@ -379,12 +389,12 @@ absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, in
     return InvalidInput("phaze: {} stages of {} layers are not possible", stages, problem.layers);
   }
   PhazePlan best;
-  best.batch_s = kInfinity;
+  best.batch = RealSeconds::Infinite();
   for (const PhazeOption& option : problem.options) {
     if (option.width != width) continue;
     FORETRACE_ASSIGN_OR_RETURN(PhazePlan plan,
                                FixedPlacement(problem, option, stages, data_parallel));
-    if (plan.batch_s < best.batch_s) best = std::move(plan);
+    if (plan.batch < best.batch) best = std::move(plan);
   }
   if (best.stages.empty()) {
     return InvalidInput("phaze: width {} is not among those given", width);

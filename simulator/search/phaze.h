@@ -4,30 +4,30 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/search/op_graph.h"
 
 namespace foretrace {
 
-// One layer at one tensor-parallel width; s per microbatch, bytes per device.
+// One layer at one tensor-parallel width: times of a microbatch, bytes of a device.
 struct PhazeLayer {
-  double forward_s = 0;
-  double backward_s = 0;
-  double parameter_bytes = 0;
-  double activation_bytes = 0;
+  RealSeconds forward;
+  RealSeconds backward;
+  RealBytes parameter_bytes;
+  RealBytes activation_bytes;
   // The layer is sliced at this width, so that a stage with it needs that many accelerators.
   bool sliced = false;
   // Kept besides (2 + optimizer_factor) times the parameters.
-  double state_bytes = 0;
+  RealBytes state_bytes;
 };
 
 struct PhazeEdge {
   int32_t from = 0;
   int32_t to = 0;
-  double bytes = 0;  // per microbatch
+  RealBytes bytes;  // per microbatch
 };
 
 // A tensor-parallel width and a micro-batch: what every layer of a plan has in common.
@@ -35,7 +35,7 @@ struct PhazeOption {
   int32_t width = 1;
   int32_t micro_batch = 1;  // samples
   // No plan with it takes less; infinite: none fits in memory. 0: not known.
-  double bound_s = 0;
+  RealSeconds bound;
   // Layers keep their inputs alone and run again one by one before their backward pass, which their
   // times and activations then say; unlike PhazeActivations, which is of whole stages.
   bool each_layer = false;
@@ -44,7 +44,7 @@ struct PhazeOption {
 struct PhazeLayers {
   std::vector<PhazeLayer> layers;
   std::vector<PhazeEdge> edges;
-  double reserved_bytes = 0;  // of every accelerator's memory, for what is at work
+  RealBytes reserved_bytes;  // of every accelerator's memory, for what is at work
 };
 
 // Whether activations stay until the backward pass; otherwise stages keep their inputs and repeat
@@ -59,15 +59,15 @@ struct PhazeProblem {
   // The layers with an option, which may be dear; asked for where the option may be the best.
   std::function<absl::StatusOr<PhazeLayers>(const PhazeOption&)> layers_of;
   int32_t accelerators = 1;
-  int32_t samples = 1;      // of a minibatch
-  double bandwidth = 0;     // bytes/s
-  double memory_bytes = 0;  // per accelerator
+  int32_t samples = 1;  // of a minibatch
+  Bandwidth bandwidth;
+  RealBytes memory;  // per accelerator
   // Bytes of optimizer state per byte of parameters: 0 SGD, 1 as the published program has Adam.
   double optimizer_factor = 0;
   // Replicas have equal numbers of micro-batches, and all accelerators are used.
   bool even = false;
   // Options whose bound is not below this are left out.
-  double bound_below_s = std::numeric_limits<double>::infinity();
+  RealSeconds bound_below = RealSeconds::Infinite();
   size_t max_downsets = 20'000;
 
   // B of the paper.
@@ -79,12 +79,12 @@ struct PhazeProblem {
 struct PhazeStage {
   std::vector<int32_t> layers;
   int32_t accelerators = 1;
-  double load_s = 0;
-  double memory_bytes = 0;
+  RealSeconds load;
+  RealBytes memory;
 };
 
 struct PhazePlan {
-  double batch_s = 0;
+  RealSeconds batch;  // what a minibatch takes
   int32_t data_parallel = 1;
   int32_t width = 1;
   int32_t micro_batch = 1;
@@ -97,7 +97,7 @@ struct PhazePlan {
 // Minimises max load * (ceil(B/d) + s - 1) + 4 (d-1) P1 / (d * bandwidth) over options, activations
 // kept or not, d, number of stages s and downset chains. Memory of the stage at depth s from the
 // end: (2 + optimizer) P + state + A + (s - 1) * stash. Options are tried by their bounds, equal
-// ones in their order. Without stages where `bound_below_s` left out an option and no other fits.
+// ones in their order. Without stages where `bound_below` left out an option and no other fits.
 // Errors: invalid problems; infeasible: nothing fits; those of `layers_of`.
 absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem);
 

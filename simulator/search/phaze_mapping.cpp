@@ -24,15 +24,14 @@ ParallelMapping ThreeStages(const PhazeOption& option) {
   return m;
 }
 
-double Count(Bytes bytes) { return static_cast<double>(bytes.count()); }
-
-PhazeLayer LayerOf(const MemoryLedger& use, double activations, SimTime forward, SimTime backward) {
+PhazeLayer LayerOf(const MemoryLedger& use, RealBytes activations, SimTime forward,
+                   SimTime backward) {
   PhazeLayer layer;
-  layer.forward_s = forward.seconds();
-  layer.backward_s = backward.seconds();
+  layer.forward = RealSeconds(forward.seconds());
+  layer.backward = RealSeconds(backward.seconds());
   // Equation 18 then is a ring's all-reduce of the gradients.
-  layer.parameter_bytes = Count(use.gradients) / 2;
-  layer.state_bytes = Count(use.weights + use.optimizer + use.logits);
+  layer.parameter_bytes = RealBytes(use.gradients) / 2;
+  layer.state_bytes = RealBytes(use.weights + use.optimizer + use.logits);
   layer.activation_bytes = activations;
   layer.sliced = true;
   return layer;
@@ -60,7 +59,7 @@ absl::StatusOr<PhazeMapping> Judged(const Evaluator& evaluator, const Transforme
   PhazeMapping found;
   found.ranked.mapping = MappingOf(plan, problem.options.front(), problem.samples);
   Conform(model, space, found.ranked.mapping);
-  found.estimate_s = plan.batch_s;
+  found.estimate = plan.batch;
   FORETRACE_ASSIGN_OR_RETURN(found.ranked.evaluation, evaluator.Evaluate(found.ranked.mapping));
   return found;
 }
@@ -73,7 +72,7 @@ std::vector<PhazeOption> OptionsOf(const MappingSpace& space) {
     for (int32_t b = 1; b <= std::min(space.max_micro_batch, space.global_batch); ++b) {
       if (space.global_batch % b != 0) continue;
       for (const bool each_layer : {false, true}) {
-        if (!each_layer || space.recompute) options.push_back({t, b, 0, each_layer});
+        if (!each_layer || space.recompute) options.push_back({t, b, RealSeconds(), each_layer});
       }
     }
   }
@@ -92,7 +91,7 @@ absl::StatusOr<PhazeLayers> PhazeLayersOf(const TransformerConfig& model,
   const ParallelMapping m = ThreeStages(option);
   FORETRACE_RETURN_IF_ERROR(CheckMapping(three, m, 0));
   FORETRACE_ASSIGN_OR_RETURN(const PassTimes passes, TimePasses(three, m, cluster));
-  const double kept = LayerStash(three, m, m.recompute);
+  const RealBytes kept(LayerStash(three, m, m.recompute));
   const auto layer = [&](int32_t stage, SimTime forward, SimTime backward) {
     return LayerOf(StageMemoryOf(three, m, stage), kept, passes.layer_forward + forward,
                    passes.layer_backward + backward);
@@ -105,12 +104,14 @@ absl::StatusOr<PhazeLayers> PhazeLayersOf(const TransformerConfig& model,
   const PhazeLayer inner = out.layers.front();
   out.layers.front() = first;
   PhazeLayer& end = out.layers.back();
-  end.forward_s += last.forward_s - inner.forward_s;
-  end.backward_s += last.backward_s - inner.backward_s;
+  end.forward += last.forward - inner.forward;
+  end.backward += last.backward - inner.backward;
   end.parameter_bytes += last.parameter_bytes - inner.parameter_bytes;
   end.state_bytes += last.state_bytes - inner.state_bytes;
-  out.reserved_bytes = option.each_layer ? LayerStash(three, m, Recompute::kNone) - kept : 0;
-  const double edge = passes.transfer.seconds() * link.bytes_per_second();
+  if (option.each_layer) {
+    out.reserved_bytes = RealBytes(LayerStash(three, m, Recompute::kNone)) - kept;
+  }
+  const RealBytes edge(passes.transfer.seconds() * link.bytes_per_second());
   for (int32_t i = 0; i + 1 < static_cast<int32_t>(count); ++i)
     out.edges.push_back({i, i + 1, edge});
   return out;
@@ -123,10 +124,10 @@ absl::StatusOr<PhazeMapping> SearchPhazeMapping(const TransformerConfig& model,
   problem.layers = static_cast<int32_t>(model.layers);
   problem.accelerators = static_cast<int32_t>(space.devices);
   problem.samples = space.global_batch;
-  problem.memory_bytes = Count(capacity);
+  problem.memory = RealBytes(capacity);
   problem.even = true;
   problem.layers_of = [&](const PhazeOption& option) {
-    return PhazeLayersOf(model, cluster, Bandwidth::BytesPerSecond(problem.bandwidth), option);
+    return PhazeLayersOf(model, cluster, problem.bandwidth, option);
   };
   const IterationEvaluator evaluator(model, cluster, capacity);
   std::optional<PhazeMapping> best;
@@ -137,7 +138,7 @@ absl::StatusOr<PhazeMapping> SearchPhazeMapping(const TransformerConfig& model,
   for (const PhazeOption& option : OptionsOf(space)) {
     for (const Bandwidth link : links) {
       problem.options = {option};
-      problem.bandwidth = link.bytes_per_second();
+      problem.bandwidth = link;
       const absl::StatusOr<PhazeMapping> found = Judged(evaluator, model, space, problem);
       if (!found.ok()) {
         if (!absl::IsFailedPrecondition(found.status())) return found.status();

@@ -9,7 +9,7 @@ namespace foretrace {
 
 struct PhazeMapping {
   RankedMapping ranked;
-  double estimate_s = 0;  // of an iteration, by the program's own formula
+  RealSeconds estimate;  // of an iteration, by the program's own formula
 };
 
 // Layers of a placement problem: those of the model in their order, the first with the embedding,

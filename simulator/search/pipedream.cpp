@@ -29,8 +29,8 @@ class Solver {
     const size_t n = problem.layers.size();
     std::vector<double> compute(n), weight(n);
     for (size_t v = 0; v < n; ++v) {
-      compute[v] = problem.layers[v].compute_s;
-      weight[v] = problem.layers[v].parameter_bytes;
+      compute[v] = problem.layers[v].compute.seconds();
+      weight[v] = problem.layers[v].parameter_bytes.count();
     }
     compute_ = lattice_.Sums(compute);
     weight_ = lattice_.Sums(weight);
@@ -42,7 +42,7 @@ class Solver {
         const bool leaves = next.empty() || std::any_of(next.begin(), next.end(), [&](int32_t w) {
                               return !lattice_.Contains(s, w);
                             });
-        if (leaves) output_[s] += problem.layers[static_cast<size_t>(v)].activation_bytes;
+        if (leaves) output_[s] += problem.layers[static_cast<size_t>(v)].activation_bytes.count();
       }
     }
   }
@@ -70,13 +70,16 @@ class Solver {
  private:
   size_t states() const { return lattice_.size(); }
   int32_t machines(size_t level) const { return options_.levels[level].machines; }
+  double bandwidth(size_t level) const {
+    return options_.levels[level].bandwidth.bytes_per_second();
+  }
   double& best(size_t state, int32_t m) { return best_[state * width_ + static_cast<size_t>(m)]; }
 
   double Compute(size_t from, size_t to) const {
     return pair_cost_.empty() ? compute_[to] - compute_[from] : pair_cost_[from * states() + to];
   }
   double Replicated(double compute, double weight, int32_t m, size_t level, double within) const {
-    return (compute + 4.0 * (m - 1) * weight / (options_.levels[level].bandwidth * m) / within) / m;
+    return (compute + 4.0 * (m - 1) * weight / (bandwidth(level) * m) / within) / m;
   }
   // The published program divides by the size of the machine below only where the stage is alone.
   double FirstStage(size_t from, size_t to, int32_t m, size_t level) const {
@@ -86,8 +89,7 @@ class Solver {
   double LaterStage(size_t from, size_t to, int32_t m, size_t level) const {
     double time = Replicated(Compute(from, to), weight_[to] - weight_[from], m, level, 1);
     if (options_.activation_compression_ratio) {
-      const double per_byte =
-          2.0 / (options_.levels[level].bandwidth * m) / *options_.activation_compression_ratio;
+      const double per_byte = 2.0 / (bandwidth(level) * m) / *options_.activation_compression_ratio;
       time = std::max(time, output_[from] * per_byte);
       if (to != lattice_.full()) time = std::max(time, output_[to] * per_byte);
     }
@@ -186,16 +188,16 @@ class Solver {
     for (int32_t i = 2; i <= machines(level); ++i) {
       if (best(state, i) < best(state, m)) m = i;
     }
-    plan.bottleneck_s = best(state, m);
+    plan.bottleneck = RealSeconds(best(state, m));
     while (m > 0) {
       const Choice& c = choice_[state * width_ + static_cast<size_t>(m)];
       const bool first = c.before == 0;
       PipeDreamStage stage;
       stage.nodes = lattice_.Difference(c.prefix, state);
-      stage.compute_s = compute_[state] - compute_[c.prefix];
+      stage.compute = RealSeconds(compute_[state] - compute_[c.prefix]);
       stage.replicas = c.replicas;
-      stage.time_s = first ? FirstStage(c.prefix, state, c.replicas, level)
-                           : LaterStage(c.prefix, state, c.replicas, level);
+      stage.time = RealSeconds(first ? FirstStage(c.prefix, state, c.replicas, level)
+                                     : LaterStage(c.prefix, state, c.replicas, level));
       plan.stages.push_back(std::move(stage));
       state = c.prefix;
       m = c.before;
@@ -207,7 +209,7 @@ class Solver {
   const PipeDreamProblem& problem_;
   const PipeDreamOptions& options_;
   DownsetLattice lattice_;
-  std::vector<double> compute_, weight_, output_;  // by downset
+  std::vector<double> compute_, weight_, output_;  // by downset; seconds and bytes
   std::vector<double> pair_cost_;                  // of the level below; empty at the innermost
   size_t width_ = 0;
   std::vector<double> best_;
@@ -225,7 +227,7 @@ absl::StatusOr<PipeDreamPlan> PartitionPipeDream(const PipeDreamProblem& problem
                         problem.graph.size());
   }
   for (const auto& level : options.levels) {
-    if (level.machines < 1 || level.machines > kMaxMachines || !(level.bandwidth > 0)) {
+    if (level.machines < 1 || level.machines > kMaxMachines || !(level.bandwidth > Bandwidth())) {
       return InvalidInput("pipedream: a level needs 1 to {} machines and a positive bandwidth",
                           kMaxMachines);
     }

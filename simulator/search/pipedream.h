@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/search/op_graph.h"
 
 namespace foretrace {
@@ -15,9 +16,9 @@ namespace foretrace {
 // One profiled layer, per minibatch.
 struct PipeDreamLayer {
   std::string name;
-  double compute_s = 0;  // forward and backward
-  double activation_bytes = 0;
-  double parameter_bytes = 0;
+  RealSeconds compute;  // forward and backward
+  RealBytes activation_bytes;
+  RealBytes parameter_bytes;
 };
 
 struct PipeDreamProblem {
@@ -26,10 +27,10 @@ struct PipeDreamProblem {
 };
 
 struct PipeDreamOptions {
-  // Innermost first: `machines` workers of the level below behind links of `bandwidth` bytes/s.
+  // Innermost first: `machines` workers of the level below behind links of `bandwidth`.
   struct Level {
     int32_t machines = 1;
-    double bandwidth = 1.25e9;
+    Bandwidth bandwidth = Bandwidth::BytesPerSecond(1.25e9);
   };
   std::vector<Level> levels;
   // No stage is replicated.
@@ -41,13 +42,13 @@ struct PipeDreamOptions {
 
 struct PipeDreamStage {
   std::vector<int32_t> nodes;
-  double compute_s = 0;
+  RealSeconds compute;
   int32_t replicas = 1;  // of the outermost level
-  double time_s = 0;
+  RealSeconds time;
 };
 
 struct PipeDreamPlan {
-  double bottleneck_s = 0;  // time per minibatch in steady state
+  RealSeconds bottleneck;  // time per minibatch in steady state
   std::vector<PipeDreamStage> stages;
 };
 

@@ -62,7 +62,7 @@ class Solver {
 
   PiperPlan Run() {
     PiperPlan best;
-    best.time_per_sample_s = kInfinity;
+    best.time_per_sample = RealSeconds::Infinite();
     if (!std::isfinite(work_.back())) return best;
     double low = work_.back() / problem_.max_devices * (1 - 1e-12);
     // Loose bounds make every stage a candidate, so they are tried last.
@@ -78,13 +78,15 @@ class Solver {
     }
     // Each success replaces the bound by a plan's own bottleneck, so that the end is exact up to
     // the last bits.
-    while (best.time_per_sample_s - low > 1e-13 * best.time_per_sample_s) {
-      const double middle = low + (best.time_per_sample_s - low) / 2;
-      if (middle >= best.time_per_sample_s || middle <= low) break;
+    double high = best.time_per_sample.seconds();
+    while (high - low > 1e-13 * high) {
+      const double middle = low + (high - low) / 2;
+      if (middle >= high || middle <= low) break;
       if (Feasible(middle)) {
         PiperPlan plan = Extract();
-        if (plan.time_per_sample_s >= best.time_per_sample_s) break;
+        if (plan.time_per_sample >= best.time_per_sample) break;
         best = std::move(plan);
+        high = best.time_per_sample.seconds();
       } else {
         low = middle;
       }
@@ -132,11 +134,11 @@ class Solver {
       b += fastest->memory_fixed;
     }
     const int32_t most = CeilDiv(degree_limit_, data);
-    const auto fits = [&](int32_t y) { return a * y + b <= problem_.memory_bytes; };
+    const auto fits = [&](int32_t y) { return a * y + b <= problem_.memory.count(); };
     while (entry.fastest_up_to < most && fits(entry.fastest_up_to + 1)) ++entry.fastest_up_to;
     entry.fits_up_to = entry.fastest_up_to;
     while (entry.fits_up_to < most &&
-           LeastMemory(entry.choices, entry.fits_up_to + 1) <= problem_.memory_bytes) {
+           LeastMemory(entry.choices, entry.fits_up_to + 1) <= problem_.memory.count()) {
       ++entry.fits_up_to;
     }
     entry.slower_s.assign(static_cast<size_t>(entry.fits_up_to - entry.fastest_up_to), -1);
@@ -162,12 +164,12 @@ class Solver {
     if (entry.slower_s[i] >= 0) return entry.slower_s[i] <= bound;
     internal::PiperBounds& b = entry.bounds[i];
     if (b.upper_s < 0) {
-      b = internal::BoundSelection(entry.choices, problem_.memory_bytes, in_flight);
+      b = internal::BoundSelection(entry.choices, problem_.memory.count(), in_flight);
     }
     // Rounding must not decide: within 1e-12 of a bound the selection itself is asked.
     if (b.lower_s > bound * (1 + 1e-12)) return false;
     if (b.upper_s <= bound * (1 - 1e-12)) return true;
-    const auto s = internal::SelectOptions(entry.choices, problem_.memory_bytes, in_flight);
+    const auto s = internal::SelectOptions(entry.choices, problem_.memory.count(), in_flight);
     entry.slower_s[i] = s.feasible ? s.time_s : kInfinity;
     return entry.slower_s[i] <= bound;
   }
@@ -281,14 +283,14 @@ class Solver {
       stage.tensor_parallel = step.tensor;
       const auto choices =
           internal::StageChoices(problem_, tables_, stage.nodes, step.tensor, step.data);
-      const auto picked = internal::SelectOptions(choices, problem_.memory_bytes, step.in_flight);
+      const auto picked = internal::SelectOptions(choices, problem_.memory.count(), step.in_flight);
       for (size_t i = 0; i < stage.nodes.size(); ++i) {
         const auto& c = choices[i][static_cast<size_t>(picked.choice[i])];
         stage.options.push_back(c.option);
-        stage.memory_bytes += c.memory_per_inflight * CeilDiv(sum, step.data) + c.memory_fixed;
+        stage.memory += RealBytes(c.memory_per_inflight * CeilDiv(sum, step.data) + c.memory_fixed);
       }
-      stage.time_s = picked.time_s;
-      plan.time_per_sample_s = std::max(plan.time_per_sample_s, stage.time_s);
+      stage.time = RealSeconds(picked.time_s);
+      plan.time_per_sample = std::max(plan.time_per_sample, stage.time);
       plan.stages.push_back(std::move(stage));
       set = step.before;
       sum = step.degree_sum;
@@ -315,7 +317,7 @@ absl::Status Check(const PiperProblem& p) {
     return InvalidInput("piper: devices must be between 1 and {}, not {}", kMaxDevices,
                         p.max_devices);
   }
-  if (p.batch < 1 || !(p.bandwidth > 0) || !(p.memory_bytes >= 0)) {
+  if (p.batch < 1 || !(p.bandwidth > Bandwidth()) || !(p.memory >= RealBytes())) {
     return InvalidInput("piper: batch, bandwidth and memory must be positive");
   }
   return absl::OkStatus();
@@ -339,7 +341,7 @@ absl::StatusOr<PiperPlan> PartitionPiper(const PiperProblem& problem) {
     return Infeasible(
         "piper: no plan on {} devices fits in {:.2f} GiB a device; more devices, more memory, "
         "recomputation or tensor parallelism would help",
-        problem.max_devices, problem.memory_bytes / (1 << 30));
+        problem.max_devices, problem.memory.count() / (1 << 30));
   }
   return plan;
 }
@@ -361,7 +363,8 @@ absl::StatusOr<PiperPlan> EvaluatePiperPlan(const PiperProblem& problem, const P
         stage.nodes.empty() || problem.batch % stage.data_parallel != 0) {
       return InvalidInput("piper: stage {} has no options at its degrees", i);
     }
-    stage.time_s = stage.memory_bytes = 0;
+    stage.time = RealSeconds();
+    stage.memory = RealBytes();
     for (size_t n = 0; n < stage.nodes.size(); ++n) {
       int32_t& owner = stage_of[static_cast<size_t>(stage.nodes[n])];
       if (owner >= 0) return InvalidInput("piper: node {} is in two stages", stage.nodes[n]);
@@ -369,15 +372,15 @@ absl::StatusOr<PiperPlan> EvaluatePiperPlan(const PiperProblem& problem, const P
       const auto it = std::find_if(choices[n].begin(), choices[n].end(),
                                    [&](const auto& c) { return c.option == stage.options[n]; });
       if (it == choices[n].end()) return InvalidInput("piper: stage {}: unknown option", i);
-      stage.time_s += it->time_s;
-      stage.memory_bytes +=
-          it->memory_per_inflight * CeilDiv(degrees, stage.data_parallel) + it->memory_fixed;
+      stage.time += RealSeconds(it->time_s);
+      stage.memory += RealBytes(it->memory_per_inflight * CeilDiv(degrees, stage.data_parallel) +
+                                it->memory_fixed);
     }
-    if (stage.memory_bytes > problem.memory_bytes) {
-      return Infeasible("piper: stage {} needs {} bytes of {}", i, stage.memory_bytes,
-                        problem.memory_bytes);
+    if (stage.memory > problem.memory) {
+      return Infeasible("piper: stage {} needs {} bytes of {}", i, stage.memory.count(),
+                        problem.memory.count());
     }
-    out.time_per_sample_s = std::max(out.time_per_sample_s, stage.time_s);
+    out.time_per_sample = std::max(out.time_per_sample, stage.time);
     out.stages.insert(out.stages.begin(), std::move(stage));
   }
   for (const PiperEdge& e : problem.edges) {

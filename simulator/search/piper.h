@@ -8,36 +8,37 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/search/op_graph.h"
 
 namespace foretrace {
 
-// One way to run a node over t devices. Times in s per sample, sizes in bytes.
+// One way to run a node over t devices. Times are of a sample.
 struct PiperOption {
   std::string name;
-  double time_s = 0;
-  double parameter_bytes = 0;
-  double memory_per_inflight = 0;  // a
-  double memory_fixed = 0;         // b
-  // Extra bytes when the edge enters or leaves the stage; by neighbour.
-  std::map<int32_t, double> sync_in;
-  std::map<int32_t, double> sync_out;
+  RealSeconds time;
+  RealBytes parameter_bytes;
+  RealBytes memory_per_inflight;  // a
+  RealBytes memory_fixed;         // b
+  // What is moved besides when the edge enters or leaves the stage; by neighbour.
+  std::map<int32_t, RealBytes> sync_in;
+  std::map<int32_t, RealBytes> sync_out;
   bool recompute = false;
 };
 
 struct PiperEdge {
   int32_t from = 0;
   int32_t to = 0;
-  double bytes = 0;  // per sample
+  RealBytes bytes;  // per sample
 };
 
 struct PiperProblem {
   std::vector<std::map<int32_t, std::vector<PiperOption>>> nodes;  // by tensor-parallel degree
   std::vector<PiperEdge> edges;
   int32_t max_devices = 1;
-  double memory_bytes = 0;  // per device
-  double bandwidth = 0;     // bytes/s
-  int32_t batch = 1;        // samples (microbatches) per batch; N
+  RealBytes memory;  // per device
+  Bandwidth bandwidth;
+  int32_t batch = 1;  // samples (microbatches) per batch; N
   // What the planner may use.
   bool data_parallel = true;
   bool tensor_parallel = true;
@@ -50,12 +51,12 @@ struct PiperStage {
   std::vector<int32_t> options;  // index chosen, by node
   int32_t data_parallel = 1;
   int32_t tensor_parallel = 1;
-  double time_s = 0;  // per sample
-  double memory_bytes = 0;
+  RealSeconds time;  // per sample
+  RealBytes memory;
 };
 
 struct PiperPlan {
-  double time_per_sample_s = 0;
+  RealSeconds time_per_sample;
   int32_t devices = 0;
   std::vector<PiperStage> stages;
 };

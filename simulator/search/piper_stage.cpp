@@ -8,9 +8,9 @@ namespace foretrace::internal {
 
 namespace {
 
-double SyncOf(const std::map<int32_t, double>& sync, int32_t neighbour) {
+RealBytes SyncOf(const std::map<int32_t, RealBytes>& sync, int32_t neighbour) {
   const auto it = sync.find(neighbour);
-  return it == sync.end() ? 0 : it->second;
+  return it == sync.end() ? RealBytes() : it->second;
 }
 
 double Memory(const PiperChoice& c, int32_t in_flight) {
@@ -138,18 +138,19 @@ PiperTables::PiperTables(const PiperProblem& problem) : nodes(problem.nodes.size
       for (size_t l = 0; l < options.size(); ++l) {
         const PiperOption& o = options[l];
         if (o.recompute && !problem.recompute) continue;
-        list.push_back({o.time_s,
-                        o.parameter_bytes,
-                        o.memory_per_inflight,
-                        o.memory_fixed,
+        list.push_back({o.time.seconds(),
+                        o.parameter_bytes.count(),
+                        o.memory_per_inflight.count(),
+                        o.memory_fixed.count(),
                         static_cast<int32_t>(l),
                         {}});
         for (const PiperEdge& e : problem.edges) {
           const auto node = static_cast<int32_t>(v);
           if (e.to == node) {
-            list.back().links.emplace_back(e.from, 2 * (e.bytes + SyncOf(o.sync_in, e.from)));
+            list.back().links.emplace_back(e.from,
+                                           2 * (e.bytes + SyncOf(o.sync_in, e.from)).count());
           } else if (e.from == node) {
-            list.back().links.emplace_back(e.to, 2 * (e.bytes + SyncOf(o.sync_out, e.to)));
+            list.back().links.emplace_back(e.to, 2 * (e.bytes + SyncOf(o.sync_out, e.to)).count());
           }
         }
       }
@@ -177,8 +178,8 @@ PiperStageChoices StageChoices(const PiperProblem& problem, const PiperTables& t
         if (!inside[static_cast<size_t>(u)]) cut += bytes;
       }
       const double bytes = cut / data + resync_per_byte * o.parameter_bytes;
-      list.push_back({bytes / problem.bandwidth + o.time_s / data, o.memory_per_inflight,
-                      o.memory_fixed, o.index});
+      list.push_back({bytes / problem.bandwidth.bytes_per_second() + o.time_s / data,
+                      o.memory_per_inflight, o.memory_fixed, o.index});
     }
   }
   return choices;

@@ -1,5 +1,6 @@
 #pragma once
-// Cost of one stage under Piper's formulas, and the choice of options within it.
+// Cost of one stage under Piper's formulas, and the choice of options within it. What its inner
+// loops see are bare numbers of seconds and bytes.
 
 #include <cstdint>
 #include <map>

@@ -59,14 +59,14 @@ absl::Status CheckConfig(const GraphPipeProblem& p, const GraphPipeStage& stage,
   return absl::OkStatus();
 }
 
-double GiB(double bytes) { return bytes / (1 << 30); }
+double GiB(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
 // The first change that makes all stages fit.
 std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, size_t worst) {
   const auto fits = [&](GraphPipePlan changed) {
     CompletePlan(p, changed);
     return std::all_of(changed.stages.begin(), changed.stages.end(),
-                       [&](const auto& s) { return s.memory_bytes <= p.memory_bytes; });
+                       [&](const auto& s) { return s.memory <= p.memory; });
   };
   GraphPipePlan smaller = plan;
   for (int32_t divisor = 2;; divisor *= 2) {
@@ -144,21 +144,21 @@ absl::Status CheckStages(const GraphPipeProblem& p, const std::vector<GraphPipeS
 }
 
 absl::Status CheckMemory(const GraphPipeProblem& p, const GraphPipePlan& plan) {
-  const auto fullest = std::max_element(
-      plan.stages.begin(), plan.stages.end(),
-      [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
-  if (fullest == plan.stages.end() || fullest->memory_bytes <= p.memory_bytes) {
+  const auto fullest =
+      std::max_element(plan.stages.begin(), plan.stages.end(),
+                       [](const auto& a, const auto& b) { return a.memory < b.memory; });
+  if (fullest == plan.stages.end() || fullest->memory <= p.memory) {
     return absl::OkStatus();
   }
   const auto s = static_cast<size_t>(fullest - plan.stages.begin());
-  double fixed = 0;
+  RealBytes fixed;
   for (const int32_t op : fullest->ops) fixed += p.PartOf(op, fullest->tensor).fixed_bytes;
   return Infeasible(
       "{} needs {:.2f} GiB a device, {:.2f} more than the {:.2f} there are (weights, gradients and "
       "optimizer {:.2f}; activations {:.2f}, of {} samples in flight on {} devices); {}",
-      NameOf(p, plan, s), GiB(fullest->memory_bytes), GiB(fullest->memory_bytes - p.memory_bytes),
-      GiB(p.memory_bytes), GiB(fixed), GiB(fullest->memory_bytes - fixed),
-      fullest->in_flight_samples, fullest->devices, WhatWouldFit(p, plan, s));
+      NameOf(p, plan, s), GiB(fullest->memory), GiB(fullest->memory - p.memory), GiB(p.memory),
+      GiB(fixed), GiB(fullest->memory - fixed), fullest->in_flight_samples, fullest->devices,
+      WhatWouldFit(p, plan, s));
 }
 
 }  // namespace foretrace::internal

@@ -24,8 +24,8 @@ GradientReduction ReductionOf(const GraphPipeProblem& problem, const GraphPipeSt
   for (const int32_t op : stage.ops) sum.bytes += problem.PartOf(op, stage.tensor).gradient_bytes;
   const int32_t d = stage.replicas();
   if (d < 2) return sum;
-  sum.seconds = problem.all_reduce ? problem.all_reduce(d, stage.tensor, sum.bytes)
-                                   : 2.0 * (d - 1) / d * sum.bytes / problem.bandwidth;
+  sum.time = problem.all_reduce ? problem.all_reduce(d, stage.tensor, sum.bytes)
+                                : 2.0 * (d - 1) / d * sum.bytes / problem.bandwidth;
   return sum;
 }
 
@@ -49,9 +49,9 @@ void AddOps(const GraphPipeProblem& p, const GraphPipeStage& stage,
   for (const int32_t op : stage.ops) {
     const GraphPipeOp& o = p.PartOf(op, stage.tensor);
     const bool again = recomputed[static_cast<size_t>(op)];
-    load.seconds.resize(o.forward_s.size(), 0.0);
-    for (size_t i = 0; i < load.seconds.size(); ++i) {
-      load.seconds[i] += (again ? 2 : 1) * o.forward_s[i] + o.backward_s[i];
+    load.times.resize(o.forward.size());
+    for (size_t i = 0; i < load.times.size(); ++i) {
+      load.times[i] += (again ? 2 : 1) * o.forward[i] + o.backward[i];
     }
     load.fixed_bytes += o.fixed_bytes;
     load.gradient_bytes += o.gradient_bytes;
@@ -103,12 +103,12 @@ void CompletePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
     }
     StageLoad& load = loads[s];
     AddOps(p, stage, recomputed, load);
-    stage.time_per_sample_s = TimePerSample(p, load, stage.config, stage.replicas());
+    stage.time_per_sample = TimePerSample(p, load, stage.config, stage.replicas());
     stage.stash_bytes = load.stash_bytes;
     stage.repeated_bytes = load.repeated_bytes;
-    stage.memory_bytes =
+    stage.memory =
         StageMemory(load, stage.in_flight_samples, stage.config.micro_batch, stage.replicas());
-    plan.bottleneck_s = std::max(plan.bottleneck_s, stage.time_per_sample_s);
+    plan.bottleneck = std::max(plan.bottleneck, stage.time_per_sample);
     plan.depth = std::max(plan.depth, depth[s]);
     plan.devices += stage.devices;
   }
@@ -118,25 +118,25 @@ absl::Status SimulatePlan(const GraphPipeProblem& p, GraphPipePlan& plan) {
   const TimedPipeline pipeline = TimedPipelineOf(p, plan);
   FORETRACE_ASSIGN_OR_RETURN(const PipelineTiming timing, TimePipeline(pipeline));
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    plan.iteration_s = std::max(
-        plan.iteration_s, timing.stage_end[s].seconds() + ReductionOf(p, plan.stages[s]).seconds);
+    plan.iteration = std::max(plan.iteration, RealSeconds(timing.stage_end[s].seconds()) +
+                                                  ReductionOf(p, plan.stages[s]).time);
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckProblem(const GraphPipeProblem& p) {
   if (p.ops.empty()) return InvalidInput("graphpipe: the model has no operators");
-  if (p.devices < 1 || p.devices > kMaxDevices || !(p.bandwidth > 0) || p.mini_batch < 1 ||
-      !std::has_single_bit(static_cast<uint32_t>(p.mini_batch))) {
+  if (p.devices < 1 || p.devices > kMaxDevices || !(p.bandwidth > Bandwidth()) ||
+      p.mini_batch < 1 || !std::has_single_bit(static_cast<uint32_t>(p.mini_batch))) {
     return InvalidInput(
         "graphpipe: devices and bandwidth must be positive, the mini-batch a power of two");
   }
-  const size_t sizes = p.ops[0].forward_s.size();
+  const size_t sizes = p.ops[0].forward.size();
   for (const GraphPipeOp& op : p.ops) {
     if (op.parts.size() != p.widths.size()) {
       return InvalidInput("graphpipe: operators need a part for each tensor-parallel width");
     }
-    if (sizes == 0 || sizes > 31 || op.forward_s.size() != sizes || op.backward_s.size() != sizes) {
+    if (sizes == 0 || sizes > 31 || op.forward.size() != sizes || op.backward.size() != sizes) {
       return InvalidInput("graphpipe: operators need times for the same 1 to 31 batch sizes");
     }
   }
@@ -165,17 +165,17 @@ absl::StatusOr<OpGraph> GraphOf(const GraphPipeProblem& problem) {
 namespace {
 
 // What a stage's devices sum within a pass of a micro-batch.
-void AddExchanges(const GraphPipeOp::Exchanges& of, int32_t samples, double& seconds,
+void AddExchanges(const GraphPipeOp::Exchanges& of, int32_t samples, RealSeconds& time,
                   PassExchangeTime& sum) {
   if (of.count == 0) return;
-  seconds += internal::SecondsAt(of.seconds, samples);
-  sum.bytes += Bytes(static_cast<int64_t>(of.bytes * samples));
+  time += internal::TimeAt(of.times, samples);
+  sum.bytes += Bytes(static_cast<int64_t>((samples * of.bytes).count()));
   sum.count += of.count;
 }
 
 void SetExchanges(const GraphPipeProblem& p, const GraphPipeStage& stage, TimedStage& timed) {
   const int32_t samples = (stage.config.micro_batch + stage.replicas() - 1) / stage.replicas();
-  double forward = 0, backward = 0;
+  RealSeconds forward, backward;
   for (const int32_t op : stage.ops) {
     const GraphPipeOp& part = p.PartOf(op, stage.tensor);
     AddExchanges(part.forward_exchanges, samples, forward, timed.forward_exchange);
@@ -185,31 +185,31 @@ void SetExchanges(const GraphPipeProblem& p, const GraphPipeStage& stage, TimedS
     AddExchanges(p.PartOf(op, stage.tensor).forward_exchanges, samples, backward,
                  timed.backward_exchange);
   }
-  timed.forward_exchange.time = SimTime::FromSeconds(forward);
-  timed.backward_exchange.time = SimTime::FromSeconds(backward);
+  timed.forward_exchange.time = SimTime::FromSeconds(forward.seconds());
+  timed.backward_exchange.time = SimTime::FromSeconds(backward.seconds());
 }
 
-// Seconds of a stage's micro-batch, forward and backward. `border`: bytes of a sample that cross
-// the stage's border.
-std::pair<double, double> PassesOf(const GraphPipeProblem& p, const GraphPipeStage& stage,
-                                   double border) {
+// Of a stage's micro-batch, forward and backward. `border`: what of a sample crosses the stage's
+// border.
+std::pair<RealSeconds, RealSeconds> PassesOf(const GraphPipeProblem& p, const GraphPipeStage& stage,
+                                             RealBytes border) {
   const int32_t b = stage.config.micro_batch;
   const int32_t samples = (b + stage.replicas() - 1) / stage.replicas();
-  double forward = 0, backward = 0;
+  RealSeconds forward, backward;
   for (const int32_t op : stage.ops) {
-    forward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
-    backward += internal::SecondsAt(p.PartOf(op, stage.tensor).backward_s, samples);
+    forward += internal::TimeAt(p.PartOf(op, stage.tensor).forward, samples);
+    backward += internal::TimeAt(p.PartOf(op, stage.tensor).backward, samples);
   }
   for (const int32_t op : stage.recomputed) {
-    backward += internal::SecondsAt(p.PartOf(op, stage.tensor).forward_s, samples);
+    backward += internal::TimeAt(p.PartOf(op, stage.tensor).forward, samples);
   }
   // Transfers of different edges overlap with computation and each other, but a stage passes
   // micro-batches no faster than its links carry what crosses its border.
-  const double link = b * internal::LinkPerSample(p, border, stage.replicas());
-  if (link > forward + backward && forward + backward > 0) {
+  const RealSeconds link = b * internal::LinkPerSample(p, border, stage.replicas());
+  if (link > forward + backward && forward + backward > RealSeconds()) {
     const double stretch = link / (forward + backward);
-    forward *= stretch;
-    backward *= stretch;
+    forward = stretch * forward;
+    backward = stretch * backward;
   }
   return {forward, backward};
 }
@@ -225,11 +225,11 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
       stage_of[static_cast<size_t>(op)] = static_cast<int32_t>(s);
     }
   }
-  std::map<std::pair<int32_t, int32_t>, double> bytes;  // per sample, between stages
+  std::map<std::pair<int32_t, int32_t>, RealBytes> bytes;  // per sample, between stages
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     for (const int32_t next : plan.stages[s].successors) bytes[{static_cast<int32_t>(s), next}];
   }
-  std::vector<double> border(plan.stages.size(), 0.0);
+  std::vector<RealBytes> border(plan.stages.size());
   for (const GraphPipeEdge& e : p.edges) {
     const int32_t from = stage_of[static_cast<size_t>(e.from)];
     const int32_t to = stage_of[static_cast<size_t>(e.to)];
@@ -247,8 +247,8 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
     pipeline.stages.push_back({b,
                                KFKBSchedule(p.mini_batch / b, stage.config.k,
                                             static_cast<int32_t>(std::min(in_flight, count))),
-                               {SimTime::FromSeconds(forward)},
-                               {SimTime::FromSeconds(backward)},
+                               {SimTime::FromSeconds(forward.seconds())},
+                               {SimTime::FromSeconds(backward.seconds())},
                                {}});
     SetExchanges(p, stage, pipeline.stages.back());
   }
@@ -258,7 +258,8 @@ TimedPipeline TimedPipelineOf(const GraphPipeProblem& p, const GraphPipePlan& pl
     // The side with fewer links bounds the transfer of one of its micro-batches.
     const int32_t transferred = std::max(from.config.micro_batch, to.config.micro_batch);
     const int32_t links = std::min(from.replicas(), to.replicas());
-    const SimTime time = SimTime::FromSeconds(per_sample * transferred / links / p.bandwidth);
+    const SimTime time =
+        SimTime::FromSeconds((transferred * per_sample / links / p.bandwidth).seconds());
     pipeline.edges.push_back({ends.first, 0, ends.second, 0, time, time});
   }
   return pipeline;

@@ -38,11 +38,11 @@ class OpMaker {
     const bool timed = device_.times != nullptr &&
                        device_.times->Kernels(op, ways, 1, Direction::kForward).has_value();
     const auto exchange = [&](Bytes summed, double samples) {
-      if (ways == 1 || summed == Bytes()) return 0.0;
-      const double all = samples * static_cast<double>(summed.count());
+      if (ways == 1 || summed == Bytes()) return RealSeconds();
+      const RealBytes all = samples * RealBytes(summed);
       if (device_.times != nullptr) return device_.times->AllReduce(ways, 1, all);
-      return device_.tensor_latency.seconds() +
-             2.0 * (ways - 1) / ways * all / device_.tensor_network.bytes_per_second();
+      return RealSeconds(device_.tensor_latency.seconds()) +
+             2.0 * (ways - 1) / ways * all / device_.tensor_network;
     };
     const auto kernels = [&](Direction pass, double samples) {
       if (timed) return *device_.times->Kernels(op, ways, static_cast<int64_t>(samples), pass);
@@ -52,32 +52,31 @@ class OpMaker {
       const double compute = flop.count() * share * samples / device_.flop_rate.per_second();
       const double memory = (touched + static_cast<double>(bytes.count()) * share * samples) /
                             device_.memory_bandwidth.bytes_per_second();
-      return device_.overhead.seconds() + std::max(compute, memory);
+      return RealSeconds(device_.overhead.seconds() + std::max(compute, memory));
     };
     const Bytes result = op.reduces_output ? op.output_bytes : Bytes();
     const Bytes gradient = op.reduces_gradient ? input_[index] : Bytes();
     GraphPipeOp o;
     for (int64_t x = 1; x <= mini_batch_; x *= 2) {
       const auto samples = static_cast<double>(x);
-      const auto add = [&](Direction pass, Bytes summed, std::vector<double>& seconds,
+      const auto add = [&](Direction pass, Bytes summed, std::vector<RealSeconds>& times,
                            GraphPipeOp::Exchanges& exchanges) {
-        const double exchanged = exchange(summed, samples);
-        seconds.push_back(kernels(pass, samples) + exchanged);
+        const RealSeconds exchanged = exchange(summed, samples);
+        times.push_back(kernels(pass, samples) + exchanged);
         if (ways == 1 || summed == Bytes()) return;
-        exchanges.seconds.push_back(exchanged);
-        exchanges.bytes = static_cast<double>(summed.count());
+        exchanges.times.push_back(exchanged);
+        exchanges.bytes = RealBytes(summed);
         exchanges.count = 1;
       };
-      add(Direction::kForward, result, o.forward_s, o.forward_exchanges);
-      add(Direction::kBackward, gradient, o.backward_s, o.backward_exchanges);
+      add(Direction::kForward, result, o.forward, o.forward_exchanges);
+      add(Direction::kBackward, gradient, o.backward, o.backward_exchanges);
     }
-    o.fixed_bytes = parameters * device_.bytes_per_parameter;
-    o.gradient_bytes =
+    o.fixed_bytes = RealBytes(parameters * device_.bytes_per_parameter);
+    o.gradient_bytes = RealBytes(
         element_ *
         (sparse ? std::min(parameters, static_cast<double>(op.active_parameters) * mini_batch_)
-                : parameters);
-    o.stash_bytes = static_cast<double>(op.stash_tensor.count()) * share +
-                    static_cast<double>(op.stash_sequence.count());
+                : parameters));
+    o.stash_bytes = share * RealBytes(op.stash_tensor) + RealBytes(op.stash_sequence);
     return o;
   }
 
@@ -95,8 +94,8 @@ GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDev
                                     int32_t mini_batch) {
   GraphPipeProblem p;
   p.devices = device.devices;
-  p.memory_bytes = static_cast<double>(device.memory.count());
-  p.bandwidth = device.network.bytes_per_second();
+  p.memory = RealBytes(device.memory);
+  p.bandwidth = device.network;
   p.mini_batch = mini_batch;
   // A width that divides nothing is none.
   for (const int32_t t : device.widths) {
@@ -112,7 +111,7 @@ GraphPipeProblem GraphPipeProblemOf(const Workload& workload, const PartitionDev
     for (const int32_t t : p.widths) p.ops.back().parts.push_back(maker.Make(i, t));
   }
   for (const OperatorEdge& e : workload.edges) {
-    p.edges.push_back({e.from, e.to, static_cast<double>(e.bytes.count())});
+    p.edges.push_back({e.from, e.to, RealBytes(e.bytes)});
   }
   return p;
 }
@@ -121,7 +120,7 @@ PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t mic
   PipeDreamProblem out;
   const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
   std::vector<std::pair<int32_t, int32_t>> edges;
-  std::vector<double> output(problem.ops.size(), 0.0);
+  std::vector<RealBytes> output(problem.ops.size());
   for (const GraphPipeEdge& e : problem.edges) {
     edges.emplace_back(e.from, e.to);
     output[static_cast<size_t>(e.from)] = std::max(output[static_cast<size_t>(e.from)], e.bytes);
@@ -129,8 +128,8 @@ PipeDreamProblem PipeDreamProblemOf(const GraphPipeProblem& problem, int32_t mic
   for (size_t i = 0; i < problem.ops.size(); ++i) {
     const GraphPipeOp& op = problem.ops[i];
     // Weights are exchanged once per mini-batch, PipeDream's formula counts them per micro-batch.
-    out.layers.push_back({"", op.forward_s[log] + op.backward_s[log], output[i] * micro_batch,
-                          op.gradient_bytes * micro_batch / problem.mini_batch});
+    out.layers.push_back({"", op.forward[log] + op.backward[log], micro_batch * output[i],
+                          micro_batch * op.gradient_bytes / problem.mini_batch});
   }
   auto graph = OpGraph::Create(static_cast<int32_t>(problem.ops.size()), edges);
   FORETRACE_CHECK(graph.ok());
@@ -152,10 +151,10 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
   PiperProblem out;
   const auto log = static_cast<size_t>(std::countr_zero(static_cast<uint32_t>(micro_batch)));
   out.max_devices = problem.devices;
-  out.memory_bytes = problem.memory_bytes;
+  out.memory = problem.memory;
   out.bandwidth = problem.bandwidth;
   out.batch = problem.mini_batch / micro_batch;
-  std::vector<double> input(problem.ops.size(), 0.0);
+  std::vector<RealBytes> input(problem.ops.size());
   for (const GraphPipeEdge& e : problem.edges) input[static_cast<size_t>(e.to)] += e.bytes;
   const auto count = static_cast<int32_t>(problem.ops.size());
   for (int32_t i = 0; i < count; ++i) {
@@ -164,22 +163,22 @@ PiperProblem PiperProblemOf(const GraphPipeProblem& problem, int32_t micro_batch
       const GraphPipeOp& op = problem.PartOf(i, t);
       PiperOption o;
       o.name = "vanilla";
-      o.time_s = op.forward_s[log] + op.backward_s[log];
+      o.time = op.forward[log] + op.backward[log];
       o.parameter_bytes = op.gradient_bytes;
-      o.memory_per_inflight = op.stash_bytes * micro_batch;
+      o.memory_per_inflight = micro_batch * op.stash_bytes;
       o.memory_fixed = op.fixed_bytes;
       // Of what is repeated, one micro-batch's activations are there at a time.
       PiperOption repeated = o;
       repeated.name = "recompute";
       repeated.recompute = true;
-      repeated.time_s += op.forward_s[log];
-      repeated.memory_per_inflight = input[static_cast<size_t>(i)] * micro_batch;
+      repeated.time += op.forward[log];
+      repeated.memory_per_inflight = micro_batch * input[static_cast<size_t>(i)];
       repeated.memory_fixed += o.memory_per_inflight;
       options[t] = {o, repeated};
     }
   }
   for (const GraphPipeEdge& e : problem.edges) {
-    out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
+    out.edges.push_back({e.from, e.to, micro_batch * e.bytes});
   }
   return out;
 }
@@ -194,16 +193,16 @@ PhazeLayers PhazeLayersOf(const GraphPipeProblem& problem, const PhazeOption& op
     const GraphPipeOp& op = problem.PartOf(i, option.width);
     PhazeLayer layer;
     layer.sliced = option.width > 1;
-    layer.forward_s = op.forward_s[log];
-    layer.backward_s = op.backward_s[log];
+    layer.forward = op.forward[log];
+    layer.backward = op.backward[log];
     // Equation 18 then is a ring's all-reduce of the gradients.
     layer.parameter_bytes = op.gradient_bytes / 2;
     layer.state_bytes = op.fixed_bytes - op.gradient_bytes;
-    layer.activation_bytes = op.stash_bytes * micro_batch;
+    layer.activation_bytes = micro_batch * op.stash_bytes;
     out.layers.push_back(layer);
   }
   for (const GraphPipeEdge& e : problem.edges) {
-    out.edges.push_back({e.from, e.to, e.bytes * micro_batch});
+    out.edges.push_back({e.from, e.to, micro_batch * e.bytes});
   }
   return out;
 }
@@ -217,7 +216,7 @@ PhazeProblem PhazeProblemOf(const GraphPipeProblem& problem,
   out.accelerators = problem.devices;
   out.samples = problem.mini_batch;
   out.bandwidth = problem.bandwidth;
-  out.memory_bytes = problem.memory_bytes;
+  out.memory = problem.memory;
   out.activations = {PhazeActivations::kStash, PhazeActivations::kRecompute};
   for (const int32_t t : WidthsOf(problem)) {
     for (const int32_t b : micro_batches) out.options.push_back({t, b});

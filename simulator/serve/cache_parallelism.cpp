@@ -14,31 +14,31 @@ namespace {
 double Num(int64_t n) { return static_cast<double>(n); }
 
 // GEMMs and norms of a layer for `tokens` tokens, heads and widths divided by `tensor`.
-double LinearUs(const TransformerConfig& model, int64_t tokens, int32_t tensor,
-                const DeviceCosts& costs) {
+RealUs LinearTime(const TransformerConfig& model, int64_t tokens, int32_t tensor,
+                  const DeviceCosts& costs) {
   TransformerConfig sized = model;
   sized.fused_attention = true;
   sized.dropout = false;
   const TransformerGraph graph = MakeTransformerGraph(sized);
   sized.sequence = std::max<int64_t>(tokens, 1);
   const Binding sizes = BindTransformer(graph, sized, {.tensor = tensor});
-  double us = 0;
+  RealUs time;
   for (OpId id = 0; id < static_cast<OpId>(graph.graph.ops().size()); ++id) {
     const GraphOp& op = graph.graph.op(id);
     if (!op.in_block || op.kind == GraphOpKind::kAttention) continue;
     for (const OperatorCall& call : CallsOf(graph.graph, sizes, id, Direction::kForward)) {
-      for (const KernelWork& work : Kernels(call)) us += costs.Kernel(work).time.us();
+      for (const KernelWork& work : Kernels(call)) time += RealUs(costs.Kernel(work).time.us());
     }
   }
-  return us;
+  return time;
 }
 
-double StreamUs(DType dtype, double bytes, const DeviceCosts& costs) {
+RealUs StreamTime(DType dtype, double bytes, const DeviceCosts& costs) {
   KernelWork work;
   work.kind = KernelKind::kElementwise;
   work.dtype = dtype;
   work.read = Bytes(std::llround(bytes));
-  return costs.Kernel(work).time.us();
+  return RealUs(costs.Kernel(work).time.us());
 }
 
 }  // namespace
@@ -107,23 +107,26 @@ DecodeStep DecodeLayer(const DecodeScenario& s, DecodeParallelism parallelism,
   step.batch = s.max_batch;
   const bool tensor = parallelism == DecodeParallelism::kTensor;
   const int64_t tokens = tensor ? s.max_batch : (s.max_batch + n - 1) / n;
-  step.compute_us =
-      LinearUs(m, tokens, tensor ? n : 1, costs) + StreamUs(m.dtype, device_kv, costs);
+  step.compute =
+      LinearTime(m, tokens, tensor ? n : 1, costs) + StreamTime(m.dtype, device_kv, costs);
+  const auto exchange = [&](CollectiveOp op, Bytes bytes) {
+    return RealUs(costs.Collective(op, n, bytes).time.us());
+  };
   const Bytes stream(s.max_batch * m.hidden * width);
   if (tensor) {
-    step.communication_us = 2 * costs.Collective(CollectiveOp::kAllReduce, n, stream).time.us();
+    step.communication = 2 * exchange(CollectiveOp::kAllReduce, stream);
   } else if (parallelism == DecodeParallelism::kCache) {
     const int64_t qkv = s.max_batch * (m.heads + 2 * m.kv_heads) * m.head_size * width;
     const int64_t partial = s.max_batch * m.heads * (m.head_size + 2) * width;
-    step.communication_us = costs.Collective(CollectiveOp::kAllGather, n, Bytes(qkv)).time.us() +
-                            costs.Collective(CollectiveOp::kAllToAll, n, Bytes(partial)).time.us();
+    step.communication = exchange(CollectiveOp::kAllGather, Bytes(qkv)) +
+                         exchange(CollectiveOp::kAllToAll, Bytes(partial));
   }
   // A device's table has the blocks of the sequences that it has positions of; heads do not divide
   // them.
   const double blocks = Num(s.max_batch) * Num(s.context) / s.block_tokens / (tensor ? 1 : n);
   const double evicted = std::max(0.0, device_kv - Num(s.kv_memory.count()));
-  step.host_us = s.host_us + blocks * uneven * s.table_us_per_1000_blocks / 1000;
-  if (evicted > 0) step.host_us += evicted / s.host_bandwidth.bytes_per_second() * 1e6;
+  step.host = s.host + blocks * uneven * s.table_per_1000_blocks / 1000;
+  if (evicted > 0) step.host += RealUs(RealBytes(evicted) / s.host_bandwidth);
   return step;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/serve/device_costs.h"
 #include "simulator/workload/transformer.h"
 
@@ -48,14 +49,14 @@ struct DecodeScenario {
   Bytes kv_memory;           // of a device for this layer
   Bandwidth host_bandwidth;  // to bring evicted sequences back
   int32_t block_tokens = 16;
-  double table_us_per_1000_blocks = 0;  // of copying a device's block table
-  double host_us = 0;                   // of a step otherwise
+  RealUs table_per_1000_blocks;  // the host copies a device's block table
+  RealUs host;                   // of a step otherwise
 };
 struct DecodeStep {
-  double compute_us = 0, communication_us = 0, host_us = 0;
+  RealUs compute, communication, host;
   int64_t batch = 0;
-  double latency_us() const { return compute_us + communication_us + host_us; }
-  double tokens_per_s() const { return static_cast<double>(batch) / latency_us() * 1e6; }
+  RealUs latency() const { return compute + communication + host; }
+  double tokens_per_s() const { return static_cast<double>(batch) / latency().us() * 1e6; }
 };
 DecodeStep DecodeLayer(const DecodeScenario& scenario, DecodeParallelism parallelism,
                        const DeviceCosts& costs);

@@ -31,8 +31,8 @@ std::string Why(const std::vector<EvaluatedCandidate>& ranked) {
   const EvaluatedCandidate& best = ranked.front();
   const auto text = [](const EvaluatedCandidate& e) {
     return fmt::format("{:.2f} requests/s within the level, TTFT {:.0f} ms, TPOT {:.1f} ms",
-                       e.summary.goodput_requests_per_s, e.summary.ttft.mean * 1e3,
-                       e.summary.tpot.mean * 1e3);
+                       e.summary.goodput_requests_per_s, e.summary.ttft.mean.ms(),
+                       e.summary.tpot.mean.ms());
   };
   std::string why = fmt::format("{}: {}", Text(best.candidate), text(best));
   for (const EvaluatedCandidate& e : ranked) {
@@ -138,7 +138,7 @@ bool OnlyLimitsDiffer(const EvaluatedCandidate& a, const EvaluatedCandidate& b) 
   const ServingSummary &x = a.summary, &y = b.summary;
   return Text(a.candidate.plan) == Text(b.candidate.plan) &&
          a.candidate.engines == b.candidate.engines &&
-         a.candidate.decode_engines == b.candidate.decode_engines && x.seconds == y.seconds &&
+         a.candidate.decode_engines == b.candidate.decode_engines && x.time == y.time &&
          x.ttft.mean == y.ttft.mean && x.tpot.mean == y.tpot.mean && x.e2e.mean == y.e2e.mean &&
          x.goodput_requests_per_s == y.goodput_requests_per_s;
 }
@@ -166,7 +166,7 @@ std::string SearchText(const SearchOutcome& outcome, size_t top) {
   for (const EvaluatedCandidate* e : shown) {
     text += fmt::format(
         "{:<{}} {:>9.2f} {:>9.1f} {:>9.2f} {:>9.1f} {:>10.1f}{}{}\n", Text(e->candidate), width,
-        e->summary.goodput_requests_per_s, e->summary.ttft.mean * 1e3, e->summary.tpot.mean * 1e3,
+        e->summary.goodput_requests_per_s, e->summary.ttft.mean.ms(), e->summary.tpot.mean.ms(),
         e->summary.tokens_per_s_per_gpu, e->summary.tokens_per_s_per_user, e->pareto ? " *" : "",
         e->overloaded_from == SimTime::Max() ? "" : " overloaded");
   }
@@ -199,10 +199,10 @@ std::string SearchJson(const SearchOutcome& outcome) {
     out.Field("devices", e.candidate.devices());
     out.Field("goodput_requests_per_s", e.summary.goodput_requests_per_s);
     out.Field("service_level_met_share", e.summary.met_share);
-    out.Field("ttft_mean_s", e.summary.ttft.mean);
-    out.Field("ttft_p99_s", e.summary.ttft.p99);
-    out.Field("tpot_mean_s", e.summary.tpot.mean);
-    out.Field("e2e_mean_s", e.summary.e2e.mean);
+    out.Field("ttft_mean_s", e.summary.ttft.mean.seconds());
+    out.Field("ttft_p99_s", e.summary.ttft.p99.seconds());
+    out.Field("tpot_mean_s", e.summary.tpot.mean.seconds());
+    out.Field("e2e_mean_s", e.summary.e2e.mean.seconds());
     out.Field("tokens_per_s_per_gpu", e.summary.tokens_per_s_per_gpu);
     out.Field("tokens_per_s_per_user", e.summary.tokens_per_s_per_user);
     out.Field("pareto", e.pareto);

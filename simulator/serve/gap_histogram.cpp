@@ -24,20 +24,20 @@ void GapHistogram::Add(SimTime gap, int32_t tokens) {
   ++counts_[index];
   counts_[0] += tokens - 1;
   count_ += tokens;
-  sum_ += gap.seconds();
+  sum_ += RealSeconds(gap.seconds());
   max_ = std::max(max_, gap);
 }
 
-double GapHistogram::Quantile(double q) const {
+RealSeconds GapHistogram::Quantile(double q) const {
   const double rank = q * static_cast<double>(count_ - 1);
   double below = 0;
   for (size_t i = 0; i < counts_.size(); ++i) {
     below += static_cast<double>(counts_[i]);
     if (below <= rank) continue;
-    if (i == 0) return 0;
-    return kFirstUs * std::pow(kRatio, static_cast<double>(i) - 0.5) * 1e-6;
+    if (i == 0) return {};
+    return RealSeconds(kFirstUs * std::pow(kRatio, static_cast<double>(i) - 0.5) * 1e-6);
   }
-  return max_.seconds();
+  return RealSeconds(max_.seconds());
 }
 
 Distribution GapHistogram::Describe() const {
@@ -47,7 +47,7 @@ Distribution GapHistogram::Describe() const {
           Quantile(0.9),
           Quantile(0.95),
           Quantile(0.99),
-          max_.seconds()};
+          RealSeconds(max_.seconds())};
 }
 
 }  // namespace foretrace::serve

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simulator/base/time.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace::serve {
 
@@ -18,11 +18,11 @@ class GapHistogram {
   Distribution Describe() const;
 
  private:
-  double Quantile(double q) const;
+  RealSeconds Quantile(double q) const;
 
   std::vector<int64_t> counts_;
   int64_t count_ = 0;
-  double sum_ = 0;  // seconds
+  RealSeconds sum_;
   SimTime max_;
 };
 

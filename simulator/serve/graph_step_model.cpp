@@ -139,7 +139,7 @@ class GraphStepModel : public StepModel {
   }
 
   void Add(StepPart part, const Estimate& e, double times, StepTime& time) const {
-    time.Add(part, (e.time + engine_.launch_gap()).us() * times, e.source, e.extrapolated);
+    time.Add(part, RealUs((e.time + engine_.launch_gap()).us() * times), e.source, e.extrapolated);
   }
 
   StepTime ComputeLayers(int32_t tokens, bool prompts) const {

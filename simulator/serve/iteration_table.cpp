@@ -40,16 +40,16 @@ absl::StatusOr<std::vector<IterationRow>> ReadIterationTable(const std::string& 
     row.prompt = in.Integer(4, 1, kMaxTokens);
     row.output = in.Integer(5, 1, kMaxTokens);
     auto& [sum, count] = sums[{row.deployment, row.batch, row.prompt, row.output}];
-    row.prompt_ms = sum.prompt_ms + in.Number(6, 1e-6, kMaxMs);
-    row.token_ms = sum.token_ms + in.Number(7, 1e-6, kMaxMs);
+    row.prompt_time = sum.prompt_time + RealMs(in.Number(6, 1e-6, kMaxMs));
+    row.token_time = sum.token_time + RealMs(in.Number(7, 1e-6, kMaxMs));
     sum = row;
     ++count;
   }
   FORETRACE_RETURN_IF_ERROR(table.status());
   std::vector<IterationRow> rows;
   for (auto& [key, entry] : sums) {
-    entry.first.prompt_ms /= entry.second;
-    entry.first.token_ms /= entry.second;
+    entry.first.prompt_time = entry.first.prompt_time / entry.second;
+    entry.first.token_time = entry.first.token_time / entry.second;
     rows.push_back(entry.first);
   }
   return rows;
@@ -58,18 +58,18 @@ absl::StatusOr<std::vector<IterationRow>> ReadIterationTable(const std::string& 
 absl::StatusOr<IterationModel> IterationModel::Fit(const std::vector<IterationRow>& rows) {
   IterationModel model;
   for (const IterationRow& row : rows) {
-    model.prompt_.Add(std::log(row.prompt_tokens()), std::log(row.prompt_ms));
-    model.token_.Add(row.batch, row.token_ms);
+    model.prompt_.Add(std::log(row.prompt_tokens()), std::log(row.prompt_time.ms()));
+    model.token_.Add(row.batch, row.token_time.ms());
   }
   FORETRACE_RETURN_IF_ERROR(model.prompt_.Finish());
   FORETRACE_RETURN_IF_ERROR(model.token_.Finish());
   return model;
 }
 
-double IterationModel::PromptMs(double tokens) const {
-  return std::exp(prompt_.At(std::log(tokens)).us);
+RealMs IterationModel::PromptTime(double tokens) const {
+  return RealMs(std::exp(prompt_.At(std::log(tokens)).us));
 }
-double IterationModel::TokenMs(double sequences) const { return token_.At(sequences).us; }
+RealMs IterationModel::TokenTime(double sequences) const { return RealMs(token_.At(sequences).us); }
 
 absl::StatusOr<IterationErrors> HoldOutThirds(const std::vector<IterationRow>& rows) {
   std::vector<double> prompt, token;
@@ -86,8 +86,9 @@ absl::StatusOr<IterationErrors> HoldOutThirds(const std::vector<IterationRow>& r
       }
       for (size_t i = part; i < group.size(); i += kParts) {
         const IterationRow& row = group[i];
-        prompt.push_back(100 * std::abs(model->PromptMs(row.prompt_tokens()) / row.prompt_ms - 1));
-        token.push_back(100 * std::abs(model->TokenMs(row.batch) / row.token_ms - 1));
+        prompt.push_back(100 *
+                         std::abs(model->PromptTime(row.prompt_tokens()) / row.prompt_time - 1));
+        token.push_back(100 * std::abs(model->TokenTime(row.batch) / row.token_time - 1));
       }
     }
   }

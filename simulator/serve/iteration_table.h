@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/serve/interpolation.h"
 
 namespace foretrace::serve {
@@ -15,7 +16,7 @@ namespace foretrace::serve {
 struct IterationRow {
   std::string deployment;  // "llama2-70b a100-80gb tp2"
   int32_t batch = 0, prompt = 0, output = 0;
-  double prompt_ms = 0, token_ms = 0;
+  RealMs prompt_time, token_time;
 
   double prompt_tokens() const { return static_cast<double>(batch) * prompt; }
 };
@@ -29,12 +30,12 @@ class IterationModel {
  public:
   // Errors: no rows.
   static absl::StatusOr<IterationModel> Fit(const std::vector<IterationRow>& rows);
-  double PromptMs(double tokens) const;
-  double TokenMs(double sequences) const;
+  RealMs PromptTime(double tokens) const;
+  RealMs TokenTime(double sequences) const;
 
  private:
-  Curve prompt_;  // logarithms of both
-  Curve token_;
+  Curve prompt_;  // logarithms of both, the time in ms
+  Curve token_;   // ms
 };
 
 struct IterationErrors {

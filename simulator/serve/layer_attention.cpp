@@ -30,7 +30,7 @@ LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan
 
 void LayerAttention::AddKernel(const Estimate& e, StepPart part, double times,
                                StepTime& time) const {
-  time.Add(part, (e.time + launch_gap_).us() * times, e.source, e.extrapolated);
+  time.Add(part, RealUs((e.time + launch_gap_).us() * times), e.source, e.extrapolated);
 }
 
 void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {

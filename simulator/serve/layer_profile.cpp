@@ -135,10 +135,10 @@ class ProfileStepModel : public StepModel {
     return one;
   }
   static void Add(StepTime& time, StepPart part, const Interpolated& one, double times) {
-    time.Add(part, one.us * times, EstimateSource::kCalibrated, one.extrapolated);
+    time.Add(part, RealUs(one.us * times), EstimateSource::kCalibrated, one.extrapolated);
   }
   static void Add(StepTime& time, const Estimate& transfer, double times) {
-    time.Add(StepPart::kCommunication, transfer.time.us() * times, transfer.source,
+    time.Add(StepPart::kCommunication, RealUs(transfer.time.us() * times), transfer.source,
              transfer.extrapolated);
   }
 

@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Seconds of one request, of two clocks: the client's and the engine's.
+// Of one request, by two clocks: the client's and the engine's.
 struct Stamps {
-  double arrival = 0;
-  double queued = 0, first = 0, last = 0;
+  RealSeconds arrival;
+  RealSeconds queued, first, last;
 };
 
 // One request of the file. What the file does not state of its times follows from its stamps.
@@ -30,7 +30,7 @@ struct Recorded {
   size_t row = 0;
   Request request;
   Stamps stamps;
-  std::optional<double> ttft, tpot, e2e;
+  std::optional<RealSeconds> ttft, tpot, e2e;
 };
 
 RequestTimes RecordedTimes(const Recorded& r) {
@@ -60,7 +60,9 @@ absl::StatusOr<std::vector<Recorded>> ReadRunTable(const std::string& file, size
   std::vector<Recorded> all;
   for (size_t line = 0; table.Next(); ++line) {
     const CsvRow& row = table.row();
-    const auto seconds = [&](size_t column) { return row.Number(column, 0, kMaxArrivalSeconds); };
+    const auto seconds = [&](size_t column) {
+      return RealSeconds(row.Number(column, 0, kMaxArrivalSeconds));
+    };
     const auto stated = [&](int32_t column) {
       return column < 0 ? std::nullopt : std::optional(seconds(static_cast<size_t>(column)));
     };
@@ -74,7 +76,7 @@ absl::StatusOr<std::vector<Recorded>> ReadRunTable(const std::string& file, size
                 : static_cast<size_t>(row.Integer(static_cast<size_t>(number), 0, kMaxTokens));
     r.request.input_tokens = row.Integer(0, 1, kMaxTokens);
     r.request.output_tokens = row.Integer(1, 1, kMaxTokens);
-    r.stamps = {0, seconds(2), seconds(3), seconds(4)};
+    r.stamps = {RealSeconds(), seconds(2), seconds(3), seconds(4)};
     r.stamps.arrival = stated(arrival).value_or(r.stamps.queued);
     r.ttft = stated(ttft), r.tpot = stated(tpot), r.e2e = stated(e2e);
     if (const std::string problem = Disorder(r.stamps); !problem.empty()) table.Fail(problem);
@@ -131,7 +133,8 @@ absl::StatusOr<std::vector<Recorded>> ReadRunLines(const std::string& file, size
     r.row = NumberOfRequest(document, number - 1);
     r.request.input_tokens = static_cast<int32_t>(*input);
     r.request.output_tokens = static_cast<int32_t>(*output);
-    r.stamps = {NumberOf(document, "arrival_time").value_or(*queued), *queued, *first, *last};
+    r.stamps = {RealSeconds(NumberOf(document, "arrival_time").value_or(*queued)),
+                RealSeconds(*queued), RealSeconds(*first), RealSeconds(*last)};
     if (const std::string problem = Disorder(r.stamps); !problem.empty()) {
       return InvalidInput("{}:{}: {}", file, number, problem);
     }
@@ -142,23 +145,23 @@ absl::StatusOr<std::vector<Recorded>> ReadRunLines(const std::string& file, size
 
 absl::Status Take(const std::string& file, const std::vector<Recorded>& all, MeasuredRun& run) {
   if (all.empty()) return InvalidInput("{}: no request of it finished", file);
-  double arrival = all.front().stamps.arrival, queued = all.front().stamps.queued, last = 0;
+  RealSeconds arrival = all.front().stamps.arrival, queued = all.front().stamps.queued, last;
   for (const Recorded& r : all) {
     arrival = std::min(arrival, r.stamps.arrival);
     queued = std::min(queued, r.stamps.queued);
     last = std::max(last, r.stamps.last);
   }
   for (const Recorded& r : all) {
-    if (r.stamps.arrival - arrival > kMaxArrivalSeconds) {
+    if ((r.stamps.arrival - arrival).seconds() > kMaxArrivalSeconds) {
       return InvalidInput("{}: request {} arrives more than a month after the first", file, r.row);
     }
     Request request = r.request;
-    request.arrival = SimTime::FromSeconds(r.stamps.arrival - arrival);
+    request.arrival = SimTime::FromSeconds((r.stamps.arrival - arrival).seconds());
     run.trace.requests.push_back(request);
     run.rows.push_back(r.row);
     run.measured.push_back(RecordedTimes(r));
   }
-  run.seconds = last - queued;
+  run.time = last - queued;
   return absl::OkStatus();
 }
 

@@ -34,7 +34,7 @@ struct MeasuredRun {
   RequestTrace trace;                  // arrivals as the client sent them
   std::vector<size_t> rows;            // by request: its place in the workload
   std::vector<RequestTimes> measured;  // since queued; as the trace's requests
-  double seconds = 0;                  // from the first queued to the last token
+  RealSeconds time;                    // from the first queued to the last token
   std::vector<std::string> notes;      // what was assumed
 
   int32_t devices() const { return tensor_parallel * pipeline_parallel * data_parallel; }

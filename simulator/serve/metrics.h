@@ -7,31 +7,33 @@
 #include <vector>
 
 #include "simulator/base/json_writer.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/serve/simulate.h"
 
 namespace foretrace::serve {
 
+// Of times.
 struct Distribution {
-  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
+  RealSeconds mean, p50, p90, p95, p99, max;
 };
 // Linear between order statistics; zeros for none.
-Distribution Describe(std::vector<double> values);
+Distribution Describe(std::vector<RealSeconds> times);
 
-// {"NAME": {"mean": ..., "p50": ..., ...}}, within an object.
+// {"NAME": {"mean": ..., "p50": ..., ...}} in seconds, within an object.
 void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& distribution);
 
-// Seconds of one request. TPOT is that of requests of more than one token, else zero.
+// Of one request. TPOT is that of requests of more than one token, else zero.
 struct RequestTimes {
-  double ttft = 0, tpot = 0, e2e = 0, queue = 0;
+  RealSeconds ttft, tpot, e2e, queue;
 };
 // Since the user sent it, or since the engine took notice of it, as vLLM's own statistics
 // count.
 enum class Since : uint8_t { kArrival, kQueued };
 RequestTimes TimesOf(const RequestOutcome& outcome, Since since);
 
-// What a request must keep to count for goodput; seconds, unset: anything.
+// What a request must keep to count for goodput; unset: anything.
 struct ServiceLevel {
-  std::optional<double> ttft, tpot, e2e;
+  std::optional<RealSeconds> ttft, tpot, e2e;
   bool Met(const RequestTimes& times) const;
   bool stated() const { return ttft || tpot || e2e; }
 };
@@ -39,7 +41,7 @@ struct ServiceLevel {
 struct ServingSummary {
   size_t requests = 0;
   int64_t input_tokens = 0, output_tokens = 0;
-  double seconds = 0;  // from the first arrival to the last token
+  RealSeconds time;  // from the first arrival to the last token
   Distribution ttft, tpot, itl, e2e, queue;
   double requests_per_s = 0, output_tokens_per_s = 0, total_tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;

@@ -89,7 +89,7 @@ class Reader {
     problem_.clear();
     const auto size = [&](std::string_view name) { return Number(fields, name); };
     OperatorRow row;
-    row.ms = size(kTime);
+    row.time = RealMs(size(kTime));
     const int precision = header_.At(PrecisionColumn(kind_));
     if (precision >= 0) row.precision = fields[static_cast<size_t>(precision)];
     switch (kind_) {

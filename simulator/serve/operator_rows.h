@@ -29,7 +29,7 @@ struct Division {
 };
 struct OperatorRow {
   std::string precision;
-  double ms = 0;
+  RealMs time;
   std::vector<OperatorLine> lines;
   bool first_line_counts = false;  // else the mean of all
   std::string siblings;            // what rows of the same kernels and the same x share

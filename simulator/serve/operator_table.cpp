@@ -70,7 +70,7 @@ class Siblings {
     for (const OperatorRow& row : rows) {
       if (row.siblings.empty()) continue;
       const auto ms = Predict(row, lines, false);
-      if (ms) misses_[row.siblings].push_back({&row, std::log(*ms / row.ms)});
+      if (ms) misses_[row.siblings].push_back({&row, std::log(*ms / row.time.ms())});
     }
   }
   // What a row's prediction is to be multiplied by: the median of its siblings on other lines, each
@@ -125,11 +125,11 @@ class Across {
  public:
   explicit Across(const std::vector<OperatorRow>& rows) {
     absl::flat_hash_map<std::string, std::vector<MeasuredWork>> work;
-    for (const OperatorRow& row : rows) work[row.kernels].push_back({row.work, row.ms});
+    for (const OperatorRow& row : rows) work[row.kernels].push_back({row.work, row.time});
     for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
     for (const OperatorRow& row : rows) {
       for (const OperatorLine& line : row.across) {
-        ratios_[line.key][line.x] = row.ms / rates_[row.kernels].Ms(row.work);
+        ratios_[line.key][line.x] = row.time / rates_[row.kernels].TimeOf(row.work);
       }
     }
   }
@@ -140,14 +140,15 @@ class Across {
     OperatorRates rates = at->second;
     rates.bytes_per_ms *= scale.bandwidth;
     rates.flop_per_ms *= scale.compute(row.precision);
-    return rates.Ms(row.work) / at->second.Ms(row.work);
+    return rates.TimeOf(row.work) / at->second.TimeOf(row.work);
   }
   // On a device with `scale` of what the rows' device has.
   bool BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const {
     const auto at = rates_.find(row.kernels);
     if (at == rates_.end()) return false;
-    const double memory = row.work.bytes / (at->second.bytes_per_ms * scale.bandwidth);
-    return memory >= row.work.flop / (at->second.flop_per_ms * scale.compute(row.precision));
+    const double memory = row.work.bytes.count() / (at->second.bytes_per_ms * scale.bandwidth);
+    return memory >=
+           row.work.flop.count() / (at->second.flop_per_ms * scale.compute(row.precision));
   }
   // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
   std::optional<double> Predict(const OperatorRow& row) const {
@@ -166,7 +167,7 @@ class Across {
     for (const double log : logs) sum += log;
     const double log =
         most - least > std::log(kAlike) ? least : sum / static_cast<double>(logs.size());
-    return std::exp(log) * rates->second.Ms(row.work);
+    return std::exp(log) * rates->second.TimeOf(row.work).ms();
   }
 
  private:
@@ -185,7 +186,7 @@ bool IsMeasured(const OperatorRow& row, const Lines& lines) {
 Lines LinesOf(const std::vector<OperatorRow>& rows) {
   Lines lines;
   for (const OperatorRow& row : rows) {
-    for (const OperatorLine& line : row.lines) lines[line.key][line.x] = row.ms;
+    for (const OperatorLine& line : row.lines) lines[line.key][line.x] = row.time.ms();
   }
   return lines;
 }
@@ -209,7 +210,7 @@ class Predictor {
       const auto ms = Ms(row);
       if (!ms) continue;
       Misses& same = misses[row.precision];
-      const double log = std::log(row.ms / *ms);
+      const double log = std::log(row.time.ms() / *ms);
       same.all.push_back(log);
       same.bound[across_.BoundByMemory(row, scale_) ? 1 : 0].push_back(log);
     }
@@ -257,7 +258,7 @@ std::vector<OperatorErrors> ErrorsOf(const std::vector<OperatorRow>& rows,
   for (const OperatorRow& row : rows) {
     Group& group = groups[row.precision];
     ++group.rows;
-    if (const auto ms = predictor.Ms(row)) group.relative.push_back(*ms / row.ms - 1);
+    if (const auto ms = predictor.Ms(row)) group.relative.push_back(*ms / row.time.ms() - 1);
   }
   std::vector<OperatorErrors> errors;
   for (auto& [precision, group] : groups) {

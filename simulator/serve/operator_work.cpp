@@ -28,7 +28,7 @@ OperatorWork GemmWork(const OperatorColumns& row) {
   constexpr double kResult = 2;
   const double width = WidthOf(row.text("gemm_dtype"));
   const double m = row.number("m"), n = row.number("n"), k = row.number("k");
-  return {width * (m * k + n * k) + kResult * m * n, 2 * m * n * k};
+  return {RealBytes(width * (m * k + n * k) + kResult * m * n), Flop(2 * m * n * k)};
 }
 
 OperatorWork ExpertWork(const OperatorColumns& row) {
@@ -42,8 +42,9 @@ OperatorWork ExpertWork(const OperatorColumns& row) {
   const double experts = std::max(row.number("num_experts") / devices, 1.0);
   const double tokens = row.number("num_tokens") * row.number("topk") / devices;
   const double active = std::clamp(tokens, 1.0, experts);
-  return {values * active * hidden * inter * width + 2 * width * tokens * (hidden + inter),
-          2 * values * tokens * hidden * inter};
+  return {
+      RealBytes(values * active * hidden * inter * width + 2 * width * tokens * (hidden + inter)),
+      Flop(2 * values * tokens * hidden * inter)};
 }
 
 OperatorWork AttentionWork(const OperatorColumns& row) {
@@ -52,12 +53,13 @@ OperatorWork AttentionWork(const OperatorColumns& row) {
   const double window = row.number("window_size"), length = row.number("isl");
   const double width = WidthOf(row.text("kv_cache_dtype"));
   if (length > 0) {
-    return {2 * sequences * length * size * (2 * heads + 2 * shared * width),
-            4 * sequences * heads * size * QueriesTimesKeys(length, window)};
+    return {RealBytes(2 * sequences * length * size * (2 * heads + 2 * shared * width)),
+            Flop(4 * sequences * heads * size * QueriesTimesKeys(length, window))};
   }
   const double cached = row.number("step") + 1;
   const double keys = window > 0 ? std::min(cached, window) : cached;
-  return {2 * sequences * shared * keys * size * width, 4 * sequences * heads * keys * size};
+  return {RealBytes(2 * sequences * shared * keys * size * width),
+          Flop(4 * sequences * heads * keys * size)};
 }
 
 OperatorWork LatentAttentionWork(const OperatorColumns& row) {
@@ -65,19 +67,19 @@ OperatorWork LatentAttentionWork(const OperatorColumns& row) {
   const double sequences = row.number("batch_size"), heads = row.number("num_heads");
   const double length = row.number("isl");
   if (length > 0) {
-    return {2 * sequences * heads * length * 2 * (kQuery + kValue),
-            2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0)};
+    return {RealBytes(2 * sequences * heads * length * 2 * (kQuery + kValue)),
+            Flop(2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0))};
   }
   const double keys = row.number("step") + 1;
-  return {sequences * keys * (kLatent + kPosition) * WidthOf(row.text("kv_cache_dtype")),
-          2 * sequences * heads * keys * (2 * kLatent + kPosition)};
+  return {RealBytes(sequences * keys * (kLatent + kPosition) * WidthOf(row.text("kv_cache_dtype"))),
+          Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition))};
 }
 
-double OperatorRates::Ms(const OperatorWork& work) const {
-  double ms = floor_ms;
-  if (bytes_per_ms > 0) ms += work.bytes / bytes_per_ms;
-  if (flop_per_ms > 0) ms += work.flop / flop_per_ms;
-  return ms;
+RealMs OperatorRates::TimeOf(const OperatorWork& work) const {
+  RealMs time = floor;
+  if (bytes_per_ms > 0) time += RealMs(work.bytes.count() / bytes_per_ms);
+  if (flop_per_ms > 0) time += RealMs(work.flop.count() / flop_per_ms);
+  return time;
 }
 
 OperatorRates RatesOf(std::span<const MeasuredWork> rows) {
@@ -85,11 +87,11 @@ OperatorRates RatesOf(std::span<const MeasuredWork> rows) {
   OperatorRates rates;
   if (rows.empty()) return rates;
   std::vector<double> bytes, flop;
-  rates.floor_ms = rows.front().ms;
+  rates.floor = rows.front().time;
   for (const MeasuredWork& row : rows) {
-    rates.floor_ms = std::min(rates.floor_ms, row.ms);
-    bytes.push_back(row.work.bytes / row.ms);
-    flop.push_back(row.work.flop / row.ms);
+    rates.floor = std::min(rates.floor, row.time);
+    bytes.push_back(row.work.bytes.count() / row.time.ms());
+    flop.push_back(row.work.flop.count() / row.time.ms());
   }
   rates.bytes_per_ms = Quantile(std::move(bytes), kFastest);
   rates.flop_per_ms = Quantile(std::move(flop), kFastest);

@@ -8,10 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "simulator/base/real_quantities.h"
+
 namespace foretrace::serve {
 
 struct OperatorWork {
-  double bytes = 0, flop = 0;
+  RealBytes bytes;
+  Flop flop;
 };
 
 // A number, or the text, of a row's column; 0 or empty where the table has no such column.
@@ -30,16 +33,16 @@ OperatorWork AttentionWork(const OperatorColumns& row);
 // The same over latents of 512 values with 64 of the position (DeepSeek).
 OperatorWork LatentAttentionWork(const OperatorColumns& row);
 
-// ms: the shortest of the rows, and what bytes and FLOP take at the rates that the fastest rows
-// reach.
+// The shortest of the rows, and what bytes and FLOP take at the rates that the fastest rows reach.
 struct OperatorRates {
-  double floor_ms = 0, bytes_per_ms = 0, flop_per_ms = 0;
+  RealMs floor;
+  double bytes_per_ms = 0, flop_per_ms = 0;
 
-  double Ms(const OperatorWork& work) const;
+  RealMs TimeOf(const OperatorWork& work) const;
 };
 struct MeasuredWork {
   OperatorWork work;
-  double ms = 0;
+  RealMs time;
 };
 OperatorRates RatesOf(std::span<const MeasuredWork> rows);
 

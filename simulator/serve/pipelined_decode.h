@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#include "simulator/base/time.h"
-#include "simulator/base/units.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace::serve {
 
@@ -26,12 +25,12 @@ struct DataflowPass {
 
 // Of a layer.
 struct PassTerms {
-  double compute_us = 0, memory_us = 0, latency_us = 0, serialisation_us = 0;
-  double us() const { return compute_us + memory_us + latency_us + serialisation_us; }
+  RealUs compute, memory, latency, serialisation;
+  RealUs total() const { return compute + memory + latency + serialisation; }
 };
 PassTerms TermsOf(const DataflowPass& pass);
 // Through all layers, and from stage to stage.
-double PassUs(const DataflowPass& pass);
+RealUs TimeOf(const DataflowPass& pass);
 // Requests follow each other at the pace of a stage: tokens/s of all of them.
 double PassTokensPerSecond(const DataflowPass& pass);
 

@@ -10,6 +10,9 @@ namespace {
 double ErrorPercent(double predicted, double measured) {
   return measured > 0 ? 100 * (predicted - measured) / measured : 0;
 }
+double ErrorPercent(RealSeconds predicted, RealSeconds measured) {
+  return ErrorPercent(predicted.seconds(), measured.seconds());
+}
 
 }  // namespace
 
@@ -24,7 +27,7 @@ absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
   v.source = step->Source();
   v.requests = run.trace.requests.size();
   v.predicted = Summarize(run.trace, result, {}, run.devices(), Since::kQueued);
-  std::vector<double> ttft, tpot, e2e;
+  std::vector<RealSeconds> ttft, tpot, e2e;
   double tokens = 0;
   for (size_t i = 0; i < run.measured.size(); ++i) {
     ttft.push_back(run.measured[i].ttft);
@@ -35,7 +38,7 @@ absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
   v.measured_ttft = Describe(std::move(ttft));
   v.measured_tpot = Describe(std::move(tpot));
   v.measured_e2e = Describe(std::move(e2e));
-  if (run.seconds > 0) v.measured_tokens_per_s = tokens / run.seconds;
+  if (run.time > RealSeconds()) v.measured_tokens_per_s = tokens / run.time.seconds();
   v.ttft_mean_error = ErrorPercent(v.predicted.ttft.mean, v.measured_ttft.mean);
   v.ttft_p90_error = ErrorPercent(v.predicted.ttft.p90, v.measured_ttft.p90);
   v.tpot_mean_error = ErrorPercent(v.predicted.tpot.mean, v.measured_tpot.mean);
@@ -60,11 +63,13 @@ std::string RunValidationText(const RunValidation& v) {
     text += fmt::format("{:<24} {:>12.3f} {:>12.3f} {:>+8.2f}%  {}\n", name, predicted, measured,
                         error, unit);
   };
-  row("TTFT mean", v.predicted.ttft.mean, v.measured_ttft.mean, v.ttft_mean_error, "s");
-  row("TTFT P90", v.predicted.ttft.p90, v.measured_ttft.p90, v.ttft_p90_error, "s");
-  row("TPOT mean", v.predicted.tpot.mean * 1e3, v.measured_tpot.mean * 1e3, v.tpot_mean_error,
-      "ms");
-  row("end to end mean", v.predicted.e2e.mean, v.measured_e2e.mean, v.e2e_mean_error, "s");
+  row("TTFT mean", v.predicted.ttft.mean.seconds(), v.measured_ttft.mean.seconds(),
+      v.ttft_mean_error, "s");
+  row("TTFT P90", v.predicted.ttft.p90.seconds(), v.measured_ttft.p90.seconds(), v.ttft_p90_error,
+      "s");
+  row("TPOT mean", v.predicted.tpot.mean.ms(), v.measured_tpot.mean.ms(), v.tpot_mean_error, "ms");
+  row("end to end mean", v.predicted.e2e.mean.seconds(), v.measured_e2e.mean.seconds(),
+      v.e2e_mean_error, "s");
   row("output tokens/s", v.predicted.output_tokens_per_s, v.measured_tokens_per_s,
       v.throughput_error, "");
   text +=
@@ -110,7 +115,7 @@ std::string RunValidationJson(const RunValidation& v) {
   out.Field("steps", v.steps);
   out.Field("preemptions", v.preemptions);
   out.Field("prefix_hit_share", v.prefix_hit_share);
-  out.Field("extrapolated_share", v.time.us() > 0 ? v.time.extrapolated / v.time.us() : 0);
+  out.Field("extrapolated_share", v.time.us() > 0 ? v.time.extrapolated / v.time.total() : 0);
   out.Field("notes", v.notes);
   out.EndObject();
   return buffer.GetString();

@@ -16,9 +16,10 @@ double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
 
 // Nothing of what is zero throughout: no second token was asked for, nobody waited.
 std::string Row(const char* name, const Distribution& d, double unit) {
-  if (d.mean == 0) return "";
+  if (d.mean == RealSeconds()) return "";
   return fmt::format("{:<16} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name,
-                     d.mean * unit, d.p50 * unit, d.p90 * unit, d.p95 * unit, d.p99 * unit);
+                     d.mean.seconds() * unit, d.p50.seconds() * unit, d.p90.seconds() * unit,
+                     d.p95.seconds() * unit, d.p99.seconds() * unit);
 }
 
 // Requests that all came before any was answered say nothing of a rate that could be kept up with.
@@ -34,16 +35,16 @@ bool CameAtOnce(const std::vector<RequestOutcome>& outcomes) {
 double BusyShare(const ServingReport& r) {
   SimTime busy;
   for (const SimTime b : r.result->busy) busy += b;
-  const double all = r.summary.seconds * static_cast<double>(r.result->busy.size());
+  const double all = r.summary.time.seconds() * static_cast<double>(r.result->busy.size());
   return all > 0 ? std::min(1.0, busy.seconds() / all) : 0;
 }
 
 std::string PartsText(const StepTime& time) {
   std::string text;
   for (size_t p = 0; p < time.parts.size(); ++p) {
-    if (time.parts[p] <= 0) continue;
+    if (time.parts[p] <= RealUs()) continue;
     text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", Name(static_cast<StepPart>(p)),
-                        100 * time.parts[p] / time.us());
+                        100 * time.parts[p].us() / time.us());
   }
   return text;
 }
@@ -90,11 +91,11 @@ void WriteTimes(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("steps", r.result->step_count);
   out.Field("busy_share", BusyShare(r));
   for (size_t p = 0; p < time.parts.size(); ++p) {
-    out.Field(fmt::format("{}_share", Name(static_cast<StepPart>(p))), time.parts[p] / all);
+    out.Field(fmt::format("{}_share", Name(static_cast<StepPart>(p))), time.parts[p].us() / all);
   }
   out.Field("calibrated_share", time.share(EstimateSource::kCalibrated));
   out.Field("analytic_share", time.share(EstimateSource::kAnalytic));
-  out.Field("extrapolated_share", time.extrapolated / all);
+  out.Field("extrapolated_share", time.extrapolated.us() / all);
   out.EndObject();
 }
 
@@ -112,7 +113,7 @@ void WriteEnergyAndCost(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("of", r.power_known() ? "activity" : "rated power");
   stated("device_watts", r.watts);
   stated("idle_watts", r.idle_watts);
-  const double seconds = r.summary.seconds;
+  const double seconds = r.summary.time.seconds();
   stated("mean_device_watts", seconds > 0 ? r.joules() / (seconds * r.devices) : 0);
   stated("joules", r.joules());
   stated("joules_per_step",
@@ -134,7 +135,7 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("requests", static_cast<uint64_t>(s.requests));
   out.Field("input_tokens", s.input_tokens);
   out.Field("output_tokens", s.output_tokens);
-  out.Field("seconds", s.seconds);
+  out.Field("seconds", s.time.seconds());
   WriteJson(out, "ttft_s", s.ttft);
   WriteJson(out, "itl_s", s.itl);
   WriteJson(out, "tpot_s", s.tpot);
@@ -174,7 +175,7 @@ std::string EnergyAndPriceText(const ServingReport& r) {
         "energy by what kernels do, transfers between devices left out: {:.2f} J an output token, "
         "{:.0f} J a step; {:.0f} W a device in the mean, {:.0f} idle\n",
         r.joules_per_output_token(), r.joules() / static_cast<double>(r.result->step_count),
-        r.joules() / (r.summary.seconds * r.devices), r.idle_watts);
+        r.joules() / (r.summary.time.seconds() * r.devices), r.idle_watts);
   } else if (r.joules_per_output_token() > 0) {
     text += fmt::format("energy at the devices' rated power, at most: {:.2f} J an output token\n",
                         r.joules_per_output_token());
@@ -191,8 +192,8 @@ std::string EnergyAndPriceText(const ServingReport& r) {
 bool ServingReport::power_known() const { return idle_watts > 0 && result->time.joules > 0; }
 
 double ServingReport::joules() const {
-  if (!power_known()) return watts * devices * summary.seconds;
-  return idle_watts * devices * summary.seconds + result->time.joules * devices_of_a_step;
+  if (!power_known()) return watts * devices * summary.time.seconds();
+  return idle_watts * devices * summary.time.seconds() + result->time.joules * devices_of_a_step;
 }
 
 double ServingReport::joules_per_output_token() const {
@@ -212,10 +213,10 @@ std::string LoadVerdict(const ServingReport& r) {
   }
   if (!CameAtOnce(r.result->outcomes)) return "keeps up with the requests";
   if (r.summary.requests == 1) {
-    return fmt::format("one request is served in {:.2f} s", r.summary.seconds);
+    return fmt::format("one request is served in {:.2f} s", r.summary.time.seconds());
   }
   return fmt::format("{} requests that came before any was answered are served in {:.2f} s",
-                     r.summary.requests, r.summary.seconds);
+                     r.summary.requests, r.summary.time.seconds());
 }
 
 // Where there is more than one engine.
@@ -232,8 +233,8 @@ std::string ServingText(const ServingReport& r) {
   const ServingResult& result = *r.result;
   std::string text = fmt::format(
       "Verdict: {}; TTFT {:.1f} ms{} in the mean, {:.0f} output tokens/s\n{} on {}, {}, {}{}\n\n",
-      LoadVerdict(r), 1e3 * s.ttft.mean,
-      s.tpot.mean > 0 ? fmt::format(", TPOT {:.2f} ms", 1e3 * s.tpot.mean) : "",
+      LoadVerdict(r), s.ttft.mean.ms(),
+      s.tpot.mean > RealSeconds() ? fmt::format(", TPOT {:.2f} ms", s.tpot.mean.ms()) : "",
       s.output_tokens_per_s, r.model, r.platform, r.engine, r.parallel, EnginesText(r));
   text += fmt::format("{:<16} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "", "mean", "P50", "P90",
                       "P95", "P99");
@@ -243,7 +244,7 @@ std::string ServingText(const ServingReport& r) {
       "\n{} requests in {:.2f} s: {:.2f} requests/s, {:.0f} output tokens/s, {:.0f} a GPU, {:.1f} "
       "a "
       "user\n",
-      s.requests, s.seconds, s.requests_per_s, s.output_tokens_per_s, s.tokens_per_s_per_gpu,
+      s.requests, s.time.seconds(), s.requests_per_s, s.output_tokens_per_s, s.tokens_per_s_per_gpu,
       s.tokens_per_s_per_user);
   if (r.level.stated()) {
     text += fmt::format("goodput {:.2f} requests/s: {:.1f} % keep the service level\n",
@@ -273,7 +274,7 @@ std::string ServingText(const ServingReport& r) {
       "extrapolated\n",
       r.source, 100 * result.time.share(EstimateSource::kCalibrated),
       100 * result.time.share(EstimateSource::kAnalytic),
-      result.time.us() > 0 ? 100 * result.time.extrapolated / result.time.us() : 0);
+      result.time.us() > 0 ? 100 * result.time.extrapolated.us() / result.time.us() : 0);
   if (!r.expert_exchange.empty()) {
     text += fmt::format("tokens to experts of other devices: {}\n", r.expert_exchange);
   }

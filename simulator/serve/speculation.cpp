@@ -78,14 +78,14 @@ absl::Status Speculation::Validate() const {
   return absl::OkStatus();
 }
 
-double SequenceRate(int32_t window, double accepted, double draft_seconds, double target_seconds) {
-  return (window * accepted + 1) / (window * draft_seconds + target_seconds);
+double SequenceRate(int32_t window, double accepted, RealSeconds draft, RealSeconds target) {
+  return (window * accepted + 1) / (window * draft + target).seconds();
 }
 
-double TreeRate(int32_t window, int32_t branches, double accepted, double draft_seconds,
-                double target_seconds) {
+double TreeRate(int32_t window, int32_t branches, double accepted, RealSeconds draft,
+                RealSeconds target) {
   const Speculation tree = {DraftShape::kTree, window, branches, {accepted}};
-  return tree.TokensPerStep() / ((tree.CheckedTokens() - 1) * draft_seconds + target_seconds);
+  return tree.TokensPerStep() / ((tree.CheckedTokens() - 1) * draft + target).seconds();
 }
 
 }  // namespace foretrace::serve

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace::serve {
 
@@ -35,11 +36,11 @@ struct Speculation {
 };
 
 // DFModel's rate for sequences of `window` draft tokens of which the share `accepted` is right:
-// (window accepted + 1) / (window draft + target); 1 / seconds. VIII-B's study, figure 21.
-double SequenceRate(int32_t window, double accepted, double draft_seconds, double target_seconds);
+// (window accepted + 1) / (window draft + target); tokens/s. VIII-B's study, figure 21.
+double SequenceRate(int32_t window, double accepted, RealSeconds draft, RealSeconds target);
 // The same of a tree with `branches` children a node: its path is right as far as TokensPerStep
 // says, and the draft makes every one of its tokens.
-double TreeRate(int32_t window, int32_t branches, double accepted, double draft_seconds,
-                double target_seconds);
+double TreeRate(int32_t window, int32_t branches, double accepted, RealSeconds draft,
+                RealSeconds target);
 
 }  // namespace foretrace::serve

@@ -23,7 +23,7 @@ class SpeculativeStepModel : public StepModel {
       const StepTime read = draft_->Time(prompts);
       if (exchange_ == nullptr) {
         time.Add(read);
-      } else if (read.us() > time.us()) {
+      } else if (read.total() > time.total()) {
         time = read;
       }
     }
@@ -41,7 +41,7 @@ class SpeculativeStepModel : public StepModel {
       const int64_t checked = int64_t{batch.decodes} * speculation_.CheckedTokens();
       for (int way = 0; way < 2; ++way) {
         const Estimate sent = exchange_->Time(checked);
-        time.Add(StepPart::kCommunication, sent.time.us(), sent.source, sent.extrapolated);
+        time.Add(StepPart::kCommunication, RealUs(sent.time.us()), sent.source, sent.extrapolated);
       }
     }
     return time;

@@ -20,9 +20,9 @@ class FactoredStepModel : public StepModel {
   StepTime Time(const StepBatch& batch) const override {
     StepTime time = steps_->Time(batch);
     const double by = batch.prefills.empty() ? factors_.decodes : factors_.prompts;
-    for (double& part : time.parts) part *= by;
-    for (double& source : time.sources) source *= by;
-    time.extrapolated *= by;
+    for (RealUs& part : time.parts) part = by * part;
+    for (RealUs& source : time.sources) source = by * source;
+    time.extrapolated = by * time.extrapolated;
     return time;
   }
   std::string Source() const override {

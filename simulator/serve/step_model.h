@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "simulator/base/estimate.h"
-#include "simulator/base/time.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/serve/attention_window.h"
 
 namespace foretrace::serve {
@@ -62,18 +62,18 @@ struct StepBatch {
 enum class StepPart : uint8_t { kDense, kAttention, kExperts, kHead, kCommunication, kCount };
 std::string_view Name(StepPart part);
 
-// In microseconds; by part, and by where the numbers come from.
+// By part, and by where the numbers come from.
 struct StepTime {
   // Of a device of the step, above what it takes when idle; 0: not known.
   double joules = 0;
-  std::array<double, static_cast<size_t>(StepPart::kCount)> parts = {};
-  std::array<double, static_cast<size_t>(EstimateSource::kCount)> sources = {};
-  double extrapolated = 0;
+  std::array<RealUs, static_cast<size_t>(StepPart::kCount)> parts = {};
+  std::array<RealUs, static_cast<size_t>(EstimateSource::kCount)> sources = {};
+  RealUs extrapolated;
 
-  void Add(StepPart part, double us, EstimateSource source, bool is_extrapolated = false) {
-    parts[static_cast<size_t>(part)] += us;
-    sources[static_cast<size_t>(source)] += us;
-    if (is_extrapolated) extrapolated += us;
+  void Add(StepPart part, RealUs time, EstimateSource source, bool is_extrapolated = false) {
+    parts[static_cast<size_t>(part)] += time;
+    sources[static_cast<size_t>(source)] += time;
+    if (is_extrapolated) extrapolated += time;
   }
   void Add(const StepTime& other) {
     for (size_t i = 0; i < parts.size(); ++i) parts[i] += other.parts[i];
@@ -81,14 +81,15 @@ struct StepTime {
     extrapolated += other.extrapolated;
     joules += other.joules;
   }
-  double us() const {
-    double sum = 0;
-    for (const double part : parts) sum += part;
+  RealUs total() const {
+    RealUs sum;
+    for (const RealUs part : parts) sum += part;
     return sum;
   }
+  double us() const { return total().us(); }
   double share(EstimateSource source) const {
-    const double all = us();
-    return all > 0 ? sources[static_cast<size_t>(source)] / all : 0;
+    const RealUs all = total();
+    return all > RealUs() ? sources[static_cast<size_t>(source)] / all : 0;
   }
 };
 

@@ -47,7 +47,7 @@ Outcome Run(absl::StatusOr<GraphSearchResult> (*search)(const GraphPipeProblem&)
   EXPECT_TRUE(found.ok()) << found.status();
   if (found.ok()) {
     o.plan = found->plan;
-    o.throughput = problem.mini_batch / found->plan.iteration_s;
+    o.throughput = problem.mini_batch / found->plan.iteration.seconds();
   }
   return o;
 }
@@ -99,7 +99,7 @@ TEST(GraphPipeStudy, EndToEnd) {
 template <typename Calls>
 void UseMeasuredKernels(const KernelModels& kernels, GraphPipeProblem& p, const Calls& calls) {
   for (size_t op = 0; op < p.ops.size(); ++op) {
-    for (size_t i = 0; i < p.ops[op].forward_s.size(); ++i) {
+    for (size_t i = 0; i < p.ops[op].forward.size(); ++i) {
       const std::vector<OperatorCall::Shape> shapes = calls(op, int64_t{1} << i);
       if (shapes.empty()) continue;
       for (const Direction pass : {Direction::kForward, Direction::kBackward}) {
@@ -109,7 +109,7 @@ void UseMeasuredKernels(const KernelModels& kernels, GraphPipeProblem& p, const 
             t += kernels.Predict(work, Precision::kFloat32).time.seconds();
           }
         }
-        (pass == Direction::kForward ? p.ops[op].forward_s : p.ops[op].backward_s)[i] = t;
+        (pass == Direction::kForward ? p.ops[op].forward : p.ops[op].backward)[i] = RealSeconds(t);
       }
     }
   }
@@ -209,12 +209,12 @@ TEST(GraphPipeStudy, TwoBranchCase) {
   const auto needs = [](const absl::StatusOr<GraphPipePlan>& plan) {
     EXPECT_TRUE(plan.ok()) << plan.status();
     double most = 0;
-    for (const GraphPipeStage& s : plan->stages) most = std::max(most, s.memory_bytes);
+    for (const GraphPipeStage& s : plan->stages) most = std::max(most, s.memory.count());
     return most;
   };
   const double limit =
       (needs(EvaluateStages(graph, stages(4))) + needs(EvaluateStages(chain, stages(4)))) / 2;
-  graph.memory_bytes = chain.memory_bytes = limit;
+  graph.memory = chain.memory = RealBytes(limit);
   EXPECT_FALSE(EvaluateStages(chain, stages(4)).ok());
   const auto chain2 = EvaluateStages(chain, stages(2));
   const auto graph2 = EvaluateStages(graph, stages(2));
@@ -225,19 +225,19 @@ TEST(GraphPipeStudy, TwoBranchCase) {
   // At the same micro-batch the shallower pipeline gains (32 + 7) / (32 + 4) = 1.083 with 32 of 4
   // samples; without the limit the chain could run them.
   GraphPipeProblem roomy = chain;
-  roomy.memory_bytes = 1e12;
+  roomy.memory = RealBytes(1e12);
   const auto chain4 = EvaluateStages(roomy, stages(4));
   ASSERT_TRUE(chain4.ok());
-  const double depth = chain4->iteration_s / graph4->iteration_s;
+  const double depth = chain4->iteration.seconds() / graph4->iteration.seconds();
   // Time a sample of the slowest stage: what a full pipeline processes.
-  const double efficiency = graph2->bottleneck_s / graph4->bottleneck_s;
-  const double all = chain2->iteration_s / graph4->iteration_s;
+  const double efficiency = graph2->bottleneck.seconds() / graph4->bottleneck.seconds();
+  const double all = chain2->iteration.seconds() / graph4->iteration.seconds();
   std::printf(
       "two branches, %.2f GB a device: chain b 2 %.1f/s, graph b 2 %.1f/s, chain b 4 without limit "
       "%.1f/s, graph b 4 %.1f/s: gain %.3f by depth at b 4, %.3f by efficiency, %.3f in all "
       "(published 1.1, 1.1, 1.2)\n",
-      limit * 1e-9, 128 / chain2->iteration_s, 128 / graph2->iteration_s, 128 / chain4->iteration_s,
-      128 / graph4->iteration_s, depth, efficiency, all);
+      limit * 1e-9, 128 / chain2->iteration.seconds(), 128 / graph2->iteration.seconds(),
+      128 / chain4->iteration.seconds(), 128 / graph4->iteration.seconds(), depth, efficiency, all);
   EXPECT_NEAR(depth, 1.1, 0.03);
   EXPECT_NEAR(efficiency, 1.1, 0.04);
   // They do not multiply on 128 samples: the chain with micro-batches of 2 has 64 of them, so that
@@ -249,9 +249,10 @@ TEST(GraphPipeStudy, TwoBranchCase) {
   ASSERT_TRUE(gpp.ok() && spp.ok());
   const GraphPipePlan &g = gpp->plan, &l = spp->plan;
   std::printf("searched: graph %.1f/s depth %d b %d, chain %.1f/s depth %d b %d, ratio %.3f\n",
-              128 / g.iteration_s, g.depth, g.stages[0].config.micro_batch, 128 / l.iteration_s,
-              l.depth, l.stages[0].config.micro_batch, l.iteration_s / g.iteration_s);
-  EXPECT_LE(g.iteration_s, graph4->iteration_s * 1.0001);
+              128 / g.iteration.seconds(), g.depth, g.stages[0].config.micro_batch,
+              128 / l.iteration.seconds(), l.depth, l.stages[0].config.micro_batch,
+              l.iteration.seconds() / g.iteration.seconds());
+  EXPECT_LE(g.iteration.seconds(), graph4->iteration.seconds() * 1.0001);
 }
 
 // The paper does not say of how many samples the case study's iteration is. Of B samples, and where
@@ -276,8 +277,8 @@ TEST(GraphPipeStudy, TwoBranchCaseByBatch) {
     const auto graph2 = EvaluateStages(graph, CaseStudyStages(2));
     const auto graph4 = EvaluateStages(graph, CaseStudyStages(4));
     ASSERT_TRUE(chain2.ok() && graph2.ok() && graph4.ok());
-    const double efficiency = graph2->bottleneck_s / graph4->bottleneck_s;
-    const double all = chain2->iteration_s / graph4->iteration_s;
+    const double efficiency = graph2->bottleneck.seconds() / graph4->bottleneck.seconds();
+    const double all = chain2->iteration.seconds() / graph4->iteration.seconds();
     std::printf("two branches, %3d samples: efficiency %.3f, in all %.3f\n", batch, efficiency,
                 all);
     EXPECT_NEAR(all, efficiency * (batch / 2.0 + 7) / (batch / 2.0 + 6), 0.04) << batch;

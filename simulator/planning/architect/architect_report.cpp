@@ -187,8 +187,8 @@ std::string FormatArchitect(const ArchitectReport& r, TextStyle style) {
          fmt::format("{}", p.placement.micro_batch), p.placement.recompute ? "yes" : "no",
          fmt::format("{:.1f}", 100 * p.mfu), fmt::format("{:.1f}", m.common.throughput),
          fmt::format("{:.1f}", 100 * m.common.mfu),
-         fmt::format("{:.4g}", m.common.placement.batch_s),
-         m.simulated_s > 0 ? fmt::format("{:.4g}", m.simulated_s) : "-"});
+         fmt::format("{:.4g}", m.common.placement.batch.seconds()),
+         m.simulated > SimTime() ? fmt::format("{:.4g}", m.simulated.seconds()) : "-"});
   }
   std::string out = BestDesign(r, sizes);
   out += fmt::format("Space {}: {} designs of feasible area, {} devices, {} GiB of HBM each\n\n",
@@ -244,8 +244,10 @@ std::string ArchitectJson(const ArchitectReport& r) {
       json.Key("plan_on_cap");
       PlanFields(json, *m.on_cap);
     }
-    json.Field("iteration_on_common_s", m.common.placement.batch_s);
-    if (m.simulated_s > 0) json.Field("simulated_iteration_on_common_s", m.simulated_s);
+    json.Field("iteration_on_common_s", m.common.placement.batch.seconds());
+    if (m.simulated > SimTime()) {
+      json.Field("simulated_iteration_on_common_s", m.simulated.seconds());
+    }
     if (r.exact && r.hysteresis > 0) json.Field("hysteresis_loss", m.hysteresis_loss);
     SearchFields(json, m.search);
     json.EndObject();

@@ -19,7 +19,7 @@ struct ModelFindings {
   ArchitectResult search;
   ModelPlan common;
   std::optional<ModelPlan> on_cap;  // unset: the cap is no design, or the model does not fit on it
-  double simulated_s = 0;           // an iteration of `common` on the event engine; 0: too large
+  SimTime simulated;                // an iteration of `common` on the event engine; 0: too large
   double hysteresis_loss = 0;       // of throughput, where the exact search ran too
 
   const EvaluatedDesign& best() const { return search.evaluated[search.best]; }

@@ -173,7 +173,7 @@ absl::Status AddPlans(const std::vector<SearchedModel>& models, ArchitectReport&
     const absl::StatusOr<SimTime> simulated =
         SimulatePlacement(evaluator.ProblemOf(models[m].model), findings.common.placement);
     if (simulated.ok()) {
-      findings.simulated_s = simulated->seconds();
+      findings.simulated = *simulated;
     } else if (!absl::IsFailedPrecondition(simulated.status())) {
       return simulated.status();
     }

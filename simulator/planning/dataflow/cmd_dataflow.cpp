@@ -91,8 +91,9 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
   for (size_t p = 0; p < m.partitioning.partitions.size(); ++p) {
     const dataflow::Partition& part = m.partitioning.partitions[p];
     table.AddRow({fmt::format("{}", p + 1), fmt::format("{}", fmt::join(KernelNames(w, part), " ")),
-                  us(part.compute_ns), us(part.memory_ns), us(part.network_ns), us(part.time_ns),
-                  std::string(BoundOf(part)), fmt::format("{:.1f}", part.sram_bytes * 1e-6)});
+                  us(part.compute.ns()), us(part.memory.ns()), us(part.network.ns()),
+                  us(part.time.ns()), std::string(BoundOf(part)),
+                  fmt::format("{:.1f}", part.sram_bytes.count() * 1e-6)});
   }
   std::string text =
       fmt::format("Verdict: {} on {} ({} chips) takes {} an iteration, {:.2f} % of peak\n", w.name,
@@ -110,7 +111,7 @@ std::string DataflowText(const dataflow::Workload& w, const dataflow::System& sy
                   TimeText(m.time.optimizer.ns(), 4));
   if (m.candidates > 0) {
     const double gap =
-        m.partitioning.bound_ns > 0 ? m.partitioning.time_ns / m.partitioning.bound_ns - 1 : 0;
+        m.partitioning.bound > RealNs() ? m.partitioning.time / m.partitioning.bound - 1 : 0;
     const std::string whole =
         m.gap() < 1e-9 ? ""
                        : fmt::format(", the iteration {:.3g} % above any mapping's", 100 * m.gap());

@@ -19,8 +19,8 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
   ClusterKernelTimes(const ClusterParameters& cluster, const ParallelMapping& mapping)
       : cluster_(cluster), mapping_(mapping) {}
 
-  dataflow::RealTime Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
-                        double micro_batch) const override {
+  RealNs Of(const LoopGraph& graph, OpId op, const LoopSizes& size,
+            double micro_batch) const override {
     OperatorCall call = CallOf(graph, op, size, std::llround(micro_batch));
     GemmSplit split;
     auto* linear = std::get_if<LinearOp>(&call.shape);
@@ -32,18 +32,17 @@ class ClusterKernelTimes : public dataflow::KernelTimes {
     for (const KernelWork& work : Kernels(call)) {
       seconds += coster.Time(work, sources, {.share = split.share}).seconds();
     }
-    return dataflow::RealTime::Ns(seconds * split.parts * 1e9);
+    return RealNs(seconds * split.parts * 1e9);
   }
 
-  std::optional<dataflow::RealTime> AllReduce(int64_t chips,
-                                              dataflow::RealBytes bytes) const override {
+  std::optional<RealNs> AllReduce(int64_t chips, RealBytes bytes) const override {
     if (cluster_.measured == nullptr) return std::nullopt;
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     const std::optional<Estimate> found = cluster_.measured->CollectiveTime(
         CollectiveOp::kAllReduce, static_cast<int32_t>(std::min(chips, kMost)),
         Bytes(std::llround(bytes.count())));
     if (!found || found->extrapolated) return std::nullopt;
-    return dataflow::RealTime::Ns(found->time.seconds() * 1e9);
+    return RealNs(found->time.seconds() * 1e9);
   }
 
  private:

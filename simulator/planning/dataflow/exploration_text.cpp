@@ -68,7 +68,7 @@ void AddGroup(const Explored& e, const Group& group, const std::string& workload
     if (m == nullptr) return;
     const dataflow::PointResult& r = e.results[m->at];
     table.AddRow({workload, variant, std::string(most), NameOf(e.space, e.points[m->at]),
-                  TimeText(r.iteration_ns, 4), fmt::format("{:.2f}", 100 * r.utilisation),
+                  TimeText(r.iteration.ns(), 4), fmt::format("{:.2f}", 100 * r.utilisation),
                   known(m->price, 1e-6), known(m->power, 1e-3)});
   };
   if (group.fit.empty()) {
@@ -98,7 +98,7 @@ std::string Verdict(const Explored& e, const Groups& groups) {
         "{}{} is fastest on {} ({}): {} an iteration, {:.2f} % of peak",
         text.empty() ? "Verdict: " : "; ", e.space.workloads[workload].workload.name,
         NameOf(e.space, e.points[best->at]), e.space.variants[e.points[best->at].variant].name,
-        TimeText(r.iteration_ns, 4), 100 * r.utilisation);
+        TimeText(r.iteration.ns(), 4), 100 * r.utilisation);
   }
   return text + "\n";
 }

@@ -219,7 +219,8 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   } else {
     FORETRACE_RETURN_IF_ERROR(Find(o, job, *processes, context, report));
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  report.took =
+      RealSeconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   if (processes->rank() != 0) {
     context.answer_files->LeaveToAnother();
     return absl::OkStatus();

@@ -71,26 +71,30 @@ absl::StatusOr<JobPlan> PlanOfGraph(const EvaluatedGraph& graph, DType dtype) {
     const GradientReduction sum = ReductionOf(graph.problem, plan.stages[s]);
     stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()),
                       plan.stages[s].devices, plan.stages[s].tensor,
-                      SimTime::FromSeconds(sum.seconds), Bytes(static_cast<int64_t>(sum.bytes))});
+                      SimTime::FromSeconds(sum.time.seconds()),
+                      Bytes(static_cast<int64_t>(sum.bytes.count()))});
   }
   std::vector<Bytes> edge_bytes;
   for (const TimedEdge& e : pipeline.edges) {
     // What the transfer's time stands for, between two devices.
-    edge_bytes.emplace_back(std::max<int64_t>(
-        1, static_cast<int64_t>(e.forward_transfer.seconds() * graph.problem.bandwidth)));
+    edge_bytes.emplace_back(
+        std::max<int64_t>(1, static_cast<int64_t>(e.forward_transfer.seconds() *
+                                                  graph.problem.bandwidth.bytes_per_second())));
   }
   return PlanOfStages(pipeline, stages, edge_bytes, dtype);
 }
 
 // As mappings' exchanges; what the network cannot time, by rings at `bandwidth`.
-std::function<double(int32_t, int32_t, double)> AllReduces(const ClusterParameters& cluster,
-                                                           double bandwidth) {
-  return [cluster, bandwidth](int32_t replicas, int32_t span, double bytes) {
+std::function<RealSeconds(int32_t, int32_t, RealBytes)> AllReduces(const ClusterParameters& cluster,
+                                                                   Bandwidth bandwidth) {
+  return [cluster, bandwidth](int32_t replicas, int32_t span, RealBytes bytes) {
     const ParallelMapping undivided;
     absl::Status status;
     const GroupCosts groups(undivided, cluster, status);
-    const SimTime time = groups.Collective(CollectiveOp::kAllReduce, {replicas, span}, bytes);
-    return status.ok() ? time.seconds() : 2.0 * (replicas - 1) / replicas * bytes / bandwidth;
+    const SimTime time =
+        groups.Collective(CollectiveOp::kAllReduce, {replicas, span}, bytes.count());
+    return status.ok() ? RealSeconds(time.seconds())
+                       : 2.0 * (replicas - 1) / replicas * bytes / bandwidth;
   };
 }
 
@@ -146,7 +150,8 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   const GraphPipePlan& plan = result.plan;
   int32_t widest = 1, divided = 1, smallest = problem.mini_batch;
   size_t repeated = 0;
-  double memory = 0, busy = 0, exchanged = 0;
+  RealBytes memory;
+  double busy = 0, exchanged = 0;
   const TimedPipeline pipeline = TimedPipelineOf(As(problem, result), plan);
   const auto timing = TimePipeline(pipeline);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -155,7 +160,7 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
     divided = std::max(divided, stage.tensor);
     repeated += stage.recomputed.size();
     smallest = std::min(smallest, stage.config.micro_batch);
-    memory = std::max(memory, stage.memory_bytes);
+    memory = std::max(memory, stage.memory);
     if (timing.ok()) busy += timing->stage_busy[s].seconds() * stage.devices;
     const TimedStage& timed = pipeline.stages[s];
     exchanged += (timed.forward_exchange.time + timed.backward_exchange.time).seconds() *
@@ -166,13 +171,13 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   if (divided > 1) row.text += fmt::format(", tp up to {}", divided);
   if (repeated > 0) row.text += fmt::format(", {} recomputed", repeated);
   Evaluation& e = row.evaluation;
-  e.iteration = SimTime::FromSeconds(plan.iteration_s);
-  e.memory = Bytes(static_cast<int64_t>(memory));
+  e.iteration = SimTime::FromSeconds(plan.iteration.seconds());
+  e.memory = Bytes(static_cast<int64_t>(memory.count()));
   if (timing.ok()) {
     e.bubble = 1 - busy / (timing->end.seconds() * plan.devices);
     // Sums of gradients after the passes, and of tensor parallelism in the mean over devices.
-    e.exposed_communication = 1 - timing->end.seconds() / plan.iteration_s +
-                              exchanged / (plan.iteration_s * plan.devices);
+    e.exposed_communication = 1 - timing->end.seconds() / plan.iteration.seconds() +
+                              exchanged / (plan.iteration.seconds() * plan.devices);
   }
   e.model_flop_utilisation =
       ModelFlopUtilisation(Flop(job.model.workload.ModelFlop().count() * problem.mini_batch),
@@ -180,8 +185,8 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   row.arithmetic = Name(job.model.workload.dtype);
   row.peak = job.cluster.peak;
   row.utilisation_of_model_type = e.model_flop_utilisation;
-  row.throughput = problem.mini_batch / plan.iteration_s;
-  row.estimate = SimTime::FromSeconds(result.estimate_s);
+  row.throughput = problem.mini_batch / plan.iteration.seconds();
+  row.estimate = SimTime::FromSeconds(result.estimate.seconds());
   return row;
 }
 
@@ -314,7 +319,7 @@ absl::StatusOr<GeneratedJob> GenerateJob(const TrainingJob& job, const MappingFi
   JobPlan plan;
   if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
     FORETRACE_ASSIGN_OR_RETURN(const EvaluatedGraph graph, EvaluateStageMapping(job, *stages));
-    iteration = SimTime::FromSeconds(graph.result.plan.iteration_s);
+    iteration = SimTime::FromSeconds(graph.result.plan.iteration.seconds());
     FORETRACE_ASSIGN_OR_RETURN(plan, PlanOfGraph(graph, job.model.workload.dtype));
   } else {
     const auto& parallel = std::get<ParallelMapping>(mapping);

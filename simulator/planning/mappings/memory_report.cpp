@@ -9,7 +9,7 @@
 namespace foretrace {
 namespace {
 
-double Gib(double bytes) { return bytes / (1 << 30); }
+double Gib(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
 absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
                                            const TextStyle& style) {
@@ -22,9 +22,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
   const bool on_host = mapping.offload || mapping.inputs_on_host;
   if (on_host) columns.push_back({"host"});
   TextTable table(columns);
-  const auto gib = [](Bytes b) {
-    return fmt::format("{:.2f}", Gib(static_cast<double>(b.count())));
-  };
+  const auto gib = [](Bytes b) { return fmt::format("{:.2f}", Gib(RealBytes(b))); };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StagePeak& stage = stages[s];
     std::vector<std::string> cells = {
@@ -48,7 +46,7 @@ absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const Paralle
              "are; other: recomputed layer, logits, gathered weights; reserved: with what "
              "PyTorch's "
              "allocator holds in fragments{}{})\n",
-             Gib(static_cast<double>(job.capacity.count())),
+             Gib(RealBytes(job.capacity)),
              LeavesNoFragments(job) ? ", none as its segments are expandable" : "",
              on_host ? "; host: what it keeps for each device" : "") +
          table.Format(style);
@@ -71,7 +69,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                    {"samples held"}});
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const GraphPipeStage& stage = plan.stages[s];
-    double fixed = 0;
+    RealBytes fixed;
     for (const int32_t op : stage.ops) {
       fixed += graph.problem.PartOf(op, stage.tensor).fixed_bytes;
     }
@@ -84,9 +82,9 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
       if (held == most) break;
     }
     const int64_t samples = int64_t{most} * stage.config.micro_batch;
-    const double activations = (static_cast<double>(samples) * stage.stash_bytes +
-                                stage.config.micro_batch * stage.repeated_bytes) /
-                               stage.replicas();
+    const RealBytes activations = (static_cast<double>(samples) * stage.stash_bytes +
+                                   stage.config.micro_batch * stage.repeated_bytes) /
+                                  stage.replicas();
     table.AddRow({fmt::format("{}", s), fmt::format("{}", stage.devices),
                   fmt::format("{:.2f}", Gib(fixed + activations)),
                   fmt::format("{:.3f}", timing.pass_start[s][at].us() * 1e-3),
@@ -95,7 +93,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                   fmt::format("{}", samples)});
   }
   return fmt::format("Memory at its peak, in GiB of {:.1f} a device\n",
-                     Gib(static_cast<double>(job.capacity.count()))) +
+                     Gib(RealBytes(job.capacity))) +
          table.Format(style);
 }
 
@@ -127,7 +125,8 @@ absl::StatusOr<std::vector<StagePeak>> StagePeaks(const TrainingJob& job,
                                  FollowAllocations(model, mapping, s));
       peak.reserved += followed.Fragments();
     }
-    if (mapping.offload || mapping.inputs_on_host) peak.host = HostMemoryOf(model, mapping, s).total();
+    if (mapping.offload || mapping.inputs_on_host)
+      peak.host = HostMemoryOf(model, mapping, s).total();
     peaks.push_back(peak);
   }
   return peaks;

@@ -12,13 +12,13 @@ namespace foretrace {
 namespace {
 
 // What leaves the stages up to `edge` for those behind.
-double Crossing(const PhazeProblem& problem, const PhazeLayers& model, const PhazePlan& plan,
-                size_t edge) {
+RealBytes Crossing(const PhazeProblem& problem, const PhazeLayers& model, const PhazePlan& plan,
+                   size_t edge) {
   std::vector<bool> before(static_cast<size_t>(problem.layers));
   for (size_t s = 0; s <= edge; ++s) {
     for (const int32_t layer : plan.stages[s].layers) before[static_cast<size_t>(layer)] = true;
   }
-  double bytes = 0;
+  RealBytes bytes;
   for (const PhazeEdge& e : model.edges) {
     if (before[static_cast<size_t>(e.from)] && !before[static_cast<size_t>(e.to)]) bytes += e.bytes;
   }
@@ -29,11 +29,11 @@ PlannedStage StageOf(const PhazeProblem& problem, const PhazeLayers& model, cons
                      int32_t stage, int32_t micro_batches) {
   const auto stages = static_cast<int32_t>(plan.stages.size());
   SimTime forward, backward;
-  double parameters = 0;
+  RealBytes parameters;
   for (const int32_t layer : plan.stages[static_cast<size_t>(stage)].layers) {
     const PhazeLayer& l = model.layers[static_cast<size_t>(layer)];
-    forward += SimTime::FromSeconds(l.forward_s);
-    backward += SimTime::FromSeconds(l.backward_s);
+    forward += SimTime::FromSeconds(l.forward.seconds());
+    backward += SimTime::FromSeconds(l.backward.seconds());
     parameters += l.parameter_bytes;
   }
   if (plan.recompute && stage + 1 < stages) backward += forward;
@@ -49,7 +49,8 @@ PlannedStage StageOf(const PhazeProblem& problem, const PhazeLayers& model, cons
   }
   const int32_t d = plan.data_parallel;
   out.end.Kernel(Named("gradients of all replicas"),
-                 SimTime::FromSeconds(4.0 * (d - 1) * parameters / (d * problem.bandwidth)));
+                 SimTime::FromSeconds(4.0 * (d - 1) * parameters.count() /
+                                      (d * problem.bandwidth.bytes_per_second())));
   return out;
 }
 
@@ -72,9 +73,10 @@ absl::StatusOr<JobPlan> PlanOf(const PhazeProblem& problem, const PhazePlan& pla
   for (int32_t s = 0; s < stages; ++s) {
     plan.stages.push_back(StageOf(problem, model, placement, s, micro_batches));
     if (s + 1 == stages) continue;
-    const double bytes = Crossing(problem, model, placement, static_cast<size_t>(s));
-    const SimTime time = SimTime::FromSeconds(bytes / problem.bandwidth);
-    plan.edges.push_back({{s, 0, s + 1, 0, time, time}, Bytes(static_cast<int64_t>(bytes))});
+    const RealBytes bytes = Crossing(problem, model, placement, static_cast<size_t>(s));
+    const SimTime time = SimTime::FromSeconds((bytes / problem.bandwidth).seconds());
+    plan.edges.push_back(
+        {{s, 0, s + 1, 0, time, time}, Bytes(static_cast<int64_t>(bytes.count()))});
   }
   return plan;
 }

@@ -327,9 +327,11 @@ void WriteSearch(JsonWriter& json, const SearchReport& report) {
     json.Int64(value);
   }
   json.Key("seconds");
-  json.Double(report.seconds);
+  json.Double(report.took.seconds());
   json.Key("evaluations_per_second");
-  json.Double(report.seconds > 0 ? static_cast<double>(report.evaluated) / report.seconds : 0);
+  json.Double(report.took > RealSeconds()
+                  ? static_cast<double>(report.evaluated) / report.took.seconds()
+                  : 0);
   json.Key("interrupted");
   json.Bool(report.interrupted);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/pipeline_picture.h"
@@ -55,7 +56,7 @@ struct SearchReport {
   std::vector<std::string> notes;
   CostSources kernel_sources;  // of the fastest that was found exhaustively
   int64_t candidates = 0, evaluated = 0, infeasible = 0, pruned = 0, local_steps = 0;
-  double seconds = 0;
+  RealSeconds took;  // to search
   bool interrupted = false;
   double device_watts = 0;  // rated; 0: energy is not asked for
   std::string software;     // stack and release that is assumed; empty: none

@@ -104,7 +104,7 @@ absl::Status AddPhaze(const SearchQuestion& o, int32_t global_batch, const Train
   }
   ++report.evaluated;
   SearchRow row = RowOf(job, "phaze", found->ranked.mapping, found->ranked.evaluation);
-  row.estimate = SimTime::FromSeconds(found->estimate_s);
+  row.estimate = SimTime::FromSeconds(found->estimate.seconds());
   report.rows.push_back(std::move(row));
   return absl::OkStatus();
 }

@@ -23,6 +23,9 @@ namespace foretrace {
 namespace {
 
 struct ServeStudyOptions : ServeStudy {
+  double table_us = 10, host_us = 100;
+  double draft_us = 842.7, target_us = 31507;
+  double link_gbps = 50, hop_ns = 150;
   bool json = false;
   // Of these options, the first that was given.
   std::function<std::string(std::initializer_list<const char*>)> first_given;
@@ -147,10 +150,21 @@ std::string Json(const std::string& study, const std::vector<StudyRow>& rows,
   return buffer.GetString();
 }
 
+ServeStudy StudyOf(const ServeStudyOptions& o) {
+  ServeStudy study = o;
+  study.table = RealUs(o.table_us);
+  study.host = RealUs(o.host_us);
+  study.draft = RealUs(o.draft_us);
+  study.target = RealUs(o.target_us);
+  study.link = Bandwidth::GBps(o.link_gbps);
+  study.hop = SimTime::FromSeconds(RealNs(o.hop_ns).seconds());
+  return study;
+}
+
 absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContext& context) {
   FORETRACE_RETURN_IF_ERROR(CheckOptions(options));
   std::vector<std::string> notes;
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, RowsOf(options, notes));
+  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, RowsOf(StudyOf(options), notes));
   FORETRACE_RETURN_IF_ERROR(
       context.WriteAnswer("serve-study", [&] { return Json(options.study, rows, notes); }));
   if (options.json) {

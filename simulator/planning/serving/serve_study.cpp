@@ -48,8 +48,8 @@ absl::StatusOr<std::vector<StudyRow>> Decode(const ServeStudy& o, const ServingB
   // The study is of one layer, which has its share of a device's memory.
   s.kv_memory = Bytes(device.memory_capacity().count() / 2);
   s.host_bandwidth = host->bandwidth;
-  s.table_us_per_1000_blocks = o.table_us;
-  s.host_us = o.host_us;
+  s.table_per_1000_blocks = o.table;
+  s.host = o.host;
   std::vector<StudyRow> rows;
   for (const int64_t context : {10'000, 20'000, 40'000, 80'000}) {
     for (const int64_t batch : {32, 64, 128, 256, 512}) {
@@ -62,10 +62,10 @@ absl::StatusOr<std::vector<StudyRow>> Decode(const ServeStudy& o, const ServingB
                         {"batch", static_cast<double>(batch)},
                         {"parallel", std::string(Name(parallelism))},
                         {"tokens_per_s", step.tokens_per_s()},
-                        {"latency_us", step.latency_us()},
-                        {"compute_us", step.compute_us},
-                        {"communication_us", step.communication_us},
-                        {"host_us", step.host_us}});
+                        {"latency_us", step.latency().us()},
+                        {"compute_us", step.compute.us()},
+                        {"communication_us", step.communication.us()},
+                        {"host_us", step.host.us()}});
       }
     }
   }
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<StudyRow>> Decode(const ServeStudy& o, const ServingB
 
 std::vector<StudyRow> Drafts(const ServeStudy& o) {
   std::vector<StudyRow> rows;
-  const double draft = o.draft_us * 1e-6, target = o.target_us * 1e-6;
+  const RealSeconds draft(o.draft), target(o.target);
   for (int32_t window = 1; window <= 8; ++window) {
     for (const double accepted : {0.5, 0.6, 0.7, 0.8, 0.9}) {
       rows.push_back(
@@ -123,8 +123,8 @@ absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o, std::vector<st
   if (pass.rate.per_second() <= 0 || pass.memory.bytes_per_second() <= 0) {
     return InvalidInput("{}: states no rate in bf16 or no memory bandwidth", device->file);
   }
-  pass.link = Bandwidth::GBps(o.link_gbps);
-  pass.hop = SimTime::FromNs(o.hop_ns);
+  pass.link = o.link;
+  pass.hop = o.hop;
   std::vector<StudyRow> rows;
   for (int32_t tensor = 1; tensor <= o.devices; tensor *= 2) {
     if (o.devices % tensor != 0 || model.heads % tensor != 0) continue;
@@ -137,9 +137,9 @@ absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o, std::vector<st
     decode.context = o.prompt + 1;
     rows.push_back({{"tp", tensor * 1.0},
                     {"pp", pass.pipeline * 1.0},
-                    {"ttft_ms", PassUs(prefill) * 1e-3},
+                    {"ttft_ms", TimeOf(prefill).ms()},
                     {"prefill_tokens_per_s", PassTokensPerSecond(prefill)},
-                    {"tpot_ms", PassUs(decode) * 1e-3},
+                    {"tpot_ms", TimeOf(decode).ms()},
                     {"decode_tokens_per_s", PassTokensPerSecond(decode)}});
   }
   if (rows.empty()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace {
 
@@ -18,10 +19,12 @@ struct ServeStudy {
   std::string model = "llama2-7b";
   int32_t devices = 4;
   double spread = 0.3;
-  double table_us = 10, host_us = 100;
-  double draft_us = 842.7, target_us = 31507;
+  RealUs table, host;    // of 1,000 blocks of a table; of a step otherwise
+  RealUs draft, target;  // a step of either model
   std::string accelerator = "sn40l";
-  double link_gbps = 50, hop_ns = 150, reach = 0.9;
+  Bandwidth link;  // of the devices' ring
+  SimTime hop;
+  double reach = 0.9;  // of the device's rate
   int64_t prompt = 4096;
 };
 

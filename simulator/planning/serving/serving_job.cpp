@@ -141,8 +141,8 @@ absl::StatusOr<serve::Routing> ParseRouting(const std::string& text) {
                       fmt::join(EnumNames<serve::Routing>(), ", "));
 }
 
-std::optional<double> Limit(double ms) {
-  return ms > 0 ? std::optional<double>(ms * 1e-3) : std::nullopt;
+std::optional<RealSeconds> Limit(double ms) {
+  return ms > 0 ? std::optional(RealSeconds(RealMs(ms))) : std::nullopt;
 }
 
 absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,

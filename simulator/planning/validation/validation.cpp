@@ -170,8 +170,7 @@ absl::Status AddAblation(const ValidationCase& c, const TraceStore& store,
 bool HardlyBegun(const std::vector<StepError>& errors, size_t i) {
   const bool last = i + 1 == errors.size() || errors[i + 1].rank_index != errors[i].rank_index;
   const bool follows = i > 0 && errors[i - 1].rank_index == errors[i].rank_index;
-  return last && follows && errors[i].kernel_start_us.empty() &&
-         !errors[i - 1].kernel_start_us.empty();
+  return last && follows && errors[i].kernel_starts.empty() && !errors[i - 1].kernel_starts.empty();
 }
 
 // Compares the slowest rank's iteration with one measured number.
@@ -295,14 +294,13 @@ void Summarize(ValidationResult& result) {
     errors.push_back(step.error.error);
     if (step.error.completion_error) completion.push_back(*step.error.completion_error);
     if (step.error.period_error) period.push_back(*step.error.period_error);
-    distances.insert(distances.end(), step.error.kernel_start_us.begin(),
-                     step.error.kernel_start_us.end());
+    for (const RealUs distance : step.error.kernel_starts) distances.push_back(distance.us());
   }
   result.summary = SummarizeErrors(errors);
   result.completion = SummarizeErrors(completion);
   result.period = SummarizeErrors(period);
-  result.kernel_start_median_us = Quantile(distances, 0.5);
-  result.kernel_start_p90_us = Quantile(std::move(distances), 0.9);
+  result.kernel_start_median = RealUs(Quantile(distances, 0.5));
+  result.kernel_start_p90 = RealUs(Quantile(std::move(distances), 0.9));
 }
 
 }  // namespace foretrace

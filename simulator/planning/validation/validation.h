@@ -56,8 +56,8 @@ struct ValidationResult {
   // By the other definitions of a step (docs/semantics.md).
   ErrorSummary completion;
   ErrorSummary period;
-  double kernel_start_median_us = 0;  // over all device work of judged steps
-  double kernel_start_p90_us = 0;
+  RealUs kernel_start_median;  // over all device work of judged steps
+  RealUs kernel_start_p90;
 };
 
 // `cases:` with name, traces (paths relative to the file, or starting with $FORETRACE_REALDATA),

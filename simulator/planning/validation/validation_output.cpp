@@ -47,8 +47,8 @@ std::string StepTable(const ValidationResult& result, const TextStyle& style) {
     if (completed) row.push_back(percent(s.error.completion_error));
     if (periods) row.push_back(percent(s.error.period_error));
     row.push_back(fmt::format("{:.1f}", 100 * s.error.blocked_share));
-    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_median_us));
-    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_p90_us));
+    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_median.us()));
+    row.push_back(fmt::format("{:.1f}", s.error.kernel_start_p90.us()));
     row.push_back(s.judged ? "" : (s.error.partial ? "partial" : "not judged"));
     table.AddRow(std::move(row));
   }
@@ -138,9 +138,9 @@ void WriteStep(const ValidatedStep& s, JsonWriter& json) {
   json.Key("kernel_start_error_us");
   json.StartObject();
   json.Key("median");
-  json.Double(s.error.kernel_start_median_us);
+  json.Double(s.error.kernel_start_median.us());
   json.Key("p90");
-  json.Double(s.error.kernel_start_p90_us);
+  json.Double(s.error.kernel_start_p90.us());
   json.EndObject();
   json.EndObject();
 }
@@ -195,7 +195,7 @@ std::string ValidationText(const ValidationResult& result, const TextStyle& styl
   }
   text +=
       fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",
-                  result.kernel_start_median_us, result.kernel_start_p90_us);
+                  result.kernel_start_median.us(), result.kernel_start_p90.us());
   text += "A step error says little where the blocked share is near zero: the CPU is replayed.\n\n";
   text += StepTable(result, style);
   if (!result.durations.empty()) text += "\n" + DurationTable(result, style);
@@ -228,8 +228,8 @@ std::string ValidationJson(const ValidationResult& result) {
       {"completion_max_percent", result.completion.max_percent},
       {"period_mape_percent", result.period.mape_percent},
       {"period_max_percent", result.period.max_percent},
-      {"kernel_start_median_us", result.kernel_start_median_us},
-      {"kernel_start_p90_us", result.kernel_start_p90_us}};
+      {"kernel_start_median_us", result.kernel_start_median.us()},
+      {"kernel_start_p90_us", result.kernel_start_p90.us()}};
   for (const auto& [key, value] : figures) {
     json.Key(key);
     json.Double(value);

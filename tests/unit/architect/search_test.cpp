@@ -315,10 +315,11 @@ TEST(DesignRecord, IsReadAsItWasWritten) {
   plan.placement.micro_batch = 4;
   plan.placement.recompute = true;
   plan.mfu = 0.7;
-  plan.placement.batch_s = 1e-3 / 7;
+  plan.placement.batch = RealSeconds(1e-3 / 7);
   plan.placement.data_parallel = 3;
   plan.placement.width = 2;
-  plan.placement.stages = {{{0, 1, 2}, 2, 0.1, 1e9}, {{3, 5, 6}, 1, 0.2, 2e9}};
+  plan.placement.stages = {{{0, 1, 2}, 2, RealSeconds(0.1), RealBytes(1e9)},
+                           {{3, 5, 6}, 1, RealSeconds(0.2), RealBytes(2e9)}};
   record.plans = {plan};
   const auto read = DecodeRecord(Encode(record));
   ASSERT_TRUE(read.has_value());

@@ -41,7 +41,7 @@ double BruteForce(const Workload& w, const PartitionCosts& costs, int most, doub
       if (!allowed) continue;
       const auto cost = costs.Of(part);
       if (!cost || costs.LiveBytes(done, done | part) > dram) continue;
-      extend(done | part, used + 1, time + cost->time_ns);
+      extend(done | part, used + 1, time + cost->time.ns());
     }
   };
   extend(0, 0, 0);
@@ -66,19 +66,20 @@ TEST(BruteForce, PartitionsOf200RandomGraphs) {
     const PartitionCosts costs(w, sharded, system, rules, {});
     PartitionLimits limits;
     limits.partitions = round % 4 == 3 ? 3 : 0;
-    limits.dram_bytes = round % 7 == 0 ? 60'000 : 0;
+    limits.dram_bytes = RealBytes(round % 7 == 0 ? 60'000 : 0);
     const int most = limits.partitions > 0 ? limits.partitions : static_cast<int>(w.kernels.size());
-    const double expected = BruteForce(
-        w, costs, most,
-        limits.dram_bytes > 0 ? limits.dram_bytes : std::numeric_limits<double>::infinity());
+    const double expected =
+        BruteForce(w, costs, most,
+                   limits.dram_bytes > RealBytes() ? limits.dram_bytes.count()
+                                                   : std::numeric_limits<double>::infinity());
     const auto found = SolvePartitions(w, costs, limits);
     ASSERT_EQ(found.ok(), std::isfinite(expected)) << "round " << round << " " << found.status();
     if (!found.ok()) continue;
     ++feasible;
-    limited += limits.partitions > 0 || limits.dram_bytes > 0 ? 1 : 0;
-    EXPECT_NEAR(found->time_ns, expected, 1e-9 * expected) << "round " << round;
-    EXPECT_EQ(found->bound_ns, found->time_ns);
-    EXPECT_GE(found->time_ns, costs.LowerBoundNs() * (1 - 1e-12)) << "round " << round;
+    limited += limits.partitions > 0 || limits.dram_bytes > RealBytes() ? 1 : 0;
+    EXPECT_NEAR(found->time.ns(), expected, 1e-9 * expected) << "round " << round;
+    EXPECT_EQ(found->bound, found->time);
+    EXPECT_GE(found->time.ns(), costs.LowerBoundNs() * (1 - 1e-12)) << "round " << round;
   }
   EXPECT_GT(feasible, 120);
   EXPECT_GT(limited, 10);
@@ -101,26 +102,26 @@ TEST(BruteForce, ProgramOf60RandomGraphs) {
     const PartitionCosts costs(w, sharded, system, rules, {});
     PartitionLimits limits;
     limits.partitions = round % 6 == 5 ? 4 : 0;
-    limits.dram_bytes = round % 7 == 0 ? 60'000 : 0;
+    limits.dram_bytes = RealBytes(round % 7 == 0 ? 60'000 : 0);
     const auto exact = SolvePartitions(w, costs, limits);
     if (!exact.ok()) continue;
     Partitioning start = *exact;
     std::vector<int> each(w.kernels.size());
     std::iota(each.begin(), each.end(), 0);
     const auto alone = EvaluatePartitions(w, costs, each);
-    const bool fits = alone.ok() && limits.partitions == 0 && limits.dram_bytes == 0;
+    const bool fits = alone.ok() && limits.partitions == 0 && limits.dram_bytes == RealBytes();
     if (fits) start = *alone;
-    start.bound_ns = 0;
+    start.bound = RealNs();
     for (const int nodes : {1, 20'000}) {
       const auto found = SolvePartitionProgram(w, costs, limits, start, nodes);
       ASSERT_TRUE(found.ok()) << found.status();
-      EXPECT_LE(found->bound_ns, exact->time_ns * (1 + 1e-9)) << round;
-      EXPECT_GE(found->time_ns, exact->time_ns * (1 - 1e-9)) << round;
+      EXPECT_LE(found->bound.ns(), exact->time.ns() * (1 + 1e-9)) << round;
+      EXPECT_GE(found->time.ns(), exact->time.ns() * (1 - 1e-9)) << round;
       if (nodes == 1) continue;
       ++solved;
-      EXPECT_NEAR(found->time_ns, exact->time_ns, 1e-5 * exact->time_ns) << round;
-      improved += found->time_ns < start.time_ns * (1 - 1e-9) ? 1 : 0;
-      bounded += found->bound_ns > exact->time_ns * (1 - 1e-4) ? 1 : 0;
+      EXPECT_NEAR(found->time.ns(), exact->time.ns(), 1e-5 * exact->time.ns()) << round;
+      improved += found->time.ns() < start.time.ns() * (1 - 1e-9) ? 1 : 0;
+      bounded += found->bound.ns() > exact->time.ns() * (1 - 1e-4) ? 1 : 0;
     }
   }
   EXPECT_GT(solved, 30);
@@ -165,13 +166,13 @@ TEST(Program, WideGraph) {
     ASSERT_TRUE(start.ok()) << start.status();
     const auto found = SolvePartitionProgram(w, costs, {}, *start, 2);
     ASSERT_TRUE(found.ok()) << found.status();
-    EXPECT_LE(found->time_ns, start->time_ns);
-    EXPECT_GE(found->bound_ns, start->bound_ns);
-    EXPECT_LE(found->bound_ns, found->time_ns);
-    EXPECT_EQ(found->bound_ns == found->time_ns, sram == 100'000'000);
+    EXPECT_LE(found->time.ns(), start->time.ns());
+    EXPECT_GE(found->bound.ns(), start->bound.ns());
+    EXPECT_LE(found->bound.ns(), found->time.ns());
+    EXPECT_EQ(found->bound == found->time, sram == 100'000'000);
     std::printf("SRAM of %.1f MB: at most %.1f %% above the best, without tensors between %.1f\n",
-                static_cast<double>(sram) * 1e-6, 100 * (found->time_ns / found->bound_ns - 1),
-                100 * (found->time_ns / costs.LowerBoundNs() - 1));
+                static_cast<double>(sram) * 1e-6, 100 * (found->time.ns() / found->bound.ns() - 1),
+                100 * (found->time.ns() / costs.LowerBoundNs() - 1));
   }
 }
 
@@ -199,14 +200,14 @@ class EveryShardingOf {
     for (const Tensor& t : w_.tensors) {
       if (static_cast<size_t>(t.to) != i) continue;
       const auto from = static_cast<size_t>(t.from);
-      const double bytes =
+      const RealBytes bytes =
           ShardKernel(w_.kernels[from], now_[from], group_, w_.word_bytes).output_bytes;
       ShardedTensor s = ShardTensor(w_, t, now_[from], now_[i], bytes, group_);
       const std::string read = LayoutOf(w_, t, now_[from], now_[i]).read;
       for (const Tensor& other : w_.tensors) {
         const auto to = static_cast<size_t>(other.to);
         if (other.from != t.from || to >= i || w_.kernels[to].pass != w_.kernels[i].pass) continue;
-        if (LayoutOf(w_, other, now_[from], now_[to]).read == read) s.convert_ns = 0;
+        if (LayoutOf(w_, other, now_[from], now_[to]).read == read) s.convert_time = RealNs();
       }
       add(objective.tensor(s));
     }

@@ -25,7 +25,7 @@ TEST(Compared, Megatron) {
     const auto found = published.find(e.space.topologies[e.points[i].topology].name);
     if (found == published.end()) continue;
     const double batch = e.space.workloads[e.points[i].workload].workload.batch;
-    const double samples = batch / (e.results[i].iteration_ns * 1e-9);
+    const double samples = batch / (e.results[i].iteration.ns() * 1e-9);
     EXPECT_GE(samples, found->second) << found->first;
     EXPECT_LE(samples, 1.09 * found->second) << found->first;
     ++compared;
@@ -39,7 +39,7 @@ std::map<std::string, double> SecondsByTopology(const Explored& e) {
     seconds[e.space.topologies[e.points[i].topology].name + " " +
             e.space.chips[e.points[i].chip].chip.name + " " +
             e.space.memories[e.points[i].memory].name + " " +
-            e.space.links[e.points[i].link].name] = e.results[i].iteration_ns * 1e-9;
+            e.space.links[e.points[i].link].name] = e.results[i].iteration.ns() * 1e-9;
   }
   return seconds;
 }
@@ -50,7 +50,7 @@ TEST(Compared, FourMappings) {
   std::map<std::string, double> seconds;
   for (size_t i = 0; i < e.points.size(); ++i) {
     seconds[e.space.variants[e.points[i].variant].name + " " +
-            e.space.topologies[e.points[i].topology].name] = e.results[i].iteration_ns * 1e-9;
+            e.space.topologies[e.points[i].topology].name] = e.results[i].iteration.ns() * 1e-9;
   }
   EXPECT_NEAR(seconds.at("kernel-by-kernel 8x1"), 4909.147625881573, 1e-5);
   EXPECT_NEAR(seconds.at("vendor 8x1"), 1212.251846411307, 2e-5);

@@ -67,14 +67,14 @@ TEST(Experts, AllToAllBetweenTokensAndExperts) {
                back = t.from == static_cast<int>(Find(w, "FFN1"));
     if (!to && !back) continue;
     ++exchanges;
-    EXPECT_EQ(t.bytes, sent);
+    EXPECT_EQ(t.bytes, RealBytes(sent));
     EXPECT_FALSE(t.gathers);
-    EXPECT_NEAR(t.convert_ns,
+    EXPECT_NEAR(t.convert_time.ns(),
                 AllToAllTime(AllToAllFormula::kPhysical, group.networks, RealBytes(sent)).ns(),
                 1e-9);
   }
   EXPECT_EQ(exchanges, 2);
-  EXPECT_EQ(sharded.kernels[Find(w, "FFN0")].weight_bytes, 2.0 * 1024 * 3072);
+  EXPECT_EQ(sharded.kernels[Find(w, "FFN0")].weight_bytes.count(), 2.0 * 1024 * 3072);
 }
 
 // Slow memory: a chip reads its own experts alone.
@@ -96,9 +96,9 @@ TEST(Experts, ParallelWhereMemoryIsSlow) {
 TEST(StreamedWeights, ByHand) {
   ShardedKernel k;
   k.size = {1, 4000, 1000, 500};
-  k.weight_bytes = 2.0 * 4000 * 1000;  // 8 MB; input 1 MB, result 4 MB
+  k.weight_bytes = RealBytes(2.0 * 4000 * 1000);  // 8 MB; input 1 MB, result 4 MB
   const auto read = [&](StreamedWeights rule, double micro_batch, int64_t sram) {
-    return TimesRead(rule, k, 2, micro_batch, Bytes(sram));
+    return TimesRead(rule, k, RealBytes(2), micro_batch, Bytes(sram));
   };
   EXPECT_EQ(read(StreamedWeights::kLeast, 1, 8'000'000), 1);
   EXPECT_EQ(read(StreamedWeights::kEachTile, 1, 8'000'000), 1);

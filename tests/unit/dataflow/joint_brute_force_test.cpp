@@ -20,7 +20,7 @@ Workload SmallTraining(std::mt19937& random) {
   Workload w = RandomWorkload(random, 4, true);
   w.batch = 8;
   w.layers = 4;
-  w.layer_input_bytes = 1000;
+  w.layer_input_bytes = RealBytes(1000);
   return w;
 }
 
@@ -137,16 +137,16 @@ TEST(BruteForce, PassesOf120RandomGraphs) {
     const double least = LeastOverShardings(w, s, formulas);
     const TensorGroup group = GroupOf(s, formulas, Role::kTensor);
     const ShardingProblem problem(w, group);
-    const ShardingProblem::Mask all =
-        Promising(problem, s, formulas, mapping, std::numeric_limits<double>::infinity());
+    const ShardingProblem::Mask all = Promising(problem, s, formulas, mapping, RealNs::Infinite());
     const auto solve = [&](double below) {
-      return SolvePass(problem, s, formulas, mapping, all, Direction::kForward, {below, 1'000'000});
+      return SolvePass(problem, s, formulas, mapping, all, Direction::kForward,
+                       {RealNs(below), 1'000'000});
     };
     if (!std::isfinite(least)) continue;
     ++compared;
     const PassFound found = solve(2 * least);
     ASSERT_FALSE(found.chosen.empty()) << round;
-    EXPECT_NEAR(found.bound_ns, least, 1e-9 * least) << round;
+    EXPECT_NEAR(found.bound.ns(), least, 1e-9 * least) << round;
     SearchLimits limits;
     limits.tiles = 8;
     limits.shardings = problem.ShardingsOf(found.chosen);
@@ -154,8 +154,9 @@ TEST(BruteForce, PassesOf120RandomGraphs) {
     ASSERT_TRUE(mapped.ok()) << mapped.status();
     EXPECT_NEAR(mapped->time.total.ns(), least, 1e-9 * least) << round;
     const PassFound none = solve(0.99 * least);
-    beyond += none.chosen.empty() && none.bound_ns == 0.99 * least ? 1 : 0;
-    EXPECT_LE(LeastPassNs(problem, s, formulas, mapping, Direction::kForward), least * (1 + 1e-9));
+    beyond += none.chosen.empty() && none.bound == RealNs(0.99 * least) ? 1 : 0;
+    EXPECT_LE(LeastPassTime(problem, s, formulas, mapping, Direction::kForward).ns(),
+              least * (1 + 1e-9));
   }
   EXPECT_GT(compared, 80);
   EXPECT_EQ(beyond, compared);

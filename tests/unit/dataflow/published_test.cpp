@@ -283,15 +283,15 @@ TEST(Decode, Published) {
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_NEAR(whole->time.pass.ns(), 25815.025 + 4096 * 4096 * 2 / 16 / 1638.4, 1e-6);
   for (Kernel& k : w.kernels) {
-    if (k.name == "MHA_GEMM_2") k.stored_bytes = 0;
+    if (k.name == "MHA_GEMM_2") k.stored_bytes = RealBytes();
   }
   const auto r = DecodeOn(w, Sn40l(16, 100));
   ASSERT_TRUE(r.ok()) << r.status();
   ASSERT_EQ(r->partitioning.partitions.size(), 1u);
   const Partition& p = r->partitioning.partitions[0];
-  EXPECT_NEAR(p.compute_ns, 2560.625, 1e-9);
-  EXPECT_NEAR(p.memory_ns, 16640, 1e-9);
-  EXPECT_NEAR(p.network_ns, 614.4 + 6000, 1e-9);
+  EXPECT_NEAR(p.compute.ns(), 2560.625, 1e-9);
+  EXPECT_NEAR(p.memory.ns(), 16640, 1e-9);
+  EXPECT_NEAR(p.network.ns(), 614.4 + 6000, 1e-9);
   EXPECT_NEAR(r->time.pass.ns(), 25815.0247, 0.001);
   EXPECT_NEAR(1e9 / (32 * r->time.pass.ns()), 1210.5, 0.05);  // tokens a second of 32 layers
   // All sequences of a batch have their caches in memory: 2 x 33.6 MB a layer and sequence.
@@ -306,7 +306,7 @@ TEST(Decode, LatencyByDegree) {
   ASSERT_TRUE(text.ok());
   Workload w = Decode();
   for (Kernel& k : w.kernels) {
-    if (k.name == "MHA_GEMM_2") k.stored_bytes = 0;
+    if (k.name == "MHA_GEMM_2") k.stored_bytes = RealBytes();
   }
   const auto lines = SplitLines(*text);
   const std::vector<std::string> header = SplitCsvLine(lines[0]);
@@ -322,8 +322,8 @@ TEST(Decode, LatencyByDegree) {
     ASSERT_TRUE(r.ok()) << r.status();
     const Partition& p = r->partitioning.partitions[0];
     const double memory = std::stod(of("Memory_Latency_ns_per_layer"));
-    EXPECT_NEAR(p.memory_ns / memory, 1, 1e-6) << of("TP");
-    EXPECT_NEAR(p.network_ns,
+    EXPECT_NEAR(p.memory.ns() / memory, 1, 1e-6) << of("TP");
+    EXPECT_NEAR(p.network.ns(),
                 std::stod(of("link_latency_allreduce_node_ns")) +
                     std::stod(of("serialization_latency_allreduce_node_ns")),
                 1e-6)

@@ -86,8 +86,8 @@ TEST(Scheme, AttentionAloneRunsAgain) {
       Map(With({}, Recompute::kSelective), Gpt(), Execution::kKernelByKernel);
   ASSERT_EQ(part.repeated.size(), 4U);
   double again = 0;
-  for (const Partition& p : part.repeated) again += p.time_ns;
-  EXPECT_NEAR(part.time.pass.ns(), part.partitioning.time_ns + again, 1e-6);
+  for (const Partition& p : part.repeated) again += p.time.ns();
+  EXPECT_NEAR(part.time.pass.ns(), part.partitioning.time.ns() + again, 1e-6);
 }
 
 TEST(Scheme, FusedAttentionKeepsScoresOnTheChip) {

@@ -92,10 +92,9 @@ TEST(DataflowKernels, AllReducesOfNodesAlone) {
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   const auto apart = FindKernelTimes(calibration, *device, InterconnectKind::kNone, notes);
   ASSERT_TRUE(apart.ok()) << apart.status();
-  EXPECT_TRUE((*kernels)->AllReduce(8, dataflow::RealBytes(1e8)).has_value());
-  EXPECT_FALSE((*apart)->AllReduce(8, dataflow::RealBytes(1e8)).has_value());
-  EXPECT_FALSE(
-      (*kernels)->AllReduce(1024, dataflow::RealBytes(1e8)).has_value());  // no node has so many
+  EXPECT_TRUE((*kernels)->AllReduce(8, RealBytes(1e8)).has_value());
+  EXPECT_FALSE((*apart)->AllReduce(8, RealBytes(1e8)).has_value());
+  EXPECT_FALSE((*kernels)->AllReduce(1024, RealBytes(1e8)).has_value());  // no node has so many
 }
 
 }  // namespace

@@ -14,14 +14,15 @@ PhazeProblem Chain(int32_t layers, int32_t microbatches, double bytes) {
   p.layers = layers;
   p.samples = microbatches;
   p.accelerators = layers * 8;
-  p.bandwidth = 1e9;
-  p.memory_bytes = 1e12;
+  p.bandwidth = Bandwidth::BytesPerSecond(1e9);
+  p.memory = RealBytes(1e12);
   p.options = {{1, 1}};
   p.layers_of = [layers, bytes](const PhazeOption&) {
     PhazeLayers model;
     for (int32_t i = 0; i < layers; ++i) {
-      model.layers.push_back({1e-3, 2e-3, 1e6, 1e3, false});
-      if (i > 0) model.edges.push_back({i - 1, i, bytes});
+      model.layers.push_back(
+          {RealSeconds(1e-3), RealSeconds(2e-3), RealBytes(1e6), RealBytes(1e3), false});
+      if (i > 0) model.edges.push_back({i - 1, i, RealBytes(bytes)});
     }
     return model;
   };
@@ -33,7 +34,7 @@ TEST(PhazeLowering, EqualStagesTakeTheClosedForm) {
   const PhazeProblem problem = Chain(4, 6, 0);
   const auto plan = EvaluateFixedPlacement(problem, 4, 1, 1);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_NEAR(plan->batch_s, 27e-3, 1e-12);
+  EXPECT_NEAR(plan->batch.seconds(), 27e-3, 1e-12);
   const auto simulated = SimulatePlacement(problem, *plan);
   ASSERT_TRUE(simulated.ok()) << simulated.status();
   EXPECT_NEAR(simulated->seconds(), 27e-3, 1e-9);
@@ -48,7 +49,7 @@ TEST(PhazeLowering, GradientsAreReducedAtTheEnd) {
   const auto simulated = SimulatePlacement(problem, *plan);
   ASSERT_TRUE(simulated.ok()) << simulated.status();
   EXPECT_NEAR(simulated->seconds(), 25e-3, 1e-9);
-  EXPECT_NEAR(plan->batch_s, 25e-3, 1e-12);
+  EXPECT_NEAR(plan->batch.seconds(), 25e-3, 1e-12);
 }
 
 // Two stages, one micro-batch, 0.5 ms a transfer: 1 + 0.5 + 1 + 2 + 0.5 + 2.
@@ -86,8 +87,8 @@ TEST(PhazeLowering, PipelineTimingEqualsTheLoweredPlan) {
     ASSERT_TRUE(model.ok());
     PhazeLayers uneven = *model;
     for (PhazeLayer& layer : uneven.layers) {
-      layer.forward_s *= 0.1 * pick(1, 20);
-      layer.backward_s *= 0.1 * pick(1, 20);
+      layer.forward = 0.1 * pick(1, 20) * layer.forward;
+      layer.backward = 0.1 * pick(1, 20) * layer.backward;
     }
     problem.layers_of = [uneven](const PhazeOption&) { return uneven; };
     auto placement = EvaluateFixedPlacement(problem, pick(1, layers), 1, pick(1, 3));

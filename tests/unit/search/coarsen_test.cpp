@@ -17,13 +17,13 @@ GraphPipeProblem Problem(const std::vector<double>& seconds,
   GraphPipeProblem p;
   for (const double s : seconds) {
     GraphPipeOp op;
-    op.forward_s = {s};
-    op.backward_s = {2 * s};
-    op.fixed_bytes = op.gradient_bytes = op.stash_bytes = s;
+    op.forward = {RealSeconds(s)};
+    op.backward = {RealSeconds(2 * s)};
+    op.fixed_bytes = op.gradient_bytes = op.stash_bytes = RealBytes(s);
     p.ops.push_back(op);
   }
-  for (const auto& [from, to] : edges) p.edges.push_back({from, to, 1});
-  p.bandwidth = 1;
+  for (const auto& [from, to] : edges) p.edges.push_back({from, to, RealBytes(1)});
+  p.bandwidth = Bandwidth::BytesPerSecond(1);
   return p;
 }
 
@@ -43,10 +43,10 @@ TEST(CoarsenTest, KeepsWorkAndOrder) {
     double stash = 0;
     for (size_t i = 0; i < coarse.members.size(); ++i) {
       all.insert(all.end(), coarse.members[i].begin(), coarse.members[i].end());
-      stash += coarse.problem.ops[i].stash_bytes;
+      stash += coarse.problem.ops[i].stash_bytes.count();
       double forward = 0;
       for (const int32_t op : coarse.members[i]) forward += seconds[static_cast<size_t>(op)];
-      EXPECT_DOUBLE_EQ(coarse.problem.ops[i].forward_s[0], forward);
+      EXPECT_DOUBLE_EQ(coarse.problem.ops[i].forward[0].seconds(), forward);
     }
     EXPECT_DOUBLE_EQ(stash, std::accumulate(seconds.begin(), seconds.end(), 0.0));
     std::sort(all.begin(), all.end());

@@ -15,11 +15,11 @@ namespace {
 GraphPipeOp Op(double per_sample, double fixed, double stash, int32_t mini_batch) {
   GraphPipeOp op;
   for (int32_t x = 1; x <= mini_batch; x *= 2) {
-    op.forward_s.push_back(fixed + per_sample * x);
-    op.backward_s.push_back(fixed + 2 * per_sample * x);
+    op.forward.emplace_back(fixed + per_sample * x);
+    op.backward.emplace_back(fixed + 2 * per_sample * x);
   }
-  op.stash_bytes = stash;
-  op.gradient_bytes = op.fixed_bytes = 1;
+  op.stash_bytes = RealBytes(stash);
+  op.gradient_bytes = op.fixed_bytes = RealBytes(1);
   return op;
 }
 
@@ -31,10 +31,10 @@ GraphPipeProblem Problem(int32_t ops, std::vector<std::pair<int32_t, int32_t>> e
                        mini_batch));
   }
   for (const auto& [from, to] : edges)
-    p.edges.push_back({from, to, static_cast<double>(rng() % 3)});
+    p.edges.push_back({from, to, RealBytes(static_cast<double>(rng() % 3))});
   p.devices = devices;
-  p.memory_bytes = 1e9;
-  p.bandwidth = 10;
+  p.memory = RealBytes(1e9);
+  p.bandwidth = Bandwidth::BytesPerSecond(10);
   p.mini_batch = mini_batch;
   return p;
 }
@@ -50,7 +50,7 @@ double BruteForce(const GraphPipeProblem& p) {
       for (int32_t b = 1; b <= p.mini_batch; b *= 2) {
         for (GraphPipeStage& s : stages) s.config = {b, 1};
         const auto plan = EvaluateStages(p, stages);
-        if (plan.ok()) best = std::min(best, plan->iteration_s);
+        if (plan.ok()) best = std::min(best, plan->iteration.seconds());
       }
       return;
     }
@@ -104,10 +104,10 @@ TEST(GraphPipeTest, NearBruteForce) {
     const double best = BruteForce(p);
     const auto found = SearchGraphPipe(p);
     ASSERT_TRUE(found.ok()) << found.status();
-    EXPECT_GE(found->plan.iteration_s, best * (1 - 1e-9)) << round;
-    EXPECT_LE(found->plan.iteration_s, best * 1.05) << round;
+    EXPECT_GE(found->plan.iteration.seconds(), best * (1 - 1e-9)) << round;
+    EXPECT_LE(found->plan.iteration.seconds(), best * 1.05) << round;
     ++cases;
-    if (found->plan.iteration_s <= best * (1 + 1e-9)) ++optimal;
+    if (found->plan.iteration.seconds() <= best * (1 + 1e-9)) ++optimal;
   }
   EXPECT_GE(optimal, cases * 9 / 10) << optimal;
   RecordProperty("optimal", optimal);
@@ -121,11 +121,14 @@ TEST(GraphPipeTest, NeverBehindLinesAndPipeDream) {
     const auto graph = SearchGraphPipe(p), line = SearchSequential(p),
                pipedream = SearchPipeDream(p);
     ASSERT_TRUE(graph.ok() && line.ok() && pipedream.ok());
-    EXPECT_LE(line->plan.iteration_s, pipedream->plan.iteration_s * (1 + 1e-9)) << round;
-    EXPECT_LE(graph->plan.iteration_s, pipedream->plan.iteration_s * (1 + 1e-9)) << round;
+    EXPECT_LE(line->plan.iteration.seconds(), pipedream->plan.iteration.seconds() * (1 + 1e-9))
+        << round;
+    EXPECT_LE(graph->plan.iteration.seconds(), pipedream->plan.iteration.seconds() * (1 + 1e-9))
+        << round;
     const auto published = PartitionGraphPipe(p);
     ASSERT_TRUE(published.ok());
-    EXPECT_LE(graph->plan.iteration_s, published->iteration_s * (1 + 1e-9)) << round;
+    EXPECT_LE(graph->plan.iteration.seconds(), published->iteration.seconds() * (1 + 1e-9))
+        << round;
   }
 }
 
@@ -137,17 +140,17 @@ TEST(GraphPipeTest, NeverBehindLinesAndPipeDream) {
 TEST(GraphPipeTest, LinksBoundStages) {
   GraphPipeProblem p;
   p.ops = {Op(1, 0, 0, 1), Op(1, 0, 0, 1), Op(0.1, 0, 0, 1)};
-  p.edges = {{0, 2, 5}, {1, 2, 5}};
+  p.edges = {{0, 2, RealBytes(5)}, {1, 2, RealBytes(5)}};
   p.devices = 3;
-  p.memory_bytes = 1e9;
-  p.bandwidth = 10;
+  p.memory = RealBytes(1e9);
+  p.bandwidth = Bandwidth::BytesPerSecond(10);
   std::vector<GraphPipeStage> stages(3);
   for (int32_t s = 0; s < 3; ++s) stages[static_cast<size_t>(s)].ops = {s};
   const auto plan = EvaluateStages(p, stages);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_DOUBLE_EQ(plan->stages[2].time_per_sample_s, 1.0);
-  EXPECT_DOUBLE_EQ(plan->bottleneck_s, 3.0);
-  EXPECT_NEAR(plan->iteration_s, 5.0, 1e-9);
+  EXPECT_DOUBLE_EQ(plan->stages[2].time_per_sample.seconds(), 1.0);
+  EXPECT_DOUBLE_EQ(plan->bottleneck.seconds(), 3.0);
+  EXPECT_NEAR(plan->iteration.seconds(), 5.0, 1e-9);
 }
 
 std::string Fault(const GraphPipeProblem& p, const std::vector<GraphPipeStage>& stages) {
@@ -188,11 +191,11 @@ TEST(GraphPipeTest, ViolatedConditionsAreNamed) {
 TEST(GraphPipeTest, MemorySaysWhatWouldFit) {
   GraphPipeProblem p;
   p.ops = {Op(1, 0, 0.25 * (1 << 30), 8), Op(1, 0, 0, 8)};
-  for (GraphPipeOp& op : p.ops) op.fixed_bytes = 1 << 30;
-  p.edges = {{0, 1, 1}};
+  for (GraphPipeOp& op : p.ops) op.fixed_bytes = RealBytes(1 << 30);
+  p.edges = {{0, 1, RealBytes(1)}};
   p.devices = 2;
-  p.memory_bytes = 2.5 * (1 << 30);
-  p.bandwidth = 1e9;
+  p.memory = RealBytes(2.5 * (1 << 30));
+  p.bandwidth = Bandwidth::BytesPerSecond(1e9);
   p.mini_batch = 8;
   EXPECT_EQ(
       Fault(p, {Stage({0}, 1, {4, 1}), Stage({1}, 1, {4, 1})}),
@@ -206,7 +209,7 @@ TEST(GraphPipeTest, MemorySaysWhatWouldFit) {
 TEST(GraphPipeTest, InfeasibleSaysWhatWouldHelp) {
   std::mt19937 rng(3);
   auto p = Problem(4, {{0, 1}, {1, 2}, {2, 3}}, 2, 8, rng);
-  p.memory_bytes = 0.5;
+  p.memory = RealBytes(0.5);
   const auto found = SearchGraphPipe(p);
   ASSERT_FALSE(found.ok());
   EXPECT_NE(std::string(found.status().message()).find("more devices or memory"),
@@ -219,11 +222,11 @@ TEST(GraphPipeTest, InfeasibleSaysWhatWouldHelp) {
 TEST(RecomputedStages, RepeatTheForwardPassAndKeepTheirInputs) {
   GraphPipeProblem p;
   for (int i = 0; i < 3; ++i) p.ops.push_back(Op(1, 0, i == 1 ? 10 : 0, 8));
-  p.edges = {{0, 1, 4}, {1, 2, 0}};
+  p.edges = {{0, 1, RealBytes(4)}, {1, 2, RealBytes()}};
   p.devices = 2;
   p.mini_batch = 8;
-  p.memory_bytes = 1e9;
-  p.bandwidth = 1e9;
+  p.memory = RealBytes(1e9);
+  p.bandwidth = Bandwidth::BytesPerSecond(1e9);
   std::vector<GraphPipeStage> stages(2);
   stages[0].ops = {0, 1};
   stages[1].ops = {2};
@@ -231,16 +234,16 @@ TEST(RecomputedStages, RepeatTheForwardPassAndKeepTheirInputs) {
   stages[0].recomputed = {1};
   const auto repeated = EvaluateStages(p, stages);
   ASSERT_TRUE(kept.ok() && repeated.ok()) << repeated.status();
-  EXPECT_DOUBLE_EQ(kept->stages[0].memory_bytes, 2 + 2 * 10);
+  EXPECT_DOUBLE_EQ(kept->stages[0].memory.count(), 2 + 2 * 10);
   // Two inputs, and the micro-batch at work.
-  EXPECT_DOUBLE_EQ(repeated->stages[0].memory_bytes, 2 + 2 * 4 + 10);
-  EXPECT_NEAR(kept->stages[0].time_per_sample_s, 6, 1e-6);
-  EXPECT_NEAR(repeated->stages[0].time_per_sample_s, 7, 1e-6);
+  EXPECT_DOUBLE_EQ(repeated->stages[0].memory.count(), 2 + 2 * 4 + 10);
+  EXPECT_NEAR(kept->stages[0].time_per_sample.seconds(), 6, 1e-6);
+  EXPECT_NEAR(repeated->stages[0].time_per_sample.seconds(), 7, 1e-6);
   EXPECT_NEAR(TimedPipelineOf(p, *repeated).stages[0].backward[0].seconds(), 5, 1e-6);
-  EXPECT_GT(repeated->iteration_s, kept->iteration_s + 6);
+  EXPECT_GT(repeated->iteration.seconds(), kept->iteration.seconds() + 6);
   // What both an operator and its recomputed reader need is made again with them.
   stages[0].recomputed = {0, 1};
-  EXPECT_DOUBLE_EQ(EvaluateStages(p, stages)->stages[0].memory_bytes, 2 + 10);
+  EXPECT_DOUBLE_EQ(EvaluateStages(p, stages)->stages[0].memory.count(), 2 + 10);
   stages[0].recomputed = {2};
   EXPECT_EQ(EvaluateStages(p, stages).status().code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -250,15 +253,15 @@ TEST(RecomputedStages, PiperAndPhazeRecomputeWhereMemoryAsks) {
   GraphPipeProblem p;
   for (int i = 0; i < 8; ++i) {
     p.ops.push_back(Op(1, 0.01, 10, 32));
-    if (i > 0) p.edges.push_back({i - 1, i, 0.5});
+    if (i > 0) p.edges.push_back({i - 1, i, RealBytes(0.5)});
   }
   p.devices = 4;
   p.mini_batch = 32;
-  p.bandwidth = 1e9;
+  p.bandwidth = Bandwidth::BytesPerSecond(1e9);
   for (const auto& search : {SearchPiper, SearchPhaze}) {
-    p.memory_bytes = 1e9;
+    p.memory = RealBytes(1e9);
     const auto roomy = search(p);
-    p.memory_bytes = 33;
+    p.memory = RealBytes(33);
     const auto tight = search(p);
     ASSERT_TRUE(roomy.ok() && tight.ok()) << tight.status();
     const auto repeats = [](const GraphSearchResult& r) {
@@ -267,8 +270,8 @@ TEST(RecomputedStages, PiperAndPhazeRecomputeWhereMemoryAsks) {
     };
     EXPECT_FALSE(repeats(*roomy));
     EXPECT_TRUE(repeats(*tight));
-    EXPECT_GT(tight->plan.iteration_s, roomy->plan.iteration_s);
-    for (const GraphPipeStage& s : tight->plan.stages) EXPECT_LE(s.memory_bytes, 33);
+    EXPECT_GT(tight->plan.iteration.seconds(), roomy->plan.iteration.seconds());
+    for (const GraphPipeStage& s : tight->plan.stages) EXPECT_LE(s.memory.count(), 33);
   }
 }
 

@@ -50,9 +50,9 @@ TEST(OperatorTimes, KernelsOfCallsOnOtherNumbersOfSamples) {
   const OperatorTimes times(w, cluster);
   const double forward = 274877906944.0 / 50e12;
   const Operator& op = w.operators[0];
-  EXPECT_NEAR(*times.Kernels(op, 1, 8, Direction::kForward), forward, 1e-9);
-  EXPECT_NEAR(*times.Kernels(op, 1, 8, Direction::kBackward), 2 * forward, 1e-9);
-  EXPECT_NEAR(*times.Kernels(op, 4, 8, Direction::kForward), forward / 4, 1e-9);
+  EXPECT_NEAR(times.Kernels(op, 1, 8, Direction::kForward)->seconds(), forward, 1e-9);
+  EXPECT_NEAR(times.Kernels(op, 1, 8, Direction::kBackward)->seconds(), 2 * forward, 1e-9);
+  EXPECT_NEAR(times.Kernels(op, 4, 8, Direction::kForward)->seconds(), forward / 4, 1e-9);
   EXPECT_NEAR(times.sources().share(EstimateSource::kAnalytic), 1, 1e-12);
 }
 
@@ -61,8 +61,8 @@ TEST(OperatorTimes, SmallKernelsWaitToBeIssued) {
   const Workload w = Of(LinearOp{4, 8, 8});
   const ClusterParameters cluster = Cluster();
   const OperatorTimes times(w, cluster);
-  EXPECT_NEAR(*times.Kernels(w.operators[0], 1, 1, Direction::kForward), 5e-6, 1e-12);
-  EXPECT_NEAR(*times.Kernels(w.operators[0], 1, 1, Direction::kBackward), 10e-6, 1e-12);
+  EXPECT_NEAR(times.Kernels(w.operators[0], 1, 1, Direction::kForward)->seconds(), 5e-6, 1e-12);
+  EXPECT_NEAR(times.Kernels(w.operators[0], 1, 1, Direction::kBackward)->seconds(), 10e-6, 1e-12);
 }
 
 TEST(OperatorTimes, NothingIsSaidOfPartsOfRowsOrWithoutCalls) {
@@ -80,7 +80,7 @@ TEST(OperatorTimes, ExchangesAreTheNetworks) {
   const Workload w = Of(LinearOp{4, 8, 8});
   const ClusterParameters cluster = Cluster();
   const OperatorTimes times(w, cluster);
-  EXPECT_NEAR(times.AllReduce(4, 1, 1e6), 35e-6, 1e-12);
+  EXPECT_NEAR(times.AllReduce(4, 1, RealBytes(1e6)).us(), 35, 1e-6);
   PartitionDevice device;
   device.flop_rate = FlopRate::PerSecond(1);
   device.memory_bandwidth = device.network = Bandwidth::BytesPerSecond(1);
@@ -88,8 +88,8 @@ TEST(OperatorTimes, ExchangesAreTheNetworks) {
   device.widths = {4};
   device.times = &times;
   const GraphPipeProblem p = GraphPipeProblemOf(w, device, 2);
-  EXPECT_NEAR(p.PartOf(1, 4).backward_s[1], 45e-6, 1e-12);
-  EXPECT_NEAR(p.PartOf(1, 4).forward_s[1], 5e-6, 1e-12);
+  EXPECT_NEAR(p.PartOf(1, 4).backward[1].us(), 45, 1e-6);
+  EXPECT_NEAR(p.PartOf(1, 4).forward[1].us(), 5, 1e-6);
   EXPECT_TRUE(times.status().ok());
 }
 
@@ -98,12 +98,12 @@ TEST(OperatorTimes, ExchangesAreTheNetworks) {
 TEST(GradientReductions, AreTheProblems) {
   GraphPipeProblem p;
   GraphPipeOp op;
-  op.forward_s = op.backward_s = {1, 1};
-  op.gradient_bytes = 1e6;
+  op.forward = op.backward = {RealSeconds(1), RealSeconds(1)};
+  op.gradient_bytes = RealBytes(1e6);
   p.ops = {op};
   p.devices = 2;
-  p.memory_bytes = 1e12;
-  p.bandwidth = 1e6;
+  p.memory = RealBytes(1e12);
+  p.bandwidth = Bandwidth::BytesPerSecond(1e6);
   p.mini_batch = 2;
   GraphPipeStage stage;
   stage.ops = {0};
@@ -111,13 +111,13 @@ TEST(GradientReductions, AreTheProblems) {
   stage.config.micro_batch = 2;
   const auto rings = EvaluateStages(p, {stage});
   ASSERT_TRUE(rings.ok()) << rings.status();
-  EXPECT_NEAR(rings->iteration_s, 3, 1e-9);
-  p.all_reduce = [](int32_t replicas, int32_t span, double bytes) {
-    return replicas == 2 && span == 1 && bytes == 1e6 ? 5.0 : 0.0;
+  EXPECT_NEAR(rings->iteration.seconds(), 3, 1e-9);
+  p.all_reduce = [](int32_t replicas, int32_t span, RealBytes bytes) {
+    return RealSeconds(replicas == 2 && span == 1 && bytes == RealBytes(1e6) ? 5 : 0);
   };
   const auto network = EvaluateStages(p, {stage});
   ASSERT_TRUE(network.ok()) << network.status();
-  EXPECT_NEAR(network->iteration_s, 7, 1e-9);
+  EXPECT_NEAR(network->iteration.seconds(), 7, 1e-9);
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ absl::StatusOr<ProfileNode> ParseNode(std::string_view name, std::string_view re
   }
   ProfileNode node;
   node.description = rest.substr(0, split);
-  node.layer = {std::string(name), (*forward + *backward) / 1000.0, activations, *parameters};
+  node.layer = {std::string(name), RealSeconds((*forward + *backward) / 1000.0),
+                RealBytes(activations), RealBytes(*parameters)};
   return node;
 }
 
@@ -146,6 +147,11 @@ absl::StatusOr<double> NumberAt(const Json& object, const char* key, const std::
   return object[key].GetDouble();
 }
 
+absl::StatusOr<RealBytes> BytesAt(const Json& object, const char* key, const std::string& where) {
+  FORETRACE_ASSIGN_OR_RETURN(const double count, NumberAt(object, key, where));
+  return RealBytes(count);
+}
+
 absl::StatusOr<int32_t> IntAt(const Json& object, const char* key, const std::string& where) {
   FORETRACE_ASSIGN_OR_RETURN(const double value, NumberAt(object, key, where));
   if (value > 1e9 || value != std::floor(value)) {
@@ -155,7 +161,7 @@ absl::StatusOr<int32_t> IntAt(const Json& object, const char* key, const std::st
 }
 
 absl::Status ReadSync(const Json& option, const char* key, const std::map<int32_t, int32_t>& index,
-                      const std::string& where, std::map<int32_t, double>& out) {
+                      const std::string& where, std::map<int32_t, RealBytes>& out) {
   if (!option.HasMember(key)) return absl::OkStatus();
   if (!option[key].IsObject()) return InvalidInput("{}: '{}' must be an object", where, key);
   for (const auto& entry : option[key].GetObject()) {
@@ -164,7 +170,7 @@ absl::Status ReadSync(const Json& option, const char* key, const std::map<int32_
     if (!id || *id > 1e9 || !index.contains(static_cast<int32_t>(*id)) || !entry.value.IsNumber()) {
       return InvalidInput("{}: '{}' names node '{}', which is not listed", where, key, name);
     }
-    out[index.at(static_cast<int32_t>(*id))] = entry.value.GetDouble();
+    out[index.at(static_cast<int32_t>(*id))] = RealBytes(entry.value.GetDouble());
   }
   return absl::OkStatus();
 }
@@ -172,10 +178,11 @@ absl::Status ReadSync(const Json& option, const char* key, const std::map<int32_
 absl::StatusOr<PiperOption> ReadOption(const Json& json, const std::map<int32_t, int32_t>& index,
                                        const std::string& where) {
   PiperOption o;
-  FORETRACE_ASSIGN_OR_RETURN(o.time_s, NumberAt(json, "timePerSample", where));
-  FORETRACE_ASSIGN_OR_RETURN(o.parameter_bytes, NumberAt(json, "parameterSize", where));
-  FORETRACE_ASSIGN_OR_RETURN(o.memory_per_inflight, NumberAt(json, "memoryUsageA", where));
-  FORETRACE_ASSIGN_OR_RETURN(o.memory_fixed, NumberAt(json, "memoryUsageB", where));
+  FORETRACE_ASSIGN_OR_RETURN(const double seconds, NumberAt(json, "timePerSample", where));
+  o.time = RealSeconds(seconds);
+  FORETRACE_ASSIGN_OR_RETURN(o.parameter_bytes, BytesAt(json, "parameterSize", where));
+  FORETRACE_ASSIGN_OR_RETURN(o.memory_per_inflight, BytesAt(json, "memoryUsageA", where));
+  FORETRACE_ASSIGN_OR_RETURN(o.memory_fixed, BytesAt(json, "memoryUsageB", where));
   if (json.HasMember("id") && json["id"].IsString()) o.name = json["id"].GetString();
   o.recompute = o.name == "activation recomp";
   FORETRACE_RETURN_IF_ERROR(ReadSync(json, "syncTimeFw", index, where, o.sync_in));
@@ -222,8 +229,9 @@ absl::StatusOr<PiperProblem> LoadPiperProblem(const std::string& path) {
   PiperProblem problem;
   FORETRACE_ASSIGN_OR_RETURN(problem.max_devices, IntAt(root, "maxDevices", path));
   FORETRACE_ASSIGN_OR_RETURN(problem.batch, IntAt(root, "mbsInBatch", path));
-  FORETRACE_ASSIGN_OR_RETURN(problem.memory_bytes, NumberAt(root, "maxMemoryPerDevice", path));
-  FORETRACE_ASSIGN_OR_RETURN(problem.bandwidth, NumberAt(root, "bandwidth", path));
+  FORETRACE_ASSIGN_OR_RETURN(problem.memory, BytesAt(root, "maxMemoryPerDevice", path));
+  FORETRACE_ASSIGN_OR_RETURN(const double bandwidth, NumberAt(root, "bandwidth", path));
+  problem.bandwidth = Bandwidth::BytesPerSecond(bandwidth);
   std::map<int32_t, int32_t> index;
   for (const Json& node : root["nodes"].GetArray()) {
     FORETRACE_ASSIGN_OR_RETURN(const int32_t id, IntAt(node, "id", path));
@@ -236,7 +244,7 @@ absl::StatusOr<PiperProblem> LoadPiperProblem(const std::string& path) {
     PiperEdge e;
     FORETRACE_ASSIGN_OR_RETURN(e.from, IntAt(json, "sourceId", path));
     FORETRACE_ASSIGN_OR_RETURN(e.to, IntAt(json, "destId", path));
-    FORETRACE_ASSIGN_OR_RETURN(e.bytes, NumberAt(json, "communicationCost", path));
+    FORETRACE_ASSIGN_OR_RETURN(e.bytes, BytesAt(json, "communicationCost", path));
     if (!index.contains(e.from) || !index.contains(e.to)) {
       return InvalidInput("{}: edge {} -> {} names a node that is not listed", path, e.from, e.to);
     }

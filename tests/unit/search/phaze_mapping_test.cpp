@@ -60,11 +60,11 @@ TEST(PhazeMappingTest, CloseToTheBestOfItsMappings) {
     ASSERT_TRUE(best.has_value());
     const double seconds = found->ranked.evaluation.iteration.seconds();
     EXPECT_LE(seconds, 1.03 * best->iteration.seconds()) << ToString(found->ranked.mapping);
-    EXPECT_NEAR(found->estimate_s / seconds, 1, 0.1) << ToString(found->ranked.mapping);
+    EXPECT_NEAR(found->estimate.seconds() / seconds, 1, 0.1) << ToString(found->ranked.mapping);
     EXPECT_EQ(found->ranked.mapping.devices(), devices);
     RecordProperty(ToString(found->ranked.mapping),
                    fmt::format("{:.4f}, {:.4f} by the formula, {:.4f} best", seconds,
-                               found->estimate_s, best->iteration.seconds()));
+                               found->estimate.seconds(), best->iteration.seconds()));
   }
 }
 
@@ -90,7 +90,7 @@ TEST(PhazeMappingTest, LayersAddUpToTheIterationModelsStages) {
   const ClusterParameters cluster = FlatCluster();
   const auto model = Model(4096, 12, 32);
   const auto layers =
-      PhazeLayersOf(model, cluster, Bandwidth::GBps(100), PhazeOption{2, 1, 0, false});
+      PhazeLayersOf(model, cluster, Bandwidth::GBps(100), PhazeOption{2, 1, RealSeconds(), false});
   ASSERT_TRUE(layers.ok()) << layers.status();
   ASSERT_EQ(layers->layers.size(), 12u);
   ParallelMapping m;
@@ -106,8 +106,8 @@ TEST(PhazeMappingTest, LayersAddUpToTheIterationModelsStages) {
   for (size_t s = 0; s < 3; ++s) {
     double forward = 0, backward = 0;
     for (int32_t i = 0; i < m.layers[s]; ++i, ++at) {
-      forward += layers->layers[at].forward_s;
-      backward += layers->layers[at].backward_s;
+      forward += layers->layers[at].forward.seconds();
+      backward += layers->layers[at].backward.seconds();
     }
     EXPECT_NEAR(pipeline->stages[s].forward[0].seconds(), forward, 1e-9) << s;
     EXPECT_NEAR(pipeline->stages[s].backward[0].seconds(), backward, 1e-9) << s;

@@ -15,6 +15,10 @@
 namespace foretrace {
 namespace {
 
+PipeDreamOptions::Level Level(int32_t machines, double bytes_per_second) {
+  return {machines, Bandwidth::BytesPerSecond(bytes_per_second)};
+}
+
 double Bottleneck(const std::string& profile, std::vector<PipeDreamOptions::Level> levels,
                   bool communication = false, bool straight = false) {
   auto problem = LoadPipeDreamProfile(PartitioningData() + "/pipedream/" + profile);
@@ -25,7 +29,7 @@ double Bottleneck(const std::string& profile, std::vector<PipeDreamOptions::Leve
   if (communication) options.activation_compression_ratio = 1.0;
   const auto plan = PartitionPipeDream(*problem, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan->bottleneck_s;
+  return plan->bottleneck.seconds();
 }
 
 constexpr double kRounding = 1 + 1e-12;
@@ -47,41 +51,47 @@ TEST(PipeDreamTest, EqualOrBetterThanPublishedOptimizer) {
         Row{"squeezenet1_0", 4, 0.07213960746666666}, Row{"squeezenet1_0", 8, 0.035913728895999995},
         Row{"gnmt", 4, 0.025868000000000002}, Row{"gnmt", 8, 0.019032000000000007},
         Row{"gnmt_large", 4, 0.1371289999999999}, Row{"gnmt_large", 8, 0.08284500000000002}}) {
-    const double ours = Bottleneck(std::string(r.model) + ".graph.txt", {{r.machines, 1.25e9}});
+    const double ours =
+        Bottleneck(std::string(r.model) + ".graph.txt", {Level(r.machines, 1.25e9)});
     EXPECT_LE(ours, r.published * kRounding) << r.model << " on " << r.machines;
     RecordProperty(std::string(r.model) + "_" + std::to_string(r.machines), std::to_string(ours));
   }
   // A chain leaves no choice of downsets: equal.
-  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {{4, 1.25e9}}), 0.17449849920000002, 1e-12);
-  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {{8, 1.25e9}}), 0.011619999999999998, 1e-12);
+  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {Level(4, 1.25e9)}), 0.17449849920000002, 1e-12);
+  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {Level(8, 1.25e9)}), 0.011619999999999998, 1e-12);
 }
 
 TEST(PipeDreamTest, CommunicationAndStraightPipelines) {
   FORETRACE_SKIP_WITHOUT_PARTITIONING_DATA();
-  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {{8, 1.25e9}}, true), 0.10084139337142857, 1e-12);
-  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {{8, 12.5e9}}, true), 0.0896272821942857, 1e-12);
-  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {{4, 1.25e9}}, true), 0.032460913066666666, 1e-12);
-  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {{8, 1.25e9}}, true), 0.0150994944, 1e-12);
-  EXPECT_LE(Bottleneck("resnet50.graph.txt", {{8, 1.25e9}}, true), 0.0822083584 * kRounding);
-  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {{4, 1.25e9}}, false, true), 0.21645, 1e-12);
-  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {{8, 1.25e9}}, false, true), 0.159531, 1e-12);
-  EXPECT_LE(Bottleneck("resnet50.graph.txt", {{8, 1.25e9}}, false, true), 0.056684 * kRounding);
+  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {Level(8, 1.25e9)}, true), 0.10084139337142857, 1e-12);
+  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {Level(8, 12.5e9)}, true), 0.0896272821942857, 1e-12);
+  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {Level(4, 1.25e9)}, true), 0.032460913066666666,
+              1e-12);
+  EXPECT_NEAR(Bottleneck("alexnet.graph.txt", {Level(8, 1.25e9)}, true), 0.0150994944, 1e-12);
+  EXPECT_LE(Bottleneck("resnet50.graph.txt", {Level(8, 1.25e9)}, true), 0.0822083584 * kRounding);
+  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {Level(4, 1.25e9)}, false, true), 0.21645, 1e-12);
+  EXPECT_NEAR(Bottleneck("vgg16.graph.txt", {Level(8, 1.25e9)}, false, true), 0.159531, 1e-12);
+  EXPECT_LE(Bottleneck("resnet50.graph.txt", {Level(8, 1.25e9)}, false, true),
+            0.056684 * kRounding);
 }
 
 TEST(PipeDreamTest, Hierarchies) {
   FORETRACE_SKIP_WITHOUT_PARTITIONING_DATA();
-  EXPECT_LE(Bottleneck("vgg16.graph.txt", {{4, 12e9}, {4, 1.25e9}}),
+  EXPECT_LE(Bottleneck("vgg16.graph.txt", {Level(4, 12e9), Level(4, 1.25e9)}),
             0.04400841546666668 * kRounding);
-  EXPECT_LE(Bottleneck("alexnet.graph.txt", {{4, 12e9}, {4, 1.25e9}}),
+  EXPECT_LE(Bottleneck("alexnet.graph.txt", {Level(4, 12e9), Level(4, 1.25e9)}),
             0.005933732000000005 * kRounding);
-  EXPECT_LE(Bottleneck("resnet50.graph.txt", {{4, 12e9}, {4, 1.25e9}}), 0.028667352 * kRounding);
+  EXPECT_LE(Bottleneck("resnet50.graph.txt", {Level(4, 12e9), Level(4, 1.25e9)}),
+            0.028667352 * kRounding);
 }
 
 PipeDreamProblem Problem(const std::vector<double>& compute, const std::vector<double>& weights,
                          const std::vector<std::pair<int32_t, int32_t>>& edges) {
   PipeDreamProblem p;
   p.graph = *OpGraph::Create(static_cast<int32_t>(compute.size()), edges);
-  for (size_t i = 0; i < compute.size(); ++i) p.layers.push_back({"", compute[i], 0, weights[i]});
+  for (size_t i = 0; i < compute.size(); ++i) {
+    p.layers.push_back({"", RealSeconds(compute[i]), RealBytes(), RealBytes(weights[i])});
+  }
   return p;
 }
 
@@ -92,15 +102,15 @@ PipeDreamProblem Problem(const std::vector<double>& compute, const std::vector<d
 TEST(PipeDreamTest, TinyChains) {
   const auto chain4 = Problem({3, 3, 3, 3}, {0, 0, 0, 0}, {{0, 1}, {1, 2}, {2, 3}});
   PipeDreamOptions o;
-  o.levels = {{3, 1e9}};
-  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck_s, 4.0);
+  o.levels = {Level(3, 1e9)};
+  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck.seconds(), 4.0);
   o.straight_pipeline = true;
-  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck_s, 6.0);
+  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck.seconds(), 6.0);
   o.straight_pipeline = false;
-  o.levels = {{4, 1e9}};
-  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck_s, 3.0);
+  o.levels = {Level(4, 1e9)};
+  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain4, o)->bottleneck.seconds(), 3.0);
   const auto chain3 = Problem({2, 2, 2}, {0, 0, 4e12}, {{0, 1}, {1, 2}});
-  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain3, o)->bottleneck_s, 2.0);
+  EXPECT_DOUBLE_EQ(PartitionPipeDream(chain3, o)->bottleneck.seconds(), 2.0);
 }
 
 // Every sequence of nested node sets and replica counts.
@@ -127,8 +137,8 @@ double BruteForce(const PipeDreamProblem& p, int machines, double bandwidth) {
       double c = 0, w = 0;
       for (int v = 0; v < n; ++v) {
         if (!((next & ~done) >> v & 1)) continue;
-        c += p.layers[static_cast<size_t>(v)].compute_s;
-        w += p.layers[static_cast<size_t>(v)].parameter_bytes;
+        c += p.layers[static_cast<size_t>(v)].compute.seconds();
+        w += p.layers[static_cast<size_t>(v)].parameter_bytes.count();
       }
       for (int m = 1; m <= left; ++m) {
         extend(next, left - m, std::max(worst, (c + 4 * (m - 1) * w / (bandwidth * m)) / m));
@@ -151,8 +161,9 @@ TEST(PipeDreamTest, EqualsBruteForce) {
     const auto p = Problem(c, w, RandomDag(rng, n));
     const int machines = 1 + static_cast<int>(rng() % 4);
     PipeDreamOptions o;
-    o.levels = {{machines, 1e9}};
-    EXPECT_NEAR(PartitionPipeDream(p, o)->bottleneck_s, BruteForce(p, machines, 1e9), 1e-12);
+    o.levels = {Level(machines, 1e9)};
+    EXPECT_NEAR(PartitionPipeDream(p, o)->bottleneck.seconds(), BruteForce(p, machines, 1e9),
+                1e-12);
   }
 }
 
@@ -164,7 +175,7 @@ TEST(PipeDreamTest, BadInputs) {
   EXPECT_FALSE(OpGraph::Create(2, {{0, 2}}).ok());
   // 20 independent nodes have 2^20 downsets.
   const auto wide = Problem(std::vector<double>(20, 1), std::vector<double>(20, 0), {});
-  o.levels = {{2, 1e9}};
+  o.levels = {Level(2, 1e9)};
   EXPECT_EQ(PartitionPipeDream(wide, o).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

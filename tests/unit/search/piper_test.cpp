@@ -28,7 +28,7 @@ PiperProblem Load(const std::string& file) {
 void ExpectConsistent(const PiperProblem& problem, const PiperPlan& plan) {
   const auto again = EvaluatePiperPlan(problem, plan);
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_DOUBLE_EQ(again->time_per_sample_s, plan.time_per_sample_s);
+  EXPECT_DOUBLE_EQ(again->time_per_sample.seconds(), plan.time_per_sample.seconds());
 }
 
 // Values by hand; see each name. Published answers in ref_tiny.txt.
@@ -46,7 +46,7 @@ TEST(PiperTest, TinyInstances) {
     EXPECT_EQ(problem.max_devices, devices);
     const auto plan = PartitionPiper(problem);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_NEAR(plan->time_per_sample_s, expected, 1e-9) << file;
+    EXPECT_NEAR(plan->time_per_sample.seconds(), expected, 1e-9) << file;
     ExpectConsistent(problem, *plan);
   }
 }
@@ -65,10 +65,10 @@ TEST(PiperTest, Bert32Grid) {
     if (!std::regex_match(line, m, row)) continue;
     ++rows;
     PiperProblem problem = base;
-    problem.memory_bytes = std::stod(m[1]) * kGiB;
+    problem.memory = RealBytes(std::stod(m[1]) * kGiB);
     problem.batch = std::stoi(m[2]);
     problem.max_devices = std::stoi(m[3]);
-    problem.bandwidth = 25 * kGiB;
+    problem.bandwidth = Bandwidth::BytesPerSecond(25 * kGiB);
     problem.data_parallel = m[4] != "noDP";
     problem.tensor_parallel = m[4] != "noTP";
     problem.recompute = m[4] != "noAR";
@@ -79,7 +79,7 @@ TEST(PiperTest, Bert32Grid) {
     }
     ASSERT_TRUE(plan.ok()) << line.substr(0, 60) << plan.status();
     // The published numbers are printed with nine digits.
-    EXPECT_LE(plan->time_per_sample_s, std::stod(m[6]) * (1 + 1e-8)) << line.substr(0, 60);
+    EXPECT_LE(plan->time_per_sample.seconds(), std::stod(m[6]) * (1 + 1e-8)) << line.substr(0, 60);
     ExpectConsistent(problem, *plan);
   }
   EXPECT_EQ(rows, 72);
@@ -88,13 +88,13 @@ TEST(PiperTest, Bert32Grid) {
 TEST(PiperTest, Bert32On512Devices) {
   FORETRACE_SKIP_WITHOUT_PARTITIONING_DATA();
   PiperProblem problem = Load("bert32a100.json");
-  problem.memory_bytes = 8 * kGiB;
+  problem.memory = RealBytes(8 * kGiB);
   problem.batch = 1920;
   problem.max_devices = 512;
-  problem.bandwidth = 25 * kGiB;
+  problem.bandwidth = Bandwidth::BytesPerSecond(25 * kGiB);
   const auto plan = PartitionPiper(problem);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_LE(plan->time_per_sample_s, 0.00256113 * (1 + 1e-5));
+  EXPECT_LE(plan->time_per_sample.seconds(), 0.00256113 * (1 + 1e-5));
   ExpectConsistent(problem, *plan);
 }
 
@@ -111,13 +111,13 @@ TEST(PiperTest, ResNetTable) {
     // Every fourth instance here; the others agree too, but take a minute together.
     if (rows % 4 != 1) continue;
     PiperProblem problem = base;
-    problem.memory_bytes = gib * kGiB;
+    problem.memory = RealBytes(gib * kGiB);
     problem.max_devices = devices;
     problem.batch = base.batch;
-    problem.bandwidth = 25 * kGiB;
+    problem.bandwidth = Bandwidth::BytesPerSecond(25 * kGiB);
     const auto plan = PartitionPiper(problem);
     ASSERT_TRUE(plan.ok()) << line << plan.status();
-    EXPECT_LE(plan->time_per_sample_s, published + 0.0006) << line;
+    EXPECT_LE(plan->time_per_sample.seconds(), published + 0.0006) << line;
     ExpectConsistent(problem, *plan);
   }
   EXPECT_EQ(rows, 23);
@@ -128,12 +128,12 @@ TEST(PiperTest, GnmtOnTwoDevices) {
   const PiperProblem base = Load("gnmt.json");
   for (const auto& [gib, published] : {std::pair(2.5, 263.354), std::pair(3.5, 260.227)}) {
     PiperProblem problem = base;
-    problem.memory_bytes = gib * kGiB;
+    problem.memory = RealBytes(gib * kGiB);
     problem.max_devices = 2;
-    problem.bandwidth = 25 * kGiB;
+    problem.bandwidth = Bandwidth::BytesPerSecond(25 * kGiB);
     const auto plan = PartitionPiper(problem);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_LE(plan->time_per_sample_s, published + 0.0006);
+    EXPECT_LE(plan->time_per_sample.seconds(), published + 0.0006);
     ExpectConsistent(problem, *plan);
   }
 }
@@ -146,7 +146,7 @@ double BruteForce(const PiperProblem& p) {
   const std::function<void(unsigned)> extend = [&](unsigned done) {
     if (done == (1u << n) - 1) {
       const auto e = EvaluatePiperPlan(p, plan);
-      if (e.ok()) best = std::min(best, e->time_per_sample_s);
+      if (e.ok()) best = std::min(best, e->time_per_sample.seconds());
       return;
     }
     for (unsigned add = 1; add < 1u << n; ++add) {
@@ -181,31 +181,33 @@ TEST(PiperTest, EqualsBruteForce) {
     const int n = 2 + static_cast<int>(rng() % 2);
     p.max_devices = 2 + static_cast<int>(rng() % 2);
     p.batch = p.max_devices + static_cast<int>(rng() % 3);
-    p.bandwidth = 8;
-    p.memory_bytes = 12 + static_cast<double>(rng() % 12);
+    p.bandwidth = Bandwidth::BytesPerSecond(8);
+    p.memory = RealBytes(12 + static_cast<double>(rng() % 12));
     for (int v = 0; v < n; ++v) {
       std::map<int32_t, std::vector<PiperOption>> node;
       const double time = 1 + rng() % 8, a = 1 + rng() % 5;
       for (const int t : {1, 2}) {
         PiperOption fast, lean;
-        fast.time_s = time / t + 0.25 * (t - 1);
-        fast.parameter_bytes = lean.parameter_bytes = static_cast<double>(rng() % 4);
-        fast.memory_per_inflight = a / t;
-        lean.time_s = fast.time_s * 1.3;
-        lean.memory_per_inflight = a / t / 4;
-        lean.memory_fixed = 1;
+        fast.time = RealSeconds(time / t + 0.25 * (t - 1));
+        fast.parameter_bytes = lean.parameter_bytes = RealBytes(static_cast<double>(rng() % 4));
+        fast.memory_per_inflight = RealBytes(a / t);
+        lean.time = 1.3 * fast.time;
+        lean.memory_per_inflight = RealBytes(a / t / 4);
+        lean.memory_fixed = RealBytes(1);
         node[t] = {fast, lean};
       }
       p.nodes.push_back(node);
     }
-    for (const auto& [u, v] : RandomDag(rng, n)) p.edges.push_back({u, v, 1.0 * (rng() % 3)});
+    for (const auto& [u, v] : RandomDag(rng, n)) {
+      p.edges.push_back({u, v, RealBytes(1.0 * (rng() % 3))});
+    }
     const double expected = BruteForce(p);
     const auto plan = PartitionPiper(p);
     if (!plan.ok()) {
       EXPECT_EQ(expected, std::numeric_limits<double>::infinity()) << plan.status();
       continue;
     }
-    EXPECT_NEAR(plan->time_per_sample_s, expected, 1e-9) << round;
+    EXPECT_NEAR(plan->time_per_sample.seconds(), expected, 1e-9) << round;
   }
 }
 

@@ -52,17 +52,17 @@ TEST(TensorStages, WhatAWidthCosts) {
   const GraphPipeProblem p = GraphPipeProblemOf(layers, Device(8, 100), 4);
   ASSERT_EQ(p.widths, (std::vector<int32_t>{2, 4}));
   const GraphPipeOp &columns = p.PartOf(2, 4), &rows = p.PartOf(3, 4);
-  EXPECT_NEAR(columns.forward_s[1], 0.5e-3, 1e-12);
-  EXPECT_NEAR(columns.backward_s[1], 1e-3 + 5e-5, 1e-12);
-  EXPECT_NEAR(rows.forward_s[1], 0.5e-3 + 5e-5, 1e-12);
-  EXPECT_NEAR(rows.backward_s[1], 1e-3, 1e-12);
-  EXPECT_EQ(columns.fixed_bytes, 1.6e9 / 4);
-  EXPECT_EQ(columns.gradient_bytes, 2e8 / 4);
+  EXPECT_NEAR(columns.forward[1].seconds(), 0.5e-3, 1e-12);
+  EXPECT_NEAR(columns.backward[1].seconds(), 1e-3 + 5e-5, 1e-12);
+  EXPECT_NEAR(rows.forward[1].seconds(), 0.5e-3 + 5e-5, 1e-12);
+  EXPECT_NEAR(rows.backward[1].seconds(), 1e-3, 1e-12);
+  EXPECT_EQ(columns.fixed_bytes.count(), 1.6e9 / 4);
+  EXPECT_EQ(columns.gradient_bytes.count(), 2e8 / 4);
   // The input of columns is whole on every device, that of rows divided.
-  EXPECT_EQ(columns.stash_bytes, 1e6);
-  EXPECT_EQ(rows.stash_bytes, 1e6 / 4);
+  EXPECT_EQ(columns.stash_bytes.count(), 1e6);
+  EXPECT_EQ(rows.stash_bytes.count(), 1e6 / 4);
   // The first has no input whose gradient is summed.
-  EXPECT_NEAR(p.PartOf(0, 4).backward_s[1], 1e-3, 1e-12);
+  EXPECT_NEAR(p.PartOf(0, 4).backward[1].seconds(), 1e-3, 1e-12);
   EXPECT_EQ(&p.PartOf(2, 1), &p.ops[2]);
 }
 
@@ -80,8 +80,8 @@ TEST(TensorStages, StagesOfReplicas) {
   const auto plan = EvaluateStages(p, {stage});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const double compute = 8 * 1.5e-3 + 7 * 5e-5;
-  EXPECT_NEAR(plan->iteration_s, compute + 8 * 2e8 / 4 / 1e10, 1e-9);
-  EXPECT_NEAR(plan->stages[0].memory_bytes, 8 * 4e8 + 4 * (1e6 + 0.25e6) * 4 / 2, 1);
+  EXPECT_NEAR(plan->iteration.seconds(), compute + 8 * 2e8 / 4 / 1e10, 1e-9);
+  EXPECT_NEAR(plan->stages[0].memory.count(), 8 * 4e8 + 4 * (1e6 + 0.25e6) * 4 / 2, 1);
   EXPECT_EQ(plan->devices, 8);
   // Of these the sums are no computation: four of 2 MB forward, backward three, since the first
   // operator has no input.
@@ -115,7 +115,7 @@ TEST(TensorStages, ProgramsDivideWhatDoesNotFit) {
     for (const GraphPipeStage& stage : found->plan.stages) {
       EXPECT_GE(stage.tensor, 2);
       EXPECT_EQ(stage.devices % stage.tensor, 0);
-      EXPECT_LE(stage.memory_bytes, 1e9);
+      EXPECT_LE(stage.memory.count(), 1e9);
     }
     EXPECT_LE(found->plan.devices, 16);
     EXPECT_FALSE(search(whole).ok());
@@ -135,12 +135,12 @@ TEST(TensorStages, MoreOptionsAreNeverWorse) {
                  without = PartitionPiper(PiperProblemOf(whole, b));
       if (!without.ok()) continue;
       ASSERT_TRUE(with.ok());
-      EXPECT_LE(with->time_per_sample_s, without->time_per_sample_s * (1 + 1e-9));
+      EXPECT_LE(with->time_per_sample.seconds(), without->time_per_sample.seconds() * (1 + 1e-9));
       const auto phaze = PlacePhaze(PhazeProblemOf(p, {b})),
                  plain = PlacePhaze(PhazeProblemOf(whole, {b}));
       ASSERT_EQ(phaze.ok(), plain.ok());
       if (!plain.ok()) continue;
-      EXPECT_LE(phaze->batch_s, plain->batch_s * (1 + 1e-12));
+      EXPECT_LE(phaze->batch.seconds(), plain->batch.seconds() * (1 + 1e-12));
     }
   }
 }

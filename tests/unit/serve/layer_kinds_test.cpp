@@ -63,7 +63,9 @@ StepTime TimeOf(const TransformerConfig& model, const StepBatch& batch,
   EngineConfig engine = SmallEngine();
   return MakeGraphStepModel(model, plan, engine, std::make_shared<CountingCosts>())->Time(batch);
 }
-double Part(const StepTime& time, StepPart part) { return time.parts[static_cast<size_t>(part)]; }
+double Part(const StepTime& time, StepPart part) {
+  return time.parts[static_cast<size_t>(part)].us();
+}
 
 // Window of 4: the tokens at 0 to 5 attend to 1, 2, 3, 4, 4, 4. In pieces of 4: 1, 2, 3, 4, 1, 2.
 TEST(AttentionWindow, PairsAreCounted) {

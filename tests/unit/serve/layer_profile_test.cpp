@@ -171,7 +171,8 @@ TEST_F(Profile, EnginesThatShareExpertsExchangeTokens) {
     return MakeProfileStepModel(shared, {1, 64, 128, 4, 2, 2}, engine, nullptr,
                                 std::make_shared<KibExchange>())
         ->Time(batch)
-        .parts[static_cast<size_t>(StepPart::kCommunication)];
+        .parts[static_cast<size_t>(StepPart::kCommunication)]
+        .us();
   };
   EngineConfig engine;
   EXPECT_NEAR(sent(engine), 4 * (68 + 64) * 2 / 1024.0, 1e-9);
@@ -201,8 +202,8 @@ TEST_F(Profile, RanksSumActivationsAndGatherLogits) {
   StepBatch batch;
   batch.AddDecode(16), batch.AddDecode(16), batch.AddDecode(16);
   const auto sent = [&] {
-    EXPECT_EQ(step->Time(batch).parts[static_cast<size_t>(StepPart::kCommunication)], 0);
-    return ranks->Time(batch).parts[static_cast<size_t>(StepPart::kCommunication)];
+    EXPECT_EQ(step->Time(batch).parts[static_cast<size_t>(StepPart::kCommunication)], RealUs());
+    return ranks->Time(batch).parts[static_cast<size_t>(StepPart::kCommunication)].us();
   };
   EXPECT_NEAR(sent(), (3 * 3 * 64 * 2 + 10 * 3 * 128 * 2) / 1024.0, 1e-9);
   // Of a prompt's chunk one position, of decodes that check a draft's two tokens three each.

@@ -71,11 +71,12 @@ TEST(MemoryLedger, BlocksOfTheMeasuredRun) {
 // Prompts of 100, 200 and 400 tokens take 10, 20 and 40 ms: 300 take 30 by the power law; tokens of
 // 1 and 4 sequences 20 and 50 ms: of 2 30.
 TEST(IterationModel, PowersBetweenPrompts) {
-  const auto model = IterationModel::Fit(
-      {{"d", 1, 100, 10, 10, 20}, {"d", 1, 200, 10, 20, 20}, {"d", 4, 100, 10, 40, 50}});
+  const auto model = IterationModel::Fit({{"d", 1, 100, 10, RealMs(10), RealMs(20)},
+                                          {"d", 1, 200, 10, RealMs(20), RealMs(20)},
+                                          {"d", 4, 100, 10, RealMs(40), RealMs(50)}});
   ASSERT_TRUE(model.ok());
-  EXPECT_NEAR(model->PromptMs(300), 30, 1e-9);
-  EXPECT_NEAR(model->TokenMs(2), 30, 1e-9);
+  EXPECT_NEAR(model->PromptTime(300).ms(), 30, 1e-9);
+  EXPECT_NEAR(model->TokenTime(2).ms(), 30, 1e-9);
 }
 
 TEST(IterationModel, SplitwiseHeldOut) {
@@ -235,8 +236,8 @@ TEST_F(Folder, SettingsThatAreNotStated) {
   EXPECT_TRUE(run->engine.Captured(512, true));
   ASSERT_EQ(run->trace.requests.size(), 1);
   EXPECT_EQ(run->rows[0], 1);
-  EXPECT_DOUBLE_EQ(run->measured[0].ttft, 1);
-  EXPECT_DOUBLE_EQ(run->measured[0].tpot, 0.5);
+  EXPECT_DOUBLE_EQ(run->measured[0].ttft.seconds(), 1);
+  EXPECT_DOUBLE_EQ(run->measured[0].tpot.seconds(), 0.5);
   ASSERT_EQ(run->notes.size(), 1);
   EXPECT_NE(run->notes[0].find("1 of 2 requests"), std::string::npos);
   Write("meta.json", R"({"model": "m", "vllm_version": "0.25.0",
@@ -273,8 +274,8 @@ TEST_F(Folder, RunsAsLines) {
   ASSERT_EQ(run->trace.requests.size(), 2);
   EXPECT_EQ(run->trace.requests[0].arrival, SimTime::FromSeconds(0.5));
   EXPECT_EQ(run->rows[0], 4);
-  EXPECT_DOUBLE_EQ(run->measured[1].tpot, 1);
-  EXPECT_DOUBLE_EQ(run->seconds, 2.5);
+  EXPECT_DOUBLE_EQ(run->measured[1].tpot.seconds(), 1);
+  EXPECT_DOUBLE_EQ(run->time.seconds(), 2.5);
 }
 
 // A run of the first requests of a workload; one of others is refused.

@@ -121,7 +121,7 @@ TEST(OperatorCosts, StepsTakeThem) {
   const auto steps = MakeGraphStepModel(
       model, {}, SmallEngine(), Costs({{"decode.csv", kDecodes}, {"prompt.csv", kPrompts}}));
   const auto attention = [&](const StepBatch& batch) {
-    return steps->Time(batch).parts[static_cast<size_t>(StepPart::kAttention)];
+    return steps->Time(batch).parts[static_cast<size_t>(StepPart::kAttention)].us();
   };
   StepBatch batch;
   batch.AddDecode(99), batch.AddDecode(299);

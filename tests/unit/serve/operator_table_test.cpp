@@ -63,8 +63,8 @@ TEST(OperatorTable, SizesThatAreNoNumbers) {
                                      "head_dim,window_size,batch_size,isl,latency_ms\n"
                                      "bfloat16,bfloat16,8,8,nan,inf,1,64,0.01\n");
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_EQ(rows->rows.front().work.bytes, 0);
-  EXPECT_EQ(rows->rows.front().work.flop, 0);
+  EXPECT_EQ(rows->rows.front().work.bytes, RealBytes());
+  EXPECT_EQ(rows->rows.front().work.flop, Flop());
 }
 
 constexpr std::string_view kExperts =

@@ -17,8 +17,8 @@ class LinearStep : public StepModel {
   StepTime Time(const StepBatch& batch) const override {
     StepTime time;
     time.Add(StepPart::kDense,
-             base_ + per_token_ * batch.tokens() +
-                 per_cached_ * static_cast<double>(batch.decode_cached),
+             RealUs(base_ + per_token_ * batch.tokens() +
+                    per_cached_ * static_cast<double>(batch.decode_cached)),
              EstimateSource::kAnalytic);
     return time;
   }

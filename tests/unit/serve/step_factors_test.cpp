@@ -28,16 +28,16 @@ PreparedRun Measured(const StepFactors& factors, double gap_ms) {
   for (size_t i = 0; i < result->outcomes.size(); ++i) {
     const RequestOutcome& o = result->outcomes[i];
     RequestTimes times;
-    times.ttft = (o.first_token - o.queued).seconds();
-    times.e2e = (o.last_token - o.queued).seconds();
-    times.tpot = (o.last_token - o.first_token).seconds() /
+    times.ttft = RealSeconds((o.first_token - o.queued).seconds());
+    times.e2e = RealSeconds((o.last_token - o.queued).seconds());
+    times.tpot = RealSeconds((o.last_token - o.first_token).seconds()) /
                  (prepared.run.trace.requests[i].output_tokens - 1);
     prepared.run.measured.push_back(times);
     prepared.run.rows.push_back(i);
     first = std::min(first, o.queued.seconds());
     last = std::max(last, o.last_token.seconds());
   }
-  prepared.run.seconds = last - first;
+  prepared.run.time = RealSeconds(last - first);
   return prepared;
 }
 

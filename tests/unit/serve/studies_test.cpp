@@ -105,8 +105,8 @@ DecodeScenario LongContext(int64_t batch, int64_t context) {
   s.spread = 0.3;
   s.kv_memory = Bytes(int64_t{20} << 30);
   s.host_bandwidth = Bandwidth::GBps(25);
-  s.table_us_per_1000_blocks = 10;
-  s.host_us = 100;
+  s.table_per_1000_blocks = RealUs(10);
+  s.host = RealUs(100);
   return s;
 }
 
@@ -122,9 +122,9 @@ TEST(CacheParallelism, TrendsOfTheEvaluation) {
     const DecodeStep tensor = DecodeLayer(s, DecodeParallelism::kTensor, costs);
     EXPECT_GE(cache.tokens_per_s(), tensor.tokens_per_s()) << context;
     EXPECT_GT(tensor.tokens_per_s(), data.tokens_per_s()) << context;
-    EXPECT_GT(tensor.host_us, cache.host_us);
-    EXPECT_NEAR(cache.compute_us / tensor.compute_us, 1, 0.15);
-    EXPECT_EQ(data.communication_us, 0);
+    EXPECT_GT(tensor.host, cache.host);
+    EXPECT_NEAR(cache.compute / tensor.compute, 1, 0.15);
+    EXPECT_EQ(data.communication, RealUs());
   }
   const auto throughput = [&](int64_t batch) {
     return DecodeLayer(LongContext(batch, 40'000), DecodeParallelism::kCache, costs).tokens_per_s();
@@ -132,8 +132,8 @@ TEST(CacheParallelism, TrendsOfTheEvaluation) {
   EXPECT_GT(throughput(64), throughput(8));
   EXPECT_LT(throughput(512), throughput(64));
   const DecodeScenario evicting = LongContext(512, 40'000);
-  EXPECT_GT(DecodeLayer(evicting, DecodeParallelism::kData, costs).host_us,
-            DecodeLayer(evicting, DecodeParallelism::kTensor, costs).host_us);
+  EXPECT_GT(DecodeLayer(evicting, DecodeParallelism::kData, costs).host,
+            DecodeLayer(evicting, DecodeParallelism::kTensor, costs).host);
 }
 
 // 4.5 us a pass and 0.65 of 450 GB/s. Two ranks, 1 MiB: 4.5 + 1,048,576 / 292,500. Eight ranks,
@@ -170,16 +170,16 @@ TEST(DataflowPass, LlamaOnSixteenDevices) {
   d.link = Bandwidth::GBps(50);
   d.hop = SimTime::FromNs(150);
   const PassTerms t = TermsOf(d);
-  EXPECT_NEAR(t.memory_us, 16.63999975, 1e-6);
-  EXPECT_NEAR(t.latency_us, 9, 1e-12);
-  EXPECT_NEAR(t.serialisation_us, 0.6144, 1e-12);
-  EXPECT_NEAR(t.compute_us, 0.05478, 1e-4);  // vector operations left out
-  EXPECT_NEAR(1e6 / PassUs(d), 1188, 1);
-  EXPECT_NEAR(1e6 / PassUs(d) / 1100, 1.08, 0.001);
+  EXPECT_NEAR(t.memory.us(), 16.63999975, 1e-6);
+  EXPECT_NEAR(t.latency.us(), 9, 1e-12);
+  EXPECT_NEAR(t.serialisation.us(), 0.6144, 1e-12);
+  EXPECT_NEAR(t.compute.us(), 0.05478, 1e-4);  // vector operations left out
+  EXPECT_NEAR(1e6 / TimeOf(d).us(), 1188, 1);
+  EXPECT_NEAR(1e6 / TimeOf(d).us() / 1100, 1.08, 0.001);
   // Two stages of eight: 1,221,385 ns, of which 170 from stage to stage.
   d.tensor = 8;
   d.pipeline = 2;
-  EXPECT_NEAR(PassUs(d), 1221.385, 0.01);
+  EXPECT_NEAR(TimeOf(d).us(), 1221.385, 0.01);
 }
 
 // Figure 20, prefill and decode under five mappings: terms of a layer to the vector operations that
@@ -207,12 +207,13 @@ TEST(DataflowPass, PublishedMappings) {
     SCOPED_TRACE(row.at("phase") + " tp" + row.at("TP"));
     const PassTerms t = TermsOf(p);
     const double compute = number("Compute_Latency_ns_per_layer") * 1e-3;
-    EXPECT_NEAR(t.compute_us / compute, 1, 0.0017);
-    EXPECT_NEAR(t.memory_us, number("Memory_Latency_ns_per_layer") * 1e-3, 1e-5);
-    EXPECT_NEAR(t.latency_us, number("link_latency_allreduce_node_ns") * 1e-3, 1e-9);
-    EXPECT_NEAR(t.serialisation_us, number("serialization_latency_allreduce_node_ns") * 1e-3, 1e-9);
-    EXPECT_NEAR(t.us() - t.compute_us + compute, number("Per_Config_II_ns") * 1e-3, 1e-5);
-    EXPECT_NEAR(PassUs(p) / (number("final_latency_ns") * 1e-3), 1, decode ? 1e-5 : 8e-4);
+    EXPECT_NEAR(t.compute.us() / compute, 1, 0.0017);
+    EXPECT_NEAR(t.memory.us(), number("Memory_Latency_ns_per_layer") * 1e-3, 1e-5);
+    EXPECT_NEAR(t.latency.us(), number("link_latency_allreduce_node_ns") * 1e-3, 1e-9);
+    EXPECT_NEAR(t.serialisation.us(), number("serialization_latency_allreduce_node_ns") * 1e-3,
+                1e-9);
+    EXPECT_NEAR((t.total() - t.compute).us() + compute, number("Per_Config_II_ns") * 1e-3, 1e-5);
+    EXPECT_NEAR(TimeOf(p).us() / (number("final_latency_ns") * 1e-3), 1, decode ? 1e-5 : 8e-4);
     const double requests = number("global_batch_size");
     EXPECT_NEAR(PassTokensPerSecond(p) / (requests * p.tokens / number("final_ii_s")), 1, 0.0028);
   }
@@ -253,7 +254,7 @@ TEST(Speculation, PublishedSteps) {
     p.memory = Bandwidth::GBps(std::stod(row.at("DRAM_BW")));
     p.link = Bandwidth::GBps(std::stod(row.at("Link_BW")));
     p.hop = SimTime::FromNs(150);
-    const double more = std::stod(row.at("ii_per_step_s")) / (PassUs(p) * 1e-6) - 1;
+    const double more = std::stod(row.at("ii_per_step_s")) / (TimeOf(p).seconds()) - 1;
     EXPECT_GT(more, 0) << row.at("role");
     EXPECT_LT(more, 0.00101) << row.at("role");
   }
@@ -262,12 +263,12 @@ TEST(Speculation, PublishedSteps) {
 
 // Figure 21: Llama 3 405B with drafts of 68M, 8B and 70B; seconds a step on 16 SN40L.
 TEST(Speculation, DraftsOfFigure21) {
-  constexpr double k68m = 8.11989204987616e-05, k8b = 8.427357845295114e-04,
-                   k70b = 5.754436341044073e-03, k405b = 3.15072690736469e-02;
-  const double plain = 1 / k405b;
+  constexpr RealSeconds k68m(8.11989204987616e-05), k8b(8.427357845295114e-04),
+      k70b(5.754436341044073e-03), k405b(3.15072690736469e-02);
+  const double plain = 1 / k405b.seconds();
   for (int32_t window = 1; window < 8; ++window) {
     for (const double right : {0.5, 0.7, 0.9}) {
-      for (const double draft : {k68m, k8b}) {
+      for (const RealSeconds draft : {k68m, k8b}) {
         EXPECT_GT(SequenceRate(window + 1, right, draft, k405b),
                   SequenceRate(window, right, draft, k405b));
         EXPECT_GT(SequenceRate(window, right + 0.05, draft, k405b),
@@ -294,7 +295,7 @@ TEST(DeploymentSearch, TheBestIsFirst) {
     return DeploymentOf(SmallEngine(), 20000.0 / c.plan.tensor, 0);
   };
   ServiceLevel level;
-  level.tpot = 0.01;
+  level.tpot = RealSeconds(0.01);
   const auto outcome =
       SearchDeployments(trace, candidates, deploy, level, [](size_t) { return true; });
   ASSERT_TRUE(outcome.ok());
