@@ -15,6 +15,7 @@
 #include "simulator/replay/memory/memory_use.h"
 #include "simulator/replay/run.h"
 #include "simulator/replay/step_explanation.h"
+#include "simulator/replay/step_report.h"
 #include "simulator/replay/timeline_request.h"
 #include "simulator/replay/trace_options.h"
 #include "simulator/replay/what_if/sensitivity.h"
@@ -237,12 +238,7 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
                                          prediction, unedited.has_value() ? &*unedited : nullptr));
   report_options.top = options.top;
   if (!report_options.completions.empty()) {
-    report_options.notes.push_back(fmt::format(
-        "the CPU is ahead of its device: between the marks of iteration {} the device works on "
-        "steps before it, so that all that follows but the table of iterations is of the time "
-        "until its own work is done, from the completion of the step before (of a first step: from "
-        "its begin mark)",
-        *report_options.iteration));
+    report_options.notes.push_back(NoteOfWindows(*report_options.iteration, *report_options.step));
   }
   unedited.reset();
   if (options.sensitivity) {

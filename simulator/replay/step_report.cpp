@@ -88,6 +88,20 @@ std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Pred
   return windows;
 }
 
+std::string NoteOfWindows(int64_t step, const StepSummary& summary) {
+  const bool ahead = summary.completion.ScaledBy(kAhead) > summary.period;
+  return fmt::format(
+      "{}, so that all that follows but the table of iterations is of the time until its own work "
+      "is "
+      "done, from the completion of the step before (of a first step: from its begin mark)",
+      ahead ? fmt::format("the CPU is ahead of its device: between the marks of iteration {} the "
+                          "device works on steps before it",
+                          step)
+            : fmt::format("a step takes longer than between the marks of iteration {}, by what the "
+                          "CPU does from one step's end mark to the next one's begin mark",
+                          step));
+}
+
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes) {
   double most = 0;
   for (size_t r = 0; r < prediction.ranks.size(); ++r) {

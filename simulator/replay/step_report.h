@@ -19,11 +19,14 @@ absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store
                                                          std::vector<std::string>& notes);
 
 // By rank, the reported step as its device has it: from the completion of the step before (of a
-// first step: from its begin mark) to its own. Empty where its CPU is not ahead of the device, that
-// is, where it takes hardly longer in steady state than between its marks.
+// first step: from its begin mark) to its own. Empty where in steady state it takes hardly longer
+// than between its marks: the CPU is not ahead of its device, and goes from step to step.
 std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Prediction& prediction,
                                              int64_t step,
                                              const std::optional<StepSummary>& summary);
+
+// Why what is reported of a step is of such windows.
+std::string NoteOfWindows(int64_t step, const StepSummary& summary);
 
 // What a reader must know of a step that its CPU marks say little of.
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes);

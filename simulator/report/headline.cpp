@@ -167,7 +167,7 @@ class HeadlinePrinter {
                      : fmt::format("{} times, of which the mean of {} counts as it does not settle",
                                    step.copies, step.copies / 2);
     Line(fmt::format(
-        "  repeated {}, it takes {} between its marks; its device work is done after {}{}", how,
+        "  repeated {}, {} from end mark to end mark; its device work is done after {}{}", how,
         unit_.Text(step.cpu_period), unit_.Text(step.completion),
         Beside(step.completion, step.recorded_completion, SimTime())));
   }

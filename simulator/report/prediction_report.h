@@ -137,7 +137,8 @@ struct PredictionReport {
   SimTime iteration_time;
   SimTime recorded_time;  // zero without recorded times
   // Device work, communication and the critical path are of the step from the completion of the
-  // one before to its own, since its CPU ran ahead: between the marks is other steps' work.
+  // one before to its own, since its CPU ran ahead (between the marks is other steps' work), or
+  // works outside of its marks.
   bool by_completion = false;
   SimTime baseline;                          // see Baseline()
   std::optional<StepSummary> step;           // unset where no steady state is known

@@ -50,6 +50,16 @@ class SteadyState(unittest.TestCase):
             first = report(folder, (), "0")["critical_path"]
             self.assertGreater(first["activities_us"]["compute"], 0.9 * first["total_us"])
 
+    def test_work_between_the_marks_of_two_steps(self):
+        """An evaluation between steps belongs to the verdict's step, so to what explains it."""
+        with tempfile.TemporaryDirectory() as folder:
+            truth.data_parallel(2, 4, steps=(3, 4, 5), between_us=800.0).write(folder)
+            answer = report(folder, (), "5")
+            self.assertAlmostEqual(answer["step_time_us"] - answer["iteration_time_us"], 800.0, delta=10)
+            self.assertAlmostEqual(answer["critical_path"]["total_us"] / answer["step_time_us"], 1.0, delta=0.001)
+            self.assertGreater(answer["critical_path"]["activities_us"]["cpu"], 800.0)
+            self.assertNotIn("ahead", " ".join(answer["notes"]))
+
     def test_difference_of_a_first_step(self):
         """Of two steps the first is taken, which no completion is before; its marks say nothing of its device."""
         with tempfile.TemporaryDirectory() as folder:

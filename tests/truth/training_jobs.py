@@ -178,9 +178,10 @@ def ring(ranks, rounds, slower=None, steps=(3, 4), buffered_us=None):
     return job.solve()
 
 
-def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4), read_loss=True):
+def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4), read_loss=True,
+                  between_us=0.0):
     """Backward on its own thread, gradients of two layers reduced while the next are computed. Without
-    `read_loss` nothing holds the CPU."""
+    `read_loss` nothing holds the CPU; `between_us`: what it does from one step's end mark to the next."""
     job = Job(ranks, {"dp": list(range(ranks))})
     for step in steps:
         for rank in job.ranks:
@@ -202,6 +203,8 @@ def data_parallel(ranks, layers, slower=None, all_reduce_factor=1.0, steps=(3, 4
                     job.compute(rank, "aten::_foreach_add_", 1, 90.0, "sgd")
                 if read_loss:
                     rank.read_loss()
+            if between_us > 0:
+                rank.now = job.graph.add([rank.now], between_us)
     return job.solve()
 
 
