@@ -14,7 +14,6 @@
 
 namespace foretrace {
 
-// One mapping of either kind, evaluated.
 // A stage's memory at its peak: when, in which pass, and what takes it.
 struct StagePeak {
   SimTime at;
@@ -27,6 +26,7 @@ struct StagePeak {
   Bytes host;      // states that the host keeps for each device
 };
 
+// One mapping of either kind, evaluated.
 struct SearchRow {
   std::string searcher;
   std::string text;  // of the mapping, in a table
@@ -63,6 +63,11 @@ struct SearchReport {
   std::string network;      // tier of a network model that rows are simulated with; empty: none
   Bytes device_memory;      // all of a device's; zero: not known
 };
+
+// What the allocator reserves where that is more than the device has; empty: it is not.
+std::string Overflow(const SearchReport& report, const SearchRow& row);
+// Of an iteration, at most: the devices' rated power over all of it.
+double Joules(const SearchReport& report, const SearchRow& row);
 
 std::string SearchText(const SearchReport& report, size_t top, const TextStyle& style);
 std::string SearchJson(const SearchReport& report);
