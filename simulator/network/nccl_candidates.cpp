@@ -47,7 +47,8 @@ double TransferPlanner::RingRate(const Job& job) const {
     return SharedRate(job.communicator->channels, each, PortRate()).bytes_per_second();
   };
   const double passing = shared(pass);
-  const bool adds = job.spec.op == CollectiveOp::kReduceScatter;
+  const bool adds =
+      job.spec.op == CollectiveOp::kReduceScatter || job.spec.op == CollectiveOp::kReduce;
   if (!adds && job.spec.op != CollectiveOp::kAllReduce) return passing;
   const double adding = shared(AddingRate(pass, Adder(job)));
   return adds ? adding : 2 / (1 / passing + 1 / adding);
@@ -60,6 +61,14 @@ double TransferPlanner::ShareOfChannels(const Communicator& c, double links) con
   if (c.nodes < 2 || library.network_channels == 0) return 1;
   return std::min(1.0,
                   library.network_channels * library.network_channel.bytes_per_second() / links);
+}
+
+// Of what a ring's links carry, what its channels reach.
+double TransferPlanner::ShareOfRing(const Job& job) const {
+  const Communicator& c = *job.communicator;
+  const double share = ShareOfChannels(c, c.ring_bandwidth);
+  const bool within = topology_.spec().library.channel > Bandwidth() && c.ranks_per_node > 1;
+  return within && c.size() > 2 ? std::min(share, RingRate(job) / c.ring_bandwidth) : share;
 }
 
 void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
@@ -79,15 +88,31 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
       candidate.cost.launch +=
           LastReceive(bytes / n, c.channels, adds ? AddingRate(channel, Adder(job)) : channel);
     }
-    double share = ShareOfChannels(c, c.ring_bandwidth);
-    if (channel > Bandwidth() && c.ranks_per_node > 1 && n > 2) {
-      share = std::min(share, RingRate(job) / c.ring_bandwidth);
-    }
-    candidate.cost.bandwidth *= share;
+    candidate.cost.bandwidth *= ShareOfRing(job);
     const double bandwidth =
         std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
     candidate.seconds =
         candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth);
+    if (Allowed(candidate)) out.push_back(candidate);
+  }
+}
+
+// Broadcast and reduce, for which NCCL has rings alone, in each protocol (tuning.cc), opened at the
+// root: hops one after the other, of which the last streams all of it behind the first piece.
+void TransferPlanner::ConsiderChain(const Job& job, std::vector<Choice>& out) const {
+  const Communicator& c = *job.communicator;
+  const int32_t n = c.size();
+  const CollectiveLibrary& library = topology_.spec().library;
+  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  for (Protocol protocol : kNcclProtocols) {
+    Choice candidate{Algorithm::kRing, protocol};
+    candidate.cost = RingCost(protocol, library.generation, c.nodes, c.ranks_per_node);
+    candidate.cost.launch += library.launch.seconds();
+    candidate.cost.bandwidth *= ShareOfRing(job);
+    const double bandwidth =
+        std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    candidate.seconds = candidate.cost.launch + (n - 1) * StepLatency(c, candidate.cost) +
+                        ((n - 2) * PieceBytes(job, candidate) + bytes) / bandwidth;
     if (Allowed(candidate)) out.push_back(candidate);
   }
 }

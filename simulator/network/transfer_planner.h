@@ -71,6 +71,7 @@ class TransferPlanner {
   // What the library could do, with closed-form times; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates(const Job& job) const;
   void ConsiderRing(const Job& job, std::vector<Choice>& out) const;
+  void ConsiderChain(const Job& job, std::vector<Choice>& out) const;
   void ConsiderTree(const Job& job, std::vector<Choice>& out) const;
   void ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const;
   // Of a device's NVLinks into its switch.
@@ -78,6 +79,7 @@ class TransferPlanner {
   Bandwidth Adder(const Job& job) const;
   double RingRate(const Job& job) const;
   double ShareOfChannels(const Communicator& c, double links) const;
+  double ShareOfRing(const Job& job) const;
   const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
