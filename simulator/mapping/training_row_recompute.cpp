@@ -52,8 +52,8 @@ std::string PartModules(const std::string& said, bool light) {
 
 // "none (FlashAttention)", "no checkpointing", "checkpointing off"; not "full, no offload".
 bool SaysNone(const std::vector<std::string>& words) {
-  constexpr std::string_view kNone[] = {"none",     "no",      "off", "false", "0",    "not",
-                                        "disabled", "without", "0.0", "n",     "never"};
+  constexpr std::string_view kNone[] = {"none",     "no",      "off", "false", "0",
+                                        "disabled", "without", "0.0", "n"};
   if (words.empty()) return false;
   if (std::ranges::find(kNone, words[0]) != std::end(kNone)) return true;
   for (const std::string& word : words) {

@@ -123,6 +123,9 @@ std::string SetPipeline(const Fields& f, TrainingRow& row) {
   if (m.pipeline == 1) return "";
   const std::string column = f.Text("schedule");
   const NamedSchedule* schedule = ScheduleIn(column.empty() ? f.Text("note") : column);
+  // The software's own is another one where the row says which.
+  const bool dual = schedule != nullptr && schedule->kind == ScheduleKind::kDualPipe;
+  if (f.States("schedule") && !dual) row.software.dual_pipe = false;
   if (schedule == nullptr) {
     if (f.States("schedule") && !HasWord(f)) NoteUnknown(column, row);
     return "";

@@ -236,7 +236,7 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
 // As a note names it, which the software has to be asked for: torchtitan's
 // expert_parallel_comm_backend, Megatron Core's moe_enable_deepep and moe_token_dispatcher_type.
 std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
-  if (SaidOf(f, {"deepep", "deep ep", "enable deepep"}) == Told::kYes) {
+  if (SaidOf(f, {"deepep*", "deep ep"}) == Told::kYes) {
     return ExpertDispatch::kDeepEp;
   }
   if (SaidOf(f, {"alltoall dispatch*", "all to all dispatch*", "dispatcher alltoall",
@@ -253,7 +253,7 @@ std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
 // What software of its own sends tokens by, where the row says that it did not.
 void DenyDispatch(const Fields& f, TrainingRow& row) {
   if (row.software.dispatch != ExpertDispatch::kDeepEp) return;
-  if (SaidOf(f, {"deepep", "deep ep"}) != Told::kNo) return;
+  if (SaidOf(f, {"deepep*", "deep ep"}) != Told::kNo) return;
   row.software.dispatch = ExpertDispatch::kAllToAll;
   if (row.mapping.expert > 1) row.notes.emplace_back("tokens sent all to all, as not by DeepEP");
 }

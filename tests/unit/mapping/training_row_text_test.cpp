@@ -180,6 +180,20 @@ TEST(TrainingRowTextTest, SchedulesOfColumnsAndNotes) {
   EXPECT_EQ(row({{"schedule", "GPipe"}, {"mapping", "gpipe"}}).refused, "");
 }
 
+// What software does by itself is not what a column says that it did not.
+TEST(TrainingRowTextTest, SchedulesOfColumnsAndSoftware) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].dual_pipe = true;
+  const auto schedule = [&](const char* column) {
+    return Judge({{"schedule", column}, {"pp", "4"}, {"global_batch", "128"}}, "known", stacks)
+        .mapping.schedule;
+  };
+  EXPECT_EQ(schedule(""), ScheduleKind::kDualPipe);
+  EXPECT_EQ(schedule("DualPipe"), ScheduleKind::kDualPipe);
+  EXPECT_EQ(schedule("1F1B"), ScheduleKind::k1F1B);
+  EXPECT_EQ(schedule("ZBV"), ScheduleKind::k1F1B);
+}
+
 // Whether the mapping can have it hangs on what replicas divide, too.
 TEST(TrainingRowTextTest, DualPipeOfDividedGradients) {
   const auto row = [](const char* sharding) {
