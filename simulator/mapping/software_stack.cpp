@@ -249,13 +249,14 @@ const StackRelease& SoftwareStack::At(const std::string& date, const std::string
 
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
-  static constexpr std::array<std::string_view, 5> kKeys = {"name", "frameworks", "releases",
-                                                            "undated", "generic"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"name",    "frameworks", "releases",
+                                                            "undated", "generic",    "specific"};
   root.ExpectKeys(kKeys);
   SoftwareStack stack;
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
   stack.generic = root.Bool("generic", false);
+  stack.specific = root.Bool("specific", false);
   for (const YamlReader& word : root.Child("frameworks").Items()) {
     stack.frameworks.push_back(LowerCase(word.AsString()));
   }
@@ -292,9 +293,12 @@ const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
   const std::string name = LowerCase(framework);
   const SoftwareStack* found = nullptr;
   size_t first = name.size(), longest = 0;
-  for (const bool generic : {false, true}) {
+  const auto rank = [](const SoftwareStack& stack) {
+    return stack.specific ? 0 : stack.generic ? 2 : 1;
+  };
+  for (const int wanted : {0, 1, 2}) {
     for (const SoftwareStack& stack : stacks) {
-      if (stack.generic != generic) continue;
+      if (rank(stack) != wanted) continue;
       for (const std::string& word : stack.frameworks) {
         const size_t at = name.find(word);
         if (at > first || (at == first && word.size() <= longest)) continue;

@@ -85,8 +85,9 @@ struct SoftwareStack {
   std::string name;
   std::vector<std::string> frameworks;  // words of a framework's name, in lower case
   std::vector<StackRelease> releases;   // in order
-  std::string undated;   // the date that runs without one are taken to be of; empty: the first's
-  bool generic = false;  // found where no other stack is: what others are built on
+  std::string undated;    // the date that runs without one are taken to be of; empty: the first's
+  bool generic = false;   // found where no other stack is: what others are built on
+  bool specific = false;  // found before others: its name has that of what it is part of before it
 
   // The last release that is not later than `date` and is for `model`.
   const StackRelease& At(const std::string& date, const std::string& model) const;

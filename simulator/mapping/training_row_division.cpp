@@ -1,13 +1,13 @@
 #include "simulator/mapping/training_row_division.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
+#include <initializer_list>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/mapping/training_row_text.h"
 
 namespace foretrace {
 namespace {
@@ -60,35 +60,10 @@ int32_t ZeroOf(const std::string& said) {
   return text == "no" || text == "off" || text == "false" ? 0 : -1;
 }
 
-// Runs of letters and digits, and each other sign that separates what is not about one thing: the
-// number of "HYBRID_SHARD (2 nodes)" is not of shards.
-std::vector<std::string> WordsOf(const std::string& text) {
-  std::vector<std::string> words;
-  bool within = false;
-  for (const char c : text) {
-    const bool joined = std::string_view(" \t=:_-").find(c) != std::string_view::npos;
-    const bool letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (letter && within) {
-      words.back() += c;
-    } else if (!joined) {
-      words.emplace_back(1, c);
-    }
-    within = letter;
-  }
-  return words;
-}
-
-// 0: no number.
-int32_t NumberOf(std::string_view word) {
-  int32_t value = 0;
-  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return code == std::errc() && end == word.data() + word.size() ? value : 0;
-}
-
 // "2x64", also right behind "hsdp", or the same in three words.
-bool ReadMesh(const std::vector<std::string>& words, StatedDivision& stated) {
+bool ReadProduct(const std::vector<std::string>& words, StatedDivision& stated) {
   const auto take = [&](std::string_view copies, std::string_view shards) {
-    const int32_t first = NumberOf(copies), second = NumberOf(shards);
+    const int32_t first = WholeNumber(copies), second = WholeNumber(shards);
     if (first == 0 || second == 0) return false;
     stated.copies = first;
     stated.shards = second;
@@ -107,17 +82,73 @@ bool ReadMesh(const std::vector<std::string>& words, StatedDivision& stated) {
   return false;
 }
 
+// Whether the words from `at` on are a number of what holds devices, not of shards.
+bool CountsMachines(const std::vector<std::string>& words, size_t at) {
+  constexpr std::string_view kMachines[] = {"node",    "nodes", "machine",  "machines",
+                                            "servers", "hosts", "instances"};
+  return at + 1 < words.size() &&
+         std::ranges::find(kMachines, words[at + 1]) != std::end(kMachines);
+}
+
 // The number with one of these nouns: before its plural ("4 replicas"), else behind it ("shard
 // degree 64", "replicate=4").
 int32_t CountOf(const std::vector<std::string>& words, std::string_view one,
                 std::string_view many) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] != one && words[i] != many) continue;
-    if (words[i] == many && i > 0 && NumberOf(words[i - 1]) > 0) return NumberOf(words[i - 1]);
+    if (words[i] == many && i > 0 && WholeNumber(words[i - 1]) > 0) {
+      return WholeNumber(words[i - 1]);
+    }
     const size_t behind = i + 1 < words.size() && words[i + 1] == "degree" ? i + 2 : i + 1;
-    if (behind < words.size() && NumberOf(words[behind]) > 0) return NumberOf(words[behind]);
+    if (behind < words.size() && WholeNumber(words[behind]) > 0 && !CountsMachines(words, behind)) {
+      return WholeNumber(words[behind]);
+    }
   }
   return 0;
+}
+
+// The number behind one of the terms; 0: none.
+int32_t NumberBehind(const std::vector<std::string>& words,
+                     std::initializer_list<std::string_view> terms) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    for (const std::string_view term : terms) {
+      const size_t count = TermAt(words, i, term);
+      if (count == 0 || i + count >= words.size() || CountsMachines(words, i + count)) continue;
+      if (const int32_t number = WholeNumber(words[i + count]); number > 0) return number;
+    }
+  }
+  return 0;
+}
+
+// Megatron Core's num_distributed_optimizer_instances; other instances are machines.
+int32_t OptimizerInstances(const std::vector<std::string>& words) {
+  const int32_t behind = NumberBehind(words, {"optimizer instances"});
+  if (behind > 0) return behind;
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (TermAt(words, i, "optimizer instances") == 0) continue;
+    const size_t before = words[i - 1] == "distributed" && i > 1 ? i - 2 : i - 1;
+    if (WholeNumber(words[before]) > 0) return WholeNumber(words[before]);
+  }
+  return 0;
+}
+
+// Of software that names no groups: only what can be nothing else, for people also count nodes and
+// GPUs there.
+void ReadDegrees(const std::string& text, const std::vector<std::string>& words,
+                 StatedDivision& stated) {
+  stated.shards = NumberBehind(words, {"shard degree", "dp shard"});
+  stated.copies = NumberBehind(words, {"replicate degree", "dp replicate"});
+  for (size_t at = text.find("shard="); stated.shards == 0 && at != std::string::npos;
+       at = text.find("shard=", at + 1)) {
+    stated.shards = NumberBehind(TextWords(text.substr(at)), {"shard"});
+  }
+  const int32_t shards = NumberBehind(words, {"shard"}),
+                copies = NumberBehind(words, {"replicate"});
+  if (stated.shards == 0 && shards > 0 && copies > 0) {
+    stated.shards = shards;
+    stated.copies = copies;
+  }
+  if (stated.copies == 0) stated.copies = OptimizerInstances(words);
 }
 
 }  // namespace
@@ -131,22 +162,106 @@ StatedDivision DivisionIn(const std::string& sharding) {
   StatedDivision stated;
   stated.zero = ZeroOf(text);
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  const bool named = has("hsdp") || has("hybrid") || has("mics");
-  stated.hybrid = named || has("instances") || has("shard");
-  if (!stated.hybrid) return stated;
-  const std::vector<std::string> words = WordsOf(text);
-  if (ReadMesh(words, stated)) return stated;
+  const std::vector<std::string> words = TextWords(text);
+  if (!has("hsdp") && !has("hybrid") && !has("mics")) {
+    ReadDegrees(text, words, stated);
+    stated.hybrid = stated.shards > 0 || stated.copies > 0;
+    return stated;
+  }
+  stated.hybrid = true;
+  if (ReadProduct(words, stated)) return stated;
   stated.shards = CountOf(words, "shard", "shards");
   // DeepSpeed's mics_shard_size.
   if (stated.shards == 0) stated.shards = CountOf(words, "mics", "size");
   for (const auto& [one, many] :
-       {std::pair("replicate", "replicas"), std::pair("replica", "copies"),
-        std::pair("instance", "instances")}) {
+       {std::pair("replicate", "replicas"), std::pair("replica", "copies")}) {
     if (stated.copies == 0) stated.copies = CountOf(words, one, many);
   }
-  // "Sharded states, replicated weights" are no groups.
-  stated.hybrid = named || stated.shards > 0 || stated.copies > 0;
   return stated;
+}
+
+namespace {
+
+// Of a column of copies or shards; 0: not stated, -1: all, which of shards it may say.
+int32_t GroupCell(const Fields& f, const std::string& column, bool all, std::string& error) {
+  const std::string text = f.Text(column);
+  if (all && (text == "-1" || text == "-1.0")) return -1;
+  std::string unread;
+  const int64_t value = f.Int(column, 0, unread);
+  if (!unread.empty() || value > kMaxDegree) {
+    if (error.empty()) {
+      error = fmt::format("{} '{}' is no number of {} from 1 to {}{}", column, text,
+                          all ? "shards" : "copies", kMaxDegree, all ? ", nor -1 (all)" : "");
+    }
+    return 0;
+  }
+  return static_cast<int32_t>(value);
+}
+
+// What the texts say and the columns, which have to agree.
+void AddColumn(const Fields& f, const char* column, int32_t value, int32_t& stated,
+               StatedDivision& division, std::string& error) {
+  if (value == 0) return;
+  if (stated > 0 && stated != value && error.empty()) {
+    error = fmt::format("{} '{}' and {} '{}' contradict one another", division.column,
+                        f.Text(division.column), column, f.Text(column));
+  }
+  stated = value;
+}
+
+}  // namespace
+
+StatedDivision DivisionOfRow(const Fields& f, const ParallelMapping& m, std::string& error) {
+  StatedDivision d = DivisionIn(f.Text("sharding"));
+  d.column = "sharding";
+  const int32_t noted = OptimizerInstances(TextWords(f.Text("note")));
+  if (noted > 1 && d.copies == 0) {
+    d.column = "note";
+    d.copies = noted;
+    d.hybrid = true;
+  }
+  int32_t copies = GroupCell(f, "dp_replicate", false, error);
+  int32_t shards = GroupCell(f, "dp_shard", true, error);
+  if (!error.empty() || (copies == 0 && shards == 0)) return d;
+  const bool all = shards == -1;
+  if (all) {
+    // What copies that do not divide leave is refused with them (HybridShards).
+    shards = copies > 0 && m.data % copies == 0 ? m.data / copies : 0;
+    if (copies == 0 && d.hybrid) return d;
+    if (copies == 0) shards = m.data;
+  }
+  // One copy is what Megatron Core has by itself.
+  if (copies == 1 && shards == 0) copies = 0;
+  if (copies == 0 && shards == 0) return d;
+  AddColumn(f, "dp_replicate", copies, d.copies, d, error);
+  AddColumn(f, "dp_shard", shards, d.shards, d, error);
+  if (!error.empty()) return d;
+  d.column = shards > 0 && !all ? "dp_shard" : copies > 0 ? "dp_replicate" : "dp_shard";
+  d.by_columns = true;
+  const int64_t product = int64_t{std::max(copies, 1)} * std::max(shards, 1);
+  const bool one = shards == 1 || (shards == 0 && copies == m.replicas());
+  const bool whole = copies == 0 || product == m.data || product == m.replicas();
+  if (one && whole && m.context == 1 && m.replicas() > 1) {
+    d.whole = true;
+    d.hybrid = false;
+    if (d.zero > 0) {
+      error = fmt::format(
+          "{} '{}' and sharding '{}' contradict one another: one shard divides nothing; DDP says "
+          "so",
+          d.column, f.Text(d.column), f.Text("sharding"));
+    }
+    d.zero = 0;
+    return d;
+  }
+  d.hybrid = copies > 1 || (shards > 0 && shards != m.data);
+  if (d.copies == 0 && shards > 0 && m.data % shards == 0) d.copies = m.data / shards;
+  if (d.zero == 0 && !f.Text("sharding").empty() && m.replicas() > 1) {
+    error =
+        fmt::format("{} '{}' and sharding '{}' contradict one another: what is divided among {}",
+                    d.column, f.Text(d.column), f.Text("sharding"),
+                    shards > 0 ? fmt::format("{} shards is no DDP", shards) : "others is no DDP");
+  }
+  return d;
 }
 
 int32_t HybridShards(const StatedDivision& stated, int32_t within, const ParallelMapping& m,

@@ -98,11 +98,17 @@ DType PrecisionOf(const std::string& text);
 void SetGemmFormat(const Fields& f, TrainingRow& row);
 // The order of a pipeline's passes, as the column `schedule` or the note names it, and two chunks a
 // stage where it interleaves and no column says how many. Of a row whose degrees are read.
-void SetPipeline(const Fields& f, TrainingRow& row);
+// The name of what it is; empty: none is said. Whether the mapping can have it, SettleSchedule says
+// once it is known what replicas divide.
+std::string SetPipeline(const Fields& f, TrainingRow& row);
+void SettleSchedule(const std::string& schedule, TrainingRow& row);
+// Whether the column `schedule` is another than a word of the column `mapping`, which `stated` is.
+bool SaysOtherSchedule(const Fields& f, const ParallelMapping& stated);
 // Of a row whose degrees and software are read.
 void SetRecomputation(const Fields& f, TrainingRow& row);
 // How inputs of layers that are recomputed whole are kept; of a row whose recomputation is read.
-void SetKeptInputs(const Fields& f, TrainingRow& row);
+// `error`: a column that is no number of layers.
+void SetKeptInputs(const Fields& f, TrainingRow& row, std::string& error);
 // Whether nothing is to hide communication: the column `overlap`, or a note.
 bool OverlapsNothing(const Fields& f);
 // TrainingRow::memory_gib and reserved_gib. `error`: columns that contradict one another.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "simulator/base/enum_names.h"
 #include "simulator/mapping/training_row_fields.h"
 
@@ -43,6 +45,11 @@ bool ScalesByPresent(const std::string& precision) {
 void SetGemmFormat(const Fields& f, TrainingRow& row) {
   const std::string precision = LowerCase(f.Text("precision"));
   const bool eight = Contains(precision, "fp8") || Contains(precision, "float8");
+  // Lightning's "16-mixed" says which.
+  if (precision == "16" || precision.starts_with("16-bit") || precision.starts_with("16 bit")) {
+    row.notes.push_back(
+        fmt::format("precision '{}' is taken for fp16, not bf16", f.Text("precision")));
+  }
   row.mapping.mxfp8 = eight && Contains(precision, "mx");
   row.mapping.nvfp4 = Contains(precision, "fp4");
   if (Contains(precision, "mxfp4")) row.notes.emplace_back("MXFP4 is taken for NVFP4");

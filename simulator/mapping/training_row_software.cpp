@@ -1,8 +1,6 @@
 // What a row's software does.
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <initializer_list>
 #include <numeric>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "simulator/mapping/stack_choices.h"
 #include "simulator/mapping/training_row_division.h"
 #include "simulator/mapping/training_row_fields.h"
+#include "simulator/mapping/training_row_text.h"
 
 namespace foretrace {
 namespace {
@@ -21,32 +20,19 @@ namespace {
 // (nemo/collections/llm/recipes, finetune_performance_optimizations).
 constexpr int32_t kAssumedRank = 16;
 
-// Whether a word of the text begins so and is not said not to be ("no LoRA").
-bool HasWord(const std::string& text, std::string_view beginning) {
-  const std::string lower = " " + LowerCase(text);
-  for (size_t at = lower.find(beginning); at != std::string::npos;
-       at = lower.find(beginning, at + 1)) {
-    if (std::isalpha(static_cast<unsigned char>(lower[at - 1])) != 0) continue;
-    const std::string before = lower.substr(0, at);
-    const bool denied = std::ranges::any_of(
-        std::initializer_list<std::string_view>{" no ", " not ", " non-", " without "},
-        [&](std::string_view word) { return before.ends_with(word); });
-    if (!denied) return true;
-  }
-  return false;
+// What a row says in words of what is trained, or how.
+Told SaidOf(const Fields& f, std::initializer_list<std::string_view> terms) {
+  return ToldOf(
+      f.Text("table") + "; " + f.Text("note") + "; " + f.Text("model") + "; " + f.Text("case"),
+      terms);
 }
 
-// Of a row that says so in words: what is trained, or how.
-bool SaysOneOf(const Fields& f, std::initializer_list<std::string_view> words) {
-  const std::string said =
-      f.Text("table") + " " + f.Text("note") + " " + f.Text("model") + " " + f.Text("case");
-  return std::ranges::any_of(words, [&](std::string_view word) { return HasWord(said, word); });
+bool TrainsAdapters(const Fields& f) {
+  return SaidOf(f, {"lora*", "qlora*", "peft*"}) == Told::kYes;
 }
-
-bool TrainsAdapters(const Fields& f) { return SaysOneOf(f, {"lora", "qlora", "peft"}); }
 
 bool IsFineTuning(const Fields& f) {
-  return TrainsAdapters(f) || SaysOneOf(f, {"sft", "finetun", "fine-tun", "fine tun"});
+  return TrainsAdapters(f) || SaidOf(f, {"sft*", "finetun*", "fine tun*"}) == Told::kYes;
 }
 
 void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
@@ -136,8 +122,14 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
   }
   if (NumberOf("zero", f.Text("mapping"))) return;
   // A distributed optimizer is the least that software of this kind divides.
-  const bool least = stated < 0 || (stated == 1 && HasWord(sharding, "optim"));
+  const bool least = stated < 0 || (stated == 1 && ToldOf(sharding, {"optim*"}) == Told::kYes);
   m.zero = least ? std::max(stated, row.software.zero) : stated;
+  // Of PyTorch's devices that divide weights, or of software that no file describes, FSDP's are.
+  const bool native =
+      row.family.empty() || row.software.per_parameter_sharding || row.software.flat_parameters;
+  if (stated < 0 && m.zero == 0 && native && division.by_columns && division.shards > 1) {
+    m.zero = 3;
+  }
   const int32_t divided = m.replicas() > 1 ? DividedAs(row.software, m.zero, m) : m.zero;
   if (divided < m.zero) {
     m.zero = divided;
@@ -150,41 +142,34 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
   }
 }
 
-// Columns of copies and of shards (torchtitan's data_parallel_replicate_degree and
-// data_parallel_shard_degree, of which -1 is all; Megatron Core's
-// num_distributed_optimizer_instances).
-void ReadMesh(const Fields& f, const TrainingRow& row, StatedDivision& division) {
-  std::string unread;
-  auto copies = static_cast<int32_t>(f.Int("dp_replicate", 1, unread));
-  const StatedDivision noted = DivisionIn(f.Text("note"));
-  if (copies == 1 && Contains(f.Text("note"), "instances")) copies = std::max(noted.copies, 1);
-  const auto shards = static_cast<int32_t>(f.Int("dp_shard", 0, unread));
-  if (division.hybrid || (copies == 1 && shards == 0)) return;
-  if (shards == 1 && row.mapping.data > 1) {
-    if (division.zero < 0) division.zero = 0;
-    return;
+// What states groups of replicas, as errors name it.
+std::string ColumnsOf(const Fields& f, const StatedDivision& division) {
+  std::string said;
+  for (const char* column : {"dp_replicate", "dp_shard"}) {
+    if (!division.by_columns || !f.States(column)) continue;
+    said += fmt::format("{}{} '{}'", said.empty() ? "" : ", ", column, f.Text(column));
   }
-  division.hybrid = copies > 1 || shards < row.mapping.data;
-  division.copies = copies;
-  division.shards = shards;
+  return said.empty() ? fmt::format("{} '{}'", division.column, f.Text(division.column)) : said;
 }
 
-void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
+void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
+                 std::string& error) {
   const std::string sharding = f.Text("sharding");
   ParallelMapping& m = row.mapping;
-  StatedDivision division = DivisionIn(sharding);
+  std::string contradiction;
+  StatedDivision division = DivisionOfRow(f, m, contradiction);
   // "PyTorch FSDP" says it, too.
   const std::string framework = f.Text("framework");
   const bool named =
       sharding.empty() &&
       (Contains(framework, "fsdp") || Contains(framework, "zero") || Contains(framework, "ddp"));
-  if (named) division.zero = DivisionIn(framework).zero;
+  if (named && !division.whole) division.zero = DivisionIn(framework).zero;
   if (row.software.flat_parameters && Contains(named ? framework : sharding, "fsdp2")) {
     row.software.flat_parameters = false;
     row.software.per_parameter_sharding = true;
   }
-  ReadMesh(f, row, division);
   SetZero(f, division, sharding, row);
+  SettleSchedule(schedule, row);
   const int32_t width = m.expert_tensor;
   SetChoices(row.software, row.config, m);
   if (m.expert_tensor != width) {
@@ -193,48 +178,34 @@ void SetDivision(const Fields& f, TrainingRow& row, std::string& error) {
   }
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
-  m.offload |= Contains(sharding, "cpu") || HasWord(sharding, "offload");
+  const Told offloads = ToldOf(sharding, {"cpu offload*", "offload*"});
+  m.offload |= offloads == Told::kYes ||
+               (offloads == Told::kNothing && ToldOf(sharding, {"cpu*"}) == Told::kYes);
   m.offload_weights |= m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
                                        Contains(sharding, "full cpu offload") ||
                                        (Contains(sharding, "fsdp") && m.offload));
-  if (division.hybrid) {
+  if (division.hybrid && contradiction.empty()) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
-    std::string contradiction;
     m.hybrid = HybridShards(division, row.gpus_per_node / m.tensor, m, contradiction);
-    if (error.empty() && !contradiction.empty()) {
-      error = fmt::format("sharding '{}': {}", sharding, contradiction);
-    }
+    if (!contradiction.empty()) contradiction = ColumnsOf(f, division) + ": " + contradiction;
   }
+  if (error.empty()) error = contradiction;
 }
 
 // How exchanges of tensor parallelism hide behind GEMMs, as a row says it.
 enum class TensorOverlap : uint8_t { kNotSaid, kNone, kInParts, kByUserbuffers };
 
-TensorOverlap TensorOverlapIn(std::string note) {
-  note = " " + LowerCase(note);
-  std::ranges::replace_if(
-      note, [](char c) { return c == '_' || c == '-'; }, ' ');
-  constexpr std::pair<std::string_view, TensorOverlap> kWords[] = {
-      {"userbuffer", TensorOverlap::kByUserbuffers},
-      {"tp comm overlap", TensorOverlap::kByUserbuffers},  // the option of Megatron-LM and NeMo
-      {"tp communication overlap", TensorOverlap::kInParts},
-      {"tp overlap", TensorOverlap::kInParts},
-      {"overlap tp", TensorOverlap::kInParts},
-      {"async tp", TensorOverlap::kInParts},
-      {"asynctp", TensorOverlap::kInParts},
-      {"async tensor parallel", TensorOverlap::kInParts},
-      {"asynchronous tensor parallel", TensorOverlap::kInParts}};
-  for (const auto& [word, overlap] : kWords) {
-    const size_t at = note.find(word);
-    if (at == std::string::npos) continue;
-    const size_t behind = note.find_first_not_of(" =:s", at + word.size());
-    const std::string rest = behind == std::string::npos ? "" : note.substr(behind);
-    constexpr std::string_view kOff[] = {"off", "false", "disabled", "0"};
-    const bool off =
-        std::ranges::any_of(kOff, [&](std::string_view o) { return rest.starts_with(o); });
-    return off || !HasWord(note, word) ? TensorOverlap::kNone : overlap;
-  }
-  return TensorOverlap::kNotSaid;
+TensorOverlap TensorOverlapIn(const std::string& note) {
+  const std::vector<std::string> words = TextWords(note);
+  const Told library =
+      ToldOf(words, {"userbuffer*", "tp comm overlap*"});  // the option of Megatron-LM and NeMo
+  const Told parts =
+      ToldOf(words, {"tp communication overlap*", "tp overlap*", "overlap tp", "async tp",
+                     "asynctp", "async tensor parallel*", "asynchronous tensor parallel*"});
+  if (library == Told::kYes) return TensorOverlap::kByUserbuffers;
+  if (parts == Told::kYes) return TensorOverlap::kInParts;
+  const bool denied = library == Told::kNo || parts == Told::kNo;
+  return denied ? TensorOverlap::kNone : TensorOverlap::kNotSaid;
 }
 
 // In parts: by Transformer Engine's userbuffers, but for PyTorch's own tensor parallelism, whose
@@ -265,25 +236,36 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
 // As a note names it, which the software has to be asked for: torchtitan's
 // expert_parallel_comm_backend, Megatron Core's moe_enable_deepep and moe_token_dispatcher_type.
 std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
-  if (SaysOneOf(f, {"deepep", "deep-ep", "deep ep"})) return ExpertDispatch::kDeepEp;
-  if (SaysOneOf(f, {"alltoall dispatch", "all-to-all dispatch", "dispatcher alltoall",
-                    "dispatcher-type alltoall", "dispatcher_type=alltoall"})) {
+  if (SaidOf(f, {"deepep*", "deep ep"}) == Told::kYes) {
+    return ExpertDispatch::kDeepEp;
+  }
+  if (SaidOf(f, {"alltoall dispatch*", "all to all dispatch*", "dispatcher alltoall",
+                 "dispatcher type alltoall"}) == Told::kYes) {
     return ExpertDispatch::kAllToAll;
   }
-  if (SaysOneOf(f, {"allgather dispatch", "all-gather dispatch", "dispatcher allgather",
-                    "dispatcher-type allgather", "dispatcher_type=allgather"})) {
+  if (SaidOf(f, {"allgather dispatch*", "all gather dispatch*", "dispatcher allgather",
+                 "dispatcher type allgather"}) == Told::kYes) {
     return ExpertDispatch::kAllGather;
   }
   return std::nullopt;
 }
 
+// What software of its own sends tokens by, where the row says that it did not.
+void DenyDispatch(const Fields& f, TrainingRow& row) {
+  if (row.software.dispatch != ExpertDispatch::kDeepEp) return;
+  if (SaidOf(f, {"deepep*", "deep ep"}) != Told::kNo) return;
+  row.software.dispatch = ExpertDispatch::kAllToAll;
+  if (row.mapping.expert > 1) row.notes.emplace_back("tokens sent all to all, as not by DeepEP");
+}
+
 // Once it is known how experts are divided.
 void SetExpertsDispatch(const Fields& f, TrainingRow& row) {
   const std::optional<ExpertDispatch> stated = DispatchIn(f);
+  DenyDispatch(f, row);
   row.software.dispatch = stated.value_or(row.software.dispatch);
-  row.software.overlap_experts |=
-      SaysOneOf(f, {"overlap-moe-expert-parallel-comm", "overlap_moe_expert_parallel_comm",
-                    "ep overlap", "a2a overlap", "all-to-all overlap"});
+  const Told hidden = SaidOf(
+      f, {"overlap moe expert parallel comm", "ep overlap", "a2a overlap", "all to all overlap"});
+  if (hidden != Told::kNothing) row.software.overlap_experts = hidden == Told::kYes;
   SetDispatch(row.software, row.config, row.mapping);
   if (stated && row.mapping.expert > 1 && row.mapping.dispatch != *stated) {
     row.notes.push_back(fmt::format("dispatch={} is of whole experts: taken as dispatch={}",
@@ -309,19 +291,18 @@ void SetExpertWidth(TrainingRow& row) {
 void FuseLoss(const Fields& f, TrainingRow& row) {
   LossForm& loss = row.software.loss;
   if (loss != LossForm::kInPlace && loss != LossForm::kCompiledInPlace) return;
-  if (!SaysOneOf(f, {"fused cross entropy", "fused cross-entropy", "cross entropy fus",
-                     "cross-entropy fus", "cross entropy loss fus", "cef"})) {
+  if (SaidOf(f, {"fused cross entropy", "cross entropy fus*", "cross entropy loss fus*", "cef*"}) !=
+      Told::kYes) {
     return;
   }
-  const bool own = SaysOneOf(f, {"native"});
+  const bool own = SaidOf(f, {"native*"}) == Told::kYes;
   loss = own ? LossForm::kCompiledInPlace : LossForm::kOverwritten;
   row.notes.push_back(fmt::format("fused cross entropy taken as {}",
                                   own ? "Megatron's own" : "Transformer Engine's"));
 }
 
 void SetKernelsOf(const Fields& f, TrainingRow& row) {
-  const std::string note = f.Text("note");
-  const bool compiled = Contains(note, "torch.compile") && !Contains(note, "no torch.compile");
+  const bool compiled = ToldOf(f.Text("note"), {"torch . compile*"}) == Told::kYes;
   row.software.compiled = false;
   if (compiled) Compile(row.software);
   row.software.loss = LossOf(row.software, row.mapping);
@@ -354,16 +335,16 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
                   std::string& error) {
   const StackRelease* release = FindRelease(f, stacks, row);
   row.software = release == nullptr ? OfUnknownSoftware() : *release;
-  SetPipeline(f, row);
+  const std::string schedule = SetPipeline(f, row);
   DivideBatches(f, row);
   SetGemmFormat(f, row);
   SetAdapters(f, row);
   SetRecomputation(f, row);
   // What choices depend on; what is wrong with them, ReadWords says.
   AddRowWords(f, row, row.mapping).IgnoreError();
-  SetDivision(f, row, error);
+  SetDivision(f, row, schedule, error);
   SetOverlap(f, row);
-  SetKeptInputs(f, row);
+  SetKeptInputs(f, row, error);
   SetExpertWidth(row);
   SetKernelsOf(f, row);
   PadVocabulary(row.software, row.mapping.tensor, row.config);

@@ -65,7 +65,7 @@ absl::Status AddRowWords(const Fields& f, const TrainingRow& row, ParallelMappin
 namespace {
 
 // Whether a column of precisions can mean the kind of GEMMs that words say.
-bool CanBe(const std::string& precision, const ParallelMapping& stated) {
+bool PrecisionAllows(const std::string& precision, const ParallelMapping& stated) {
   const bool four = Contains(precision, "fp4"), blocks = Contains(precision, "mx");
   const bool eight = Contains(precision, "fp8") || Contains(precision, "float8");
   if (stated.nvfp4) return four;
@@ -76,20 +76,23 @@ bool CanBe(const std::string& precision, const ParallelMapping& stated) {
 // `stated`: what the words alone say.
 std::string OtherColumn(const Fields& f, const TrainingRow& row, const ParallelMapping& stated) {
   const std::vector<std::string> words = WordsOf(f);
-  const StatedDivision division = DivisionIn(f.Text("sharding"));
   const bool zero = NumberOf("zero", f.Text("mapping")).has_value();
-  const bool divided = zero && division.zero >= 0 && stated.zero != division.zero;
-  const bool grouped = stated.hybrid > 0 && division.hybrid &&
-                       (division.shards > 0 || division.copies > 0) &&
-                       stated.hybrid != row.mapping.hybrid;
+  const int32_t sharding = DivisionIn(f.Text("sharding")).zero;
   const bool pure = stated.gradient_bytes == 4 && Contains(f.Text("sharding"), "pure");
-  if (divided || grouped || pure) return "sharding";
+  if (pure || (zero && sharding >= 0 && stated.zero != sharding)) return "sharding";
+  std::string wrong;
+  const StatedDivision division = DivisionOfRow(f, row.mapping, wrong);
+  const bool counted = division.shards > 0 || division.copies > 0;
+  const bool grouped =
+      stated.hybrid > 0 && counted && stated.hybrid != (division.hybrid ? row.mapping.hybrid : 0);
+  if (grouped || (division.whole && zero && stated.zero > 0)) return division.column;
+  if (SaysOtherSchedule(f, stated)) return "schedule";
   const auto recompute = RecomputeIn(f.Text("recompute"), row.software.selective);
   if (!f.Text("recompute").empty() && recompute && SaysRecomputation(f) &&
       *recompute != stated.recompute) {
     return "recompute";
   }
-  if (stated.narrow() && f.States("precision") && !CanBe(f.Text("precision"), stated)) {
+  if (stated.narrow() && f.States("precision") && !PrecisionAllows(f.Text("precision"), stated)) {
     return "precision";
   }
   const bool hides = SaysOneOf(words, {"overlap", "tp-async", "tp-chunked", "ep-overlap"});

@@ -45,35 +45,64 @@ std::string WithUnitsJoined(std::string gpu) {
   return gpu;
 }
 
-// "H100x8", "H100 x 8"; "MI300X" and "RTX 4090" are names.
-std::string WithoutCountBehind(const std::string& gpu) {
-  const size_t digits = gpu.find_last_not_of("0123456789");
-  if (digits == std::string::npos || digits + 1 == gpu.size()) return gpu;
-  const size_t x = gpu.find_last_not_of(' ', digits);
-  if (x == std::string::npos || x == 0 || (gpu[x] != 'x' && gpu[x] != 'X')) return gpu;
-  const bool apart = gpu[x - 1] == ' ', joined = IsDigit(gpu[x - 1]) && x == digits;
-  const size_t last = gpu.find_last_not_of(' ', x - 1);
-  return last == std::string::npos || !(apart || joined) ? gpu : gpu.substr(0, last + 1);
+// Vendors and systems, whose words stand before a chip's.
+constexpr std::string_view kBeforeChips[] = {"nvidia", "tesla", "amd", "instinct", "dgx", "hgx"};
+
+// In lower case, without what stands before the chip.
+std::string FromChip(const std::string& gpu) {
+  std::string name = LowerCase(gpu);
+  for (const std::string_view before : kBeforeChips) {
+    const size_t rest = name.find_first_not_of(" -_", before.size());
+    if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
+  }
+  return name;
 }
 
-// Without how many there are of it: "8x H100", "8 x H100".
-std::string WithoutCount(const std::string& text) {
-  const std::string gpu = WithoutCountBehind(WithUnitsJoined(text));
+// A device, and how many of it the text says that there are; 0: it does not.
+struct CountedDevice {
+  std::string gpu;
+  int64_t count = 0;
+};
+
+int64_t CountIn(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return code == std::errc() && end == digits.data() + digits.size() ? value : 0;
+}
+
+// "H100x8", "H100 x 8"; "MI300X" and "RTX 4090" are names, and of "MI300X8" too AMD's has the X.
+CountedDevice SplitCountBehind(const std::string& gpu) {
+  const size_t digits = gpu.find_last_not_of("0123456789");
+  if (digits == std::string::npos || digits + 1 == gpu.size()) return {gpu};
+  const size_t x = gpu.find_last_not_of(' ', digits);
+  if (x == std::string::npos || x == 0 || (gpu[x] != 'x' && gpu[x] != 'X')) return {gpu};
+  const int64_t count = CountIn(std::string_view(gpu).substr(digits + 1));
+  const bool amd = FromChip(gpu).starts_with("mi");
+  const bool behind_x = LowerCase(gpu.substr(x - 1, 1)) == "x";
+  if (amd && x == digits && IsDigit(gpu[x - 1])) return {gpu.substr(0, x + 1), count};
+  const bool apart = gpu[x - 1] == ' ';
+  const bool joined = (IsDigit(gpu[x - 1]) || (amd && behind_x)) && x == digits;
+  const size_t last = gpu.find_last_not_of(' ', x - 1);
+  if (last == std::string::npos || !(apart || joined)) return {gpu};
+  return {gpu.substr(0, last + 1), count};
+}
+
+// "8x H100", "8 x H100" too.
+CountedDevice SplitCount(const std::string& text) {
+  const CountedDevice behind = SplitCountBehind(WithUnitsJoined(text));
+  const std::string& gpu = behind.gpu;
   size_t at = 0;
   while (at < gpu.size() && IsDigit(gpu[at])) ++at;
   const size_t x = gpu.find_first_not_of(' ', at);
-  if (at == 0 || x == std::string::npos || (gpu[x] != 'x' && gpu[x] != 'X')) return gpu;
+  if (at == 0 || x == std::string::npos || (gpu[x] != 'x' && gpu[x] != 'X')) return behind;
   const size_t rest = gpu.find_first_not_of(' ', x + 1);
-  return rest == std::string::npos ? gpu : gpu.substr(rest);
+  if (rest == std::string::npos) return behind;
+  return {gpu.substr(rest), CountIn(std::string_view(gpu).substr(0, at))};
 }
 
 // The first word that is not a vendor's or a system's: "h100" of "DGX H100".
 std::string ChipOf(const std::string& gpu) {
-  std::string name = LowerCase(gpu);
-  for (const std::string_view before : {"nvidia", "tesla", "amd", "instinct", "dgx", "hgx"}) {
-    const size_t rest = name.find_first_not_of(" -_", before.size());
-    if (name.starts_with(before) && rest != std::string::npos) name.erase(0, rest);
-  }
+  const std::string name = FromChip(gpu);
   return name.substr(0, name.find_first_of(" -_"));
 }
 
@@ -106,7 +135,7 @@ std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::
 }  // namespace
 
 const PlatformSpec* RowPlatforms::Nearest(const TrainingRow& row, const Allowed& allowed) const {
-  const std::string gpu = WithoutCount(row.gpu), chip = ChipOf(gpu);
+  const std::string gpu = SplitCount(row.gpu).gpu, chip = ChipOf(gpu);
   const std::set<std::string> wanted = Words(gpu);
   const int gigabytes = StatedGigabytes(wanted);
   const PlatformSpec* best = nullptr;
@@ -142,7 +171,7 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
       all_->push_back(*std::move(spec));
     }
   }
-  const std::set<std::string> wanted = Words(WithoutCount(row.gpu));
+  const std::set<std::string> wanted = Words(SplitCount(row.gpu).gpu);
   const int gigabytes = StatedGigabytes(wanted);
   const PlatformSpec* best = Nearest(row, [](const Accelerator&) { return true; });
   if (best == nullptr) {
@@ -173,6 +202,12 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
                        board);
   } else if (!HasMemory(device, gigabytes)) {
     note = fmt::format("the device is taken to be {}, which has not {} GB", device.name, gigabytes);
+  }
+  // A count is of all devices or of those of a node.
+  const int64_t count = SplitCount(row.gpu).count;
+  if (count > 0 && count != row.gpus && count != row.gpus_per_node) {
+    note += fmt::format("{}gpu '{}' counts {} devices, but gpus says {} and gpus_per_node {}",
+                        note.empty() ? "" : "; ", row.gpu, count, row.gpus, row.gpus_per_node);
   }
   return RowPlatform{best->file, note};
 }

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simulator/mapping/training_rows.h"
@@ -67,6 +69,31 @@ inline std::string RowOf(const std::string& precision, const std::string& shardi
                          const std::string& recompute) {
   return "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16," + precision + "," + sharding + "," + recompute +
          ",NeMo,0,1,,,\n";
+}
+
+using Cells = std::vector<std::pair<std::string, std::string>>;
+
+// Of a row with these cells and, where they do not say them, those of a job of `model` on 16 GPUs.
+inline TrainingRow Judge(Cells cells, const std::string& model = "known",
+                         const std::vector<SoftwareStack>& stacks = Stacks()) {
+  const Cells others = {{"model", model},      {"gpus", "16"},        {"gpu", "H100"},
+                        {"precision", "BF16"}, {"framework", "NeMo"}, {"step_s", "1"},
+                        {"global_batch", "32"}};
+  for (const auto& other : others) {
+    const auto same = [&](const auto& cell) { return cell.first == other.first; };
+    if (std::ranges::none_of(cells, same)) cells.push_back(other);
+  }
+  std::string header, row;
+  for (const auto& [column, text] : cells) {
+    header += (header.empty() ? "" : ",") + column;
+    row += (row.empty() ? "\"" : ",\"") + text + "\"";
+  }
+  const TempFolder folder;
+  const std::string path = folder.path() + "/cells.csv";
+  std::ofstream(path) << header << "\n" << row << "\n";
+  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  return rows.ok() ? rows->at(0) : TrainingRow();
 }
 
 }  // namespace foretrace

@@ -155,6 +155,17 @@ TEST(SoftwareStackTest, GenericStacksComeLast) {
   EXPECT_EQ(FindStack(stacks, "JAX"), nullptr);
 }
 
+// What has the name of what it is part of before its own.
+TEST(SoftwareStackTest, SpecificStacksComeFirst) {
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok()) << stacks.status();
+  for (const char* framework : {"NeMo Megatron Bridge", "NVIDIA-NeMo/Megatron-Bridge",
+                                "Megatron-Bridge", "NeMo (Megatron Bridge 0.2)"}) {
+    EXPECT_EQ(FindStack(*stacks, framework)->name, "megatron-bridge") << framework;
+  }
+  EXPECT_EQ(FindStack(*stacks, "NeMo (Megatron-LM)")->name, "nemo");
+}
+
 TEST(SoftwareStackTest, ErrorsNameTheFault) {
   const auto fault = [](const char* text) {
     return std::string(LoadSoftwareStack(Write(text)).status().message());

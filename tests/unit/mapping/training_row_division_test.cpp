@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "tests/support/temp_folder.h"
 #include "tests/unit/mapping/known_rows.h"
 
@@ -139,6 +143,87 @@ TEST(TrainingRowsTest, WordsThatContradictTheDivision) {
   EXPECT_EQ((*rows)[2].mapping.hybrid, 2);
   EXPECT_THAT((*rows)[3].refused, HasSubstr("hsdp2x2"));
   EXPECT_THAT((*rows)[4].refused, HasSubstr("sharding 'ZeRO-1' and mapping"));
+}
+
+// Instances are machines but for optimizers'.
+TEST(TrainingRowsTest, InstancesAreMachines) {
+  const auto hybrid = [](const char* sharding, const char* note) {
+    const TrainingRow row = Judge({{"gpus", "32"}, {"sharding", sharding}, {"note", note}});
+    EXPECT_EQ(row.refused, "") << note;
+    return row.mapping.hybrid;
+  };
+  EXPECT_EQ(hybrid("ZeRO-1", "on 4 instances of p4d.24xlarge"), 0);
+  EXPECT_EQ(hybrid("SHARD_GRAD_OP", "8 instances"), 0);
+  EXPECT_EQ(hybrid("SHARD_GRAD_OP, 8 instances", ""), 0);
+  EXPECT_EQ(hybrid("ZeRO-1", "4 distributed optimizer instances on 8 instances"), 8);
+  EXPECT_EQ(hybrid("ZeRO-1", "optimizer instances: 2"), 16);
+  EXPECT_EQ(hybrid("ZeRO-1, 2 optimizer instances", ""), 16);
+}
+
+// People count nodes, GPUs and devices beside the division, too.
+TEST(TrainingRowsTest, NumbersThatAreNoGroups) {
+  for (const char* sharding :
+       {"FSDP full_shard 8 nodes", "FSDP shard 64 GPUs", "FSDP full shard 8x8",
+        "distributed optimizer (sharded), 8x8 H100", "FSDP, dp_shard 8 nodes", "FSDP shard 4"}) {
+    const TrainingRow row = Judge({{"gpus", "64"}, {"global_batch", "64"}, {"sharding", sharding}});
+    EXPECT_EQ(row.refused, "") << sharding;
+    EXPECT_EQ(row.mapping.hybrid, 0) << sharding;
+  }
+  EXPECT_EQ(Judge({{"sharding", "FSDP shard=4"}}).mapping.hybrid, 4);
+}
+
+TrainingRow OfColumns(const std::string& sharding, const std::string& copies,
+                      const std::string& shards, const std::string& mapping = "",
+                      const std::string& framework = "torchtitan") {
+  std::vector<SoftwareStack> stacks = Stacks();
+  StackRelease titan, torch;
+  titan.per_parameter_sharding = torch.flat_parameters = true;
+  titan.zero = 3;
+  stacks.push_back({"torchtitan", {"torchtitan"}, {titan}});
+  stacks.push_back({"pytorch", {"pytorch"}, {torch}});
+  return Judge({{"gpus", "32"},
+                {"sharding", sharding},
+                {"dp_replicate", copies},
+                {"dp_shard", shards},
+                {"mapping", mapping},
+                {"framework", framework}},
+               "known", stacks);
+}
+
+TEST(TrainingRowsTest, ColumnsThatMakeGroups) {
+  using Case = std::tuple<const char*, const char*, const char*, const char*, int, int>;
+  for (const auto& [framework, sharding, copies, shards, zero, hybrid] :
+       {Case("torchtitan", "DDP", "32", "", 0, 0), Case("torchtitan", "DDP", "32", "-1", 0, 0),
+        Case("torchtitan", "", "32", "-1", 0, 0), Case("torchtitan", "", "32", "1", 0, 0),
+        Case("torchtitan", "FSDP", "1", "-1", 3, 0), Case("torchtitan", "", "4", "-1", 3, 8),
+        Case("PyTorch", "", "4", "8", 3, 8), Case("PyTorch", "", "", "8", 3, 8),
+        Case("PyTorch", "", "1", "32", 3, 0), Case("PyTorch", "", "", "-1", 3, 0),
+        Case("PyTorch FSDP", "", "32", "1", 0, 0), Case("torchtitan", "HSDP", "4", "8", 3, 8),
+        Case("torchtitan", "HSDP 4x8", "4", "8", 3, 8), Case("PyTorch", "none", "1", "", 0, 0)}) {
+    const TrainingRow row = OfColumns(sharding, copies, shards, "", framework);
+    const std::string name = std::string(framework) + " " + sharding + " " + copies + "/" + shards;
+    EXPECT_EQ(row.refused, "") << name;
+    EXPECT_EQ(std::tuple(row.mapping.zero, row.mapping.hybrid), std::tuple(zero, hybrid)) << name;
+  }
+}
+
+TEST(TrainingRowsTest, ColumnsThatMakeNoGroups) {
+  using Case = std::tuple<const char*, const char*, const char*, const char*, const char*>;
+  for (const auto& [sharding, copies, shards, mapping, refused] :
+       {Case("FSDP", "32", "1", "", "dp_shard '1' and sharding 'FSDP' contradict"),
+        Case("DDP", "4", "8", "", "dp_shard '8' and sharding 'DDP' contradict"),
+        Case("FSDP", "abc", "8", "", "dp_replicate 'abc' is no number of copies"),
+        Case("FSDP", "-1", "8", "", "dp_replicate '-1' is no number of copies"),
+        Case("FSDP", "", "-8", "", "dp_shard '-8' is no number of shards"),
+        Case("FSDP", "", "64", "", "dp_shard '64': 64 shards do not divide 32 replicas"),
+        Case("FSDP", "5", "1", "", "dp_replicate '5', dp_shard '1': 5 x 1 is 5, but there are 32"),
+        Case("FSDP", "5", "-1", "", "dp_replicate '5', dp_shard '-1': 5 copies do not divide 32"),
+        Case("HSDP 2x16", "4", "8", "", "sharding 'HSDP 2x16' and dp_replicate '4' contradict"),
+        Case("", "4", "8", "hsdp16", "dp_shard '8' and mapping 'hsdp16' contradict"),
+        Case("", "32", "1", "zero3", "dp_shard '1' and mapping 'zero3' contradict")}) {
+    EXPECT_THAT(OfColumns(sharding, copies, shards, mapping).refused, HasSubstr(refused));
+  }
+  EXPECT_EQ(OfColumns("", "4", "8", "hsdp8").refused, "");
 }
 
 }  // namespace

@@ -208,6 +208,7 @@ TEST(TrainingRowsTest, HowInputsAreKept) {
   EXPECT_EQ(said(6), std::tuple(0, false, false));
   EXPECT_THAT(rows[6].notes, ElementsAre(HasSubstr("taken to stay where they are")));
   EXPECT_EQ(said(7), std::tuple(0, false, false));
+  EXPECT_THAT(rows[7].notes, ElementsAre(HasSubstr("as sequence parallelism divides them")));
   EXPECT_EQ(said(8), std::tuple(0, false, false));
   EXPECT_THAT(rows[8].notes, ElementsAre(HasSubstr("(block)")));
   EXPECT_EQ(said(9), std::tuple(0, false, true));

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <utility>
 
 #include "tests/support/temp_folder.h"
@@ -15,31 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-using Cells = std::vector<std::pair<std::string, std::string>>;
-
-// Of a row with these cells and, where they do not say them, those of a job of `model` on 16 GPUs.
-TrainingRow Judge(Cells cells, const std::string& model = "known",
-                  const std::vector<SoftwareStack>& stacks = Stacks()) {
-  const Cells others = {{"model", model},      {"gpus", "16"},        {"gpu", "H100"},
-                        {"precision", "BF16"}, {"framework", "NeMo"}, {"step_s", "1"},
-                        {"global_batch", "32"}};
-  for (const auto& other : others) {
-    const auto same = [&](const auto& cell) { return cell.first == other.first; };
-    if (std::ranges::none_of(cells, same)) cells.push_back(other);
-  }
-  std::string header, row;
-  for (const auto& [column, text] : cells) {
-    header += (header.empty() ? "" : ",") + column;
-    row += (row.empty() ? "\"" : ",\"") + text + "\"";
-  }
-  const TempFolder folder;
-  const std::string path = folder.path() + "/cells.csv";
-  std::ofstream(path) << header << "\n" << row << "\n";
-  const auto rows = LoadTrainingRows(path, KnownModel, stacks);
-  EXPECT_TRUE(rows.ok()) << rows.status();
-  return rows.ok() ? rows->at(0) : TrainingRow();
-}
 
 std::string Words(const Cells& cells, const std::string& model = "known") {
   const TrainingRow row = Judge(cells, model);

@@ -58,6 +58,20 @@ TEST(RowPlatformTest, MemoryThatIsNotStated) {
   EXPECT_EQ(Taken("H100", "", 8, 64, most).first, "dgx-h100");
 }
 
+// A count beside the name is of all devices or of a node's; the X of AMD's names is no count's.
+TEST(RowPlatformTest, CountsBesideNames) {
+  for (const char* gpu :
+       {"MI300X8", "mi300x8", "MI300Xx8", "MI300X x8", "8x AMD Instinct MI300X"}) {
+    EXPECT_EQ(Taken(gpu).first, "mi300x-8") << gpu;
+    EXPECT_EQ(Taken(gpu).second, "") << gpu;
+  }
+  EXPECT_EQ(Taken("64x H100", "", 8, 64).second, "");
+  EXPECT_EQ(Taken("8x H100", "", 8, 64).second, "");
+  EXPECT_EQ(Taken("H100x4", "", 8, 64).second,
+            "gpu 'H100x4' counts 4 devices, but gpus says 64 and gpus_per_node 8");
+  EXPECT_THAT(Taken("16x H100", "", 8, 64).second, testing::HasSubstr("counts 16 devices"));
+}
+
 TEST(RowPlatformTest, AsManyDevicesAsTheRowHas) {
   EXPECT_EQ(Taken("RTX 4090", "", 8, 8).first, "rtx-4090-pcie");
   EXPECT_THAT(Taken("RTX 4090", "", 8, 64).second, testing::HasSubstr("has 64 of the device"));
