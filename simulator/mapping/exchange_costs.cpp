@@ -44,7 +44,6 @@ class ExchangeCoster {
       times.expert_nodes = ExpertNodes(m_, p_.devices_per_node);
     }
     Repeat(all.backward);
-    GatherInput(all.backward);
     for (const bool forward : {true, false}) HideExperts(forward);
     for (const bool forward : {true, false}) {
       const PassExchanges::List& beside = beside_.of(forward);
@@ -235,18 +234,6 @@ class ExchangeCoster {
       }
       if (again.count > 0) add(again);
     }
-  }
-
-  // A kept input that is divided over the tensor-parallel group, before its layers run again: of
-  // each of these layers its share.
-  void GatherInput(PassExchanges::List& backward) {
-    if (m_.input_parts() == 1 || m_.recompute != Recompute::kFull) return;
-    const Bytes input = l_.stash().input;
-    const SimTime time = groups_.Exchange(ShardGroup::kTensor, CollectiveOp::kAllGather,
-                                          static_cast<double>(input.count()));
-    const int32_t layers = m_.layers_an_input();
-    Join(backward, {ShardGroup::kTensor, CollectiveOp::kAllGather,
-                    SimTime::FromPs(time.ps() / layers), Bytes(input.count() / layers)});
   }
 
   const ParallelMapping& m_;

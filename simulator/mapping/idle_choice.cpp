@@ -35,6 +35,16 @@ std::string IdleChoice(const ParallelMapping& m) {
   return "";
 }
 
+std::string IdleWord(const std::string& words, bool shards) {
+  static constexpr std::string_view kNone[] = {"last",      "lora",     "uniform",
+                                               "imbalance", "capacity", "hsdp"};
+  for (const std::string_view word : kNone) {
+    if (shards && word == "hsdp") continue;
+    if (NumberOf(word, words) == 0) return fmt::format("{}0: as without it; leave it out", word);
+  }
+  return "";
+}
+
 bool HasOppositePasses(const ParallelMapping& m) {
   const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
   return m.alternates() && m.microbatches() > 1 && !fills;

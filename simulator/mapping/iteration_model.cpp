@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/expert_dispatch.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/pass_costs.h"
@@ -35,6 +36,7 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
     for (int64_t layer = 0; layer < layers; ++layer, ++part) {
       const PassTimes& own = TimesOf(model, first + layers - 1 - layer, last);
       at += split ? own.layer_weight : own.layer_backward;
+      if (!split) at += KeptInPass(model, m, {index, chunk, false}, layer, last).all();
       end = std::max(end, at) + ReductionPart(passes.gradient_reduction, parts, part) +
             ReductionPart(passes.expert_reduction, parts, part);
     }
@@ -58,7 +60,12 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
   const int64_t first = FirstLayer(model, m, stage, 0), trained = FirstTrained(model, m, stage, 0);
   for (int64_t i = first; i < trained; ++i) {
     const PassTimes& own = TimesOf(model, i, passes);
-    exposed += own.layer_backward - own.Exchanges(false) - own.waited_backward;
+    exposed += own.layer_backward - own.Exchanges(false) - own.gathers_backward;
+  }
+  for (int32_t c = 0; c < m.held_chunks(); ++c) {
+    for (const bool forward : {true, false}) {
+      exposed -= KernelsOfInputs(model, m, {stage, c, forward}, passes);
+    }
   }
   if (HasEmbedding(m, stage)) {
     exposed -= passes.embedding_forward + passes.embedding_backward;

@@ -150,9 +150,25 @@ struct RootExchange {
   Bytes weights, gradients;
 };
 
+// What an input that layers are recomputed from adds to one of their passes (kept_inputs.h), first
+// of all that they do.
+struct KeptInput {
+  SimTime kernels;       // copies within the device
+  PassExchange gather;   // of its parts, which the layers wait for; zero: it is whole
+  SimTime waited;        // for the host, or from there: the device does nothing else meanwhile
+  SimTime beside, room;  // the same beside kernels, and how much of that one layer's pass hides
+
+  // Where layers together hide so much: what devices only communicate.
+  SimTime Exposed(SimTime hidden) const {
+    return gather.time + waited + std::max(beside - hidden, SimTime());
+  }
+  bool any() const { return kernels + gather.time + waited + beside > SimTime(); }
+};
+
 struct PassTimes {
-  // One layer, one micro-batch, with all exchanges.
+  // One layer, one micro-batch, with all exchanges but those of the input that is kept of it.
   SimTime layer_forward, layer_backward;
+  KeptInput kept_forward, kept_backward;  // of layers that have a backward pass alone
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
   SimTime embedding_forward, embedding_backward;      // on the first stage
   SimTime head_forward, head_backward;                // output layer and loss, on the last stage
@@ -168,9 +184,7 @@ struct PassTimes {
   SimTime reduce_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
-  // Of a layer's forward and backward pass: gathers, where they do not run ahead, and what kernels
-  // do not hide of copies of kept inputs to and from the host.
-  SimTime waited_gathers, waited_backward;
+  SimTime gathers_forward, gathers_backward;  // part of a layer's passes, where none run ahead
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
   RootExchange first_root, last_root;  // of the first stage; of the last where there are several
@@ -201,8 +215,9 @@ struct PassTimes {
   }
   // Of a layer's both passes, gathers that nothing covers included.
   SimTime LayerExchanges() const {
-    return Exchanges(true) + Exchanges(false) + waited_gathers + waited_backward;
+    return Exchanges(true) + Exchanges(false) + gathers_forward + gathers_backward;
   }
+  const KeptInput& Kept(bool forward) const { return forward ? kept_forward : kept_backward; }
   SimTime Gather() const { return weight_gather + expert_weight_gather; }
 };
 
@@ -235,6 +250,7 @@ class IterationModel {
 
   const TransformerConfig& model() const { return layers_.model(); }
   const ModelLayers& layers() const { return layers_; }
+  bool reaches_host() const { return cluster_.host_link > Bandwidth(); }
   // Errors: as CheckMapping; what the device or the platform's file does not state; exchanges that
   // the network cannot time.
   absl::StatusOr<PassTimes> Passes(const ParallelMapping& mapping) const;

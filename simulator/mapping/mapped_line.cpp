@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
@@ -70,16 +71,21 @@ class ChunkDurations {
   SimTime Of(int32_t stage, int32_t chunk, bool forward) {
     const int64_t layers =
         forward ? LayersOf(c_, m_, stage, chunk) : TrainedLayersOf(c_, m_, stage, chunk);
-    if (passes_.dense != nullptr) return OfTwoKinds(stage, chunk, forward, layers);
+    const bool differ = passes_.dense != nullptr;
+    const bool keeps = passes_.Kept(forward).any();
+    if (differ) return LayerByLayer({stage, chunk, forward}, layers);
     // Of layers that are alike, as many take as long.
     Known& known = known_[forward ? 0 : 1];
-    if (known.layers != layers) known = {layers, Alike(forward, layers)};
+    const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage, chunk);
+    if (known.layers == layers && known.frozen == frozen) return known.duration;
+    known = {layers, frozen,
+             keeps ? LayerByLayer({stage, chunk, forward}, layers) : Alike(forward, layers)};
     return known.duration;
   }
 
  private:
   struct Known {
-    int64_t layers = -1;
+    int64_t layers = -1, frozen = 0;
     SimTime duration;
   };
 
@@ -90,13 +96,15 @@ class ChunkDurations {
                         passes_.reduce_behind);
   }
 
-  SimTime OfTwoKinds(int32_t stage, int32_t chunk, bool forward, int64_t layers) const {
-    const int64_t first =
-        forward ? FirstLayer(c_, m_, stage, chunk) : FirstTrained(c_, m_, stage, chunk);
+  SimTime LayerByLayer(const ChunkPass& pass, int64_t layers) const {
+    const bool forward = pass.forward;
+    const int64_t first = (forward ? FirstLayer : FirstTrained)(c_, m_, pass.stage, pass.chunk);
     std::vector<LayerPass> each = LayersOfPass(c_, first, layers, forward, passes_);
-    for (int64_t i = 0; !forward && SplitsBackward(m_) && i < layers; ++i) {
-      each[static_cast<size_t>(i)].layer -=
-          TimesOf(c_, first + layers - 1 - i, passes_).layer_weight;
+    for (int64_t i = 0; i < layers; ++i) {
+      SimTime& layer = each[static_cast<size_t>(i)].layer;
+      layer += KeptInPass(c_, m_, pass, i, passes_).all();
+      if (forward || !SplitsBackward(m_)) continue;
+      layer -= TimesOf(c_, first + layers - 1 - i, passes_).layer_weight;
     }
     return PassDuration(each);
   }

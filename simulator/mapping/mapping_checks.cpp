@@ -1,8 +1,11 @@
 // Which mappings of a model there can be.
 
+#include <algorithm>
+
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/parallel_mapping.h"
 
 namespace foretrace {
@@ -165,6 +168,42 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+// The nearest below and the nearest above that divide the replicas: "2 or 4 would do".
+std::string OtherHybrid(const ParallelMapping& m) {
+  const int32_t all = m.replicas();
+  int32_t below = 0, above = 0;
+  for (int32_t n = 2; n < all; ++n) {
+    if (all % n != 0) continue;
+    if (n < m.hybrid) below = n;
+    if (n > m.hybrid && above == 0) above = n;
+  }
+  if (below > 0 && above > 0) return fmt::format("hsdp{} or hsdp{} would do", below, above);
+  if (below + above > 0) return fmt::format("hsdp{} would do", below + above);
+  return fmt::format("zero{} alone divides over all", m.zero);
+}
+
+absl::Status CheckHybrid(const ParallelMapping& m) {
+  if (m.hybrid == 0) return absl::OkStatus();
+  if (m.zero == 0) {
+    return Infeasible(
+        "mapping {}: hsdp{} divides what zeroN says, and it says none; zero1, zero2 or zero3 too",
+        ToString(m), m.hybrid);
+  }
+  if (m.dual()) {
+    return Infeasible("mapping {}: hsdp{} with dualpipe is not covered; 1f1b or zb-h1 would do",
+                      ToString(m), m.hybrid);
+  }
+  if (m.hybrid == 1) {
+    return Infeasible("mapping {}: of one replica nothing is divided, so hsdp1 is zero0; {}",
+                      ToString(m), OtherHybrid(m));
+  }
+  if (m.replicas() % m.hybrid != 0) {
+    return Infeasible("mapping {}: hsdp{} does not divide the {} replicas (dp * cp); {}",
+                      ToString(m), m.hybrid, m.replicas(), OtherHybrid(m));
+  }
+  return absl::OkStatus();
+}
+
 // Of sequences, heads and hidden sizes, and of what replicas divide.
 absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
   if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
@@ -186,12 +225,7 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible("mapping {}: tp-async and tp-chunked are two ways of one thing; say one",
                       ToString(m));
   }
-  if (m.hybrid > 0 && (m.zero == 0 || m.dual() || m.hybrid == 1 || m.replicas() % m.hybrid != 0)) {
-    return Infeasible(
-        "mapping {}: hsdp needs zero1, zero2 or zero3, another schedule than dualpipe, and at "
-        "least 2 replicas that divide all {}",
-        ToString(m), m.replicas());
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckHybrid(m));
   if (m.offload_weights && (!m.offload || m.zero != 3 || m.replicas() == 1)) {
     return Infeasible("mapping {}: offload-weights needs offload, zero3 and at least 2 replicas",
                       ToString(m));
@@ -236,11 +270,13 @@ absl::Status CheckInputs(const TransformerConfig& model, const ParallelMapping& 
         "have; {}",
         ToString(m), m.tensor == 1 ? "tp1 has no such group" : "with sp each has its own part");
   }
-  const int64_t chunks = int64_t{m.pipeline} * m.chunks;
-  const int64_t most = (model.layers + chunks - 1) / chunks;
+  int64_t most = 1;
+  for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, MostTrainedLayers(model, m, s));
   if (m.recomputed_together > most) {
-    return Infeasible("mapping {}: uniform{} is more than the {} layers of a chunk", ToString(m),
-                      m.recomputed_together, most);
+    return Infeasible(
+        "mapping {}: uniform{} is more than the {} trained layers that a chunk has at most; "
+        "uniform{} or less would do",
+        ToString(m), m.recomputed_together, most, most);
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mapping_groups.h"
 #include "simulator/mapping/mixed_layers.h"
@@ -162,6 +163,7 @@ class PassConverter {
 
   void AddLayers() {
     const bool gathers = p_.passes.Gather() > SimTime();
+    const bool forward = kind_ == PassKind::kForward;
     const bool reduces = kind_ == PassKind::kBackward && p_.passes.reduce_behind > SimTime();
     const int64_t layers = LayersInPass();
     // The last use of the links between replicas, and the weights that the next layer needs.
@@ -173,6 +175,7 @@ class PassConverter {
       if (gathers) input_ = gathered;
       // One layer ahead: with the start of this one.
       if (gathers && layer + 1 < layers) link = gathered = Gather(Of(layer + 1), link);
+      AddKept(KeptInPass(p_.model, p_.m, {stage_, chunk_, forward}, layer, p_.passes));
       AddLayer(own);
       last_reduces = reduces && own.reduce_behind > SimTime();
       if (last_reduces) link = reduced = ReduceBehind(own, link);
@@ -248,6 +251,14 @@ class PassConverter {
     reduce("gradients ", p_.groups.data, own.gradient);
     reduce("expert gradients ", p_.groups.expert_data, own.expert_gradient);
     return steps;
+  }
+
+  // What an input that is kept adds before the layers that share it.
+  void AddKept(const KeptTimes& kept) {
+    if (kept.input == nullptr) return;
+    const PassExchange& gather = kept.input->gather;
+    First(OfPass(), kept.all() - gather.time);
+    if (gather.time > SimTime()) body_.HoldingExchange(StepOf(gather));
   }
 
   void AddLayer(const PassTimes& own) {

@@ -6,6 +6,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/mapping/kept_activations.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/mixed_layers.h"
 #include "simulator/mapping/model_layers.h"
@@ -35,18 +36,16 @@ LogitMemory LogitBytes(LossForm loss, double e) {
   }
 }
 
-// Of one layer's input, which is kept for as many as run again at once.
-double KeptInputs(const Stash& stash, const ParallelMapping& m) {
-  return Num(stash.input.count()) / m.input_parts();
+// What the device has of an input that layers are recomputed from.
+double InputKept(const Stash& stash, const ParallelMapping& m) {
+  return m.inputs_on_host ? 0 : Num(stash.input.count()) / m.input_parts();
 }
 
 double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
                bool eager) {
   if (m.keeps_eight || recompute == Recompute::kLight) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
-  if (recompute == Recompute::kFull) {
-    return m.inputs_on_host ? 0 : KeptInputs(stash, m) / m.layers_an_input();
-  }
+  if (recompute == Recompute::kFull) return InputKept(stash, m);
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
   if (recompute == Recompute::kOperators) {
     const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
@@ -74,6 +73,11 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
   const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
                          (head ? c.further_tokens : 0);
+  if (m.recompute == Recompute::kFull) {
+    const double inputs = own ? Num(InputsOf(c, m, stage, chunk) + (head ? c.further_tokens : 0))
+                              : MeanInputs(c, m, stage);
+    return inputs * InputKept(model.main().Of(m).stash(), m);
+  }
   double stash = of(model.main(), m, layers);
   if (model.dense() != nullptr) {
     const int64_t dense = own ? DenseLayersOf(c, m, stage, chunk) : StageDenseLayers(c, m, stage);
@@ -161,13 +165,16 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
                kept = Stashed(layer, m, m.recompute, c.eager);
-  use.activations = Rounded(Num(ChunksInFlight(m, stage)) * chunk_layers * kept);
+  const double stash =
+      m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
+  use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
   if (m.recompute == Recompute::kLight) {
     use.recomputed = Rounded(MadeAgainBytes(layer, m));
   } else if (m.recompute != Recompute::kNone) {
     // Of layers that run again at once, with what is kept of them.
-    const double together = std::min<double>(m.layers_an_input(), std::max(chunk_layers, 1.0));
-    use.recomputed = Rounded(together * (Stashed(layer, m, Recompute::kNone, c.eager) - kept));
+    const auto together =
+        Num(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
+    use.recomputed = Rounded(together * Stashed(layer, m, Recompute::kNone, c.eager) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
@@ -325,7 +332,8 @@ MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
 namespace {
 
 // Knobs of which one turn makes the mapping fit.
-std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, Bytes capacity) {
+std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, Bytes capacity,
+                         bool to_host) {
   const TransformerConfig& model = layers.model();
   std::string help;
   const auto suggest = [&](const char* what, bool applies, auto change) {
@@ -344,7 +352,8 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
           m.recompute == Recompute::kFull && m.tensor > 1 && !m.sequence_parallel,
           [](ParallelMapping& o) { o.divided_inputs = true; });
   suggest("kept activations on the host (offload-activations) would fit",
-          m.recompute == Recompute::kFull, [](ParallelMapping& o) { o.inputs_on_host = true; });
+          m.recompute == Recompute::kFull && to_host,
+          [](ParallelMapping& o) { o.inputs_on_host = true; });
   suggest("micro-batches of 1 would fit", m.micro_batch > 1,
           [](ParallelMapping& o) { o.micro_batch = 1; });
   suggest("sequence parallelism would fit", !m.sequence_parallel && m.tensor > 1,
@@ -363,7 +372,8 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
 
 }  // namespace
 
-absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity) {
+absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity,
+                         bool to_host) {
   const ModelLayers layers(model);
   const MemoryLedger use = MemoryOf(layers, m);
   if (use.total() <= capacity) return absl::OkStatus();
@@ -375,7 +385,7 @@ absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& 
       "gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, other {:.1f}); {}",
       ToString(m), gib(use.total()), gib(use.total() - capacity), gib(capacity), gib(use.weights),
       gib(use.gradients), gib(use.optimizer), gib(use.activations),
-      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(layers, m, capacity));
+      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(layers, m, capacity, to_host));
 }
 
 }  // namespace foretrace

@@ -62,12 +62,15 @@ Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& mappi
 double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage,
                   int32_t chunk);
 
-// What one layer keeps of one micro-batch under `recompute`, in bytes. Layers are of one kind.
+// What one layer keeps of one micro-batch under `recompute`, in bytes, the input that it shares
+// with others (ParallelMapping::recomputed_together) whole. Layers are of one kind.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
                   Recompute recompute);
 
 // Infeasible, with the excess, its make-up and the knobs that would help, unless it fits.
+// `to_host`: whether the devices' way to the host is known (ClusterParameters::host_link), which
+// some need.
 absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& mapping,
-                         Bytes capacity);
+                         Bytes capacity, bool to_host);
 
 }  // namespace foretrace

@@ -82,10 +82,9 @@ class Coster {
     times.layer_forward += SimTime::FromSeconds(costs.layer_copies.weights);
     times.layer_backward +=
         SimTime::FromSeconds(costs.layer_copies.weights + costs.layer_copies.gradients);
-    if (m_.divided_inputs) AddInputParts(times);
-    if (m_.inputs_on_host) MoveInputs(times);
     if (!p_.gathers_ahead) WaitForGathers(times);
     SlowDown(times);
+    if (m_.recompute == Recompute::kFull) SetKeptInput(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     const ShardCopies &first = costs.first_copies, &last = costs.last_copies;
     times.head_forward =
@@ -97,31 +96,38 @@ class Coster {
     if (c_.further_tokens > 0) AddFurtherTokens(times);
   }
 
-  // Of a layer: its share of the inputs kept, on this device.
-  double KeptInput() const {
-    return Num(layer_.stash().input.count()) / m_.input_parts() / m_.layers_an_input();
+  // Of one input; layers' passes are known.
+  void SetKeptInput(PassTimes& times) const {
+    const double part = Num(layer_.stash().input.count()) / m_.input_parts();
+    KeptInput &forward = times.kept_forward, &backward = times.kept_backward;
+    if (m_.input_parts() > 1) {
+      // Each device copies its part out of an input, and into what is gathered of it.
+      const auto n = static_cast<int64_t>(part / e_);
+      forward.kernels = backward.kernels = kernels_.Time(
+          Kernels({ElementwiseOp{n, n}, c_.dtype, Direction::kForward}), times.sources);
+      PassExchange& gather = backward.gather;
+      gather.op = CollectiveOp::kAllGather;
+      gather.bytes = layer_.stash().input;
+      gather.time = groups_.Exchange(gather.group, gather.op, Num(gather.bytes.count()));
+    }
+    if (!m_.inputs_on_host) return;
+    // Through pageable memory the device waits. Otherwise an input leaves beside its own layers'
+    // kernels, and returns beside those of the layers above, where weights come the same way;
+    // gradients go the other way then.
+    const SimTime copy = SimTime::FromSeconds(host_.Inputs(part));
+    for (KeptInput* input : {&forward, &backward}) {
+      (p_.pageable_inputs ? input->waited : input->beside) = copy;
+    }
+    forward.room = times.layer_forward;
+    const SimTime weights = WeightsFromHost().ScaledBy(p_.gathers_ahead ? 1 : GathersBackward());
+    backward.room = std::max(times.layer_backward - weights, SimTime());
   }
 
-  // Each device copies its part out of an input, and into what is gathered of it.
-  void AddInputParts(PassTimes& times) const {
-    const auto n = static_cast<int64_t>(KeptInput() / e_);
-    const SimTime copy =
-        kernels_.Time(Kernels({ElementwiseOp{n, n}, c_.dtype, Direction::kForward}), times.sources);
-    times.layer_forward += copy;
-    times.layer_backward += copy;
-  }
-
-  // Through pageable memory the device waits. Otherwise an input leaves beside its own layer's
-  // kernels, and returns beside those of the layer above.
-  void MoveInputs(PassTimes& times) const {
-    const SimTime copy = SimTime::FromSeconds(host_.Inputs(KeptInput()));
-    const auto add = [&](SimTime& layer, SimTime& waited) {
-      const SimTime exposed = p_.pageable_inputs ? copy : std::max(copy, layer) - layer;
-      layer += exposed;
-      waited += exposed;
-    };
-    add(times.layer_forward, times.waited_gathers);
-    add(times.layer_backward, times.waited_backward);
+  // Of a layer, what a gathering has from the host.
+  SimTime WeightsFromHost() const {
+    if (m_.zero < 3) return SimTime();
+    return SimTime::FromSeconds(host_.Weights(layer_.dense() / m_.shards()) +
+                                host_.Weights(layer_.expert() / groups_.ExpertShards().ranks));
   }
 
   // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
@@ -150,9 +156,14 @@ class Coster {
   // token's embedding, a layer, the output layer.
   void AddFurtherTokens(PassTimes& times) const {
     const LinearOp join = FurtherTokenJoin(c_, static_cast<int64_t>(tokens_), m_.tensor);
+    const auto waited = [&](bool forward) {
+      const KeptInput& input = times.Kept(forward);
+      return input.Exposed(input.room);
+    };
     const auto add = [&](SimTime& head, SimTime layer, Direction pass) {
-      const SimTime each =
-          head + layer + kernels_.Time(Kernels({join, c_.dtype, pass}), times.sources);
+      const bool forward = pass == Direction::kForward;
+      const SimTime each = head + layer + times.Kept(forward).kernels + waited(forward) +
+                           kernels_.Time(Kernels({join, c_.dtype, pass}), times.sources);
       head += SimTime::FromPs(each.ps() * c_.further_tokens);
     };
     add(times.head_forward, times.layer_forward, Direction::kForward);
@@ -161,22 +172,27 @@ class Coster {
     const auto further = static_cast<int32_t>(c_.further_tokens);
     for (PassExchanges::List* list : {&head.forward, &head.backward}) {
       for (PassExchange& e : *list) e.count *= 1 + further;
-      const SimTime of_layer = times.Exchanges(list == &head.forward);
+      const bool forward = list == &head.forward;
+      const SimTime of_layer = times.Exchanges(forward) + waited(forward);
       list->push_back({{}, CollectiveOp::kUnknown, of_layer, Bytes(), further});
     }
   }
 
-  void WaitForGathers(PassTimes& times) const {
-    // Of a recomputed layer what its backward pass needs again soon enough stays gathered: twice as
-    // many elements later as lie between a weight and the end of the layers that run again at once.
+  // How often a layer's backward pass gathers weights where none are gathered ahead. Of a
+  // recomputed layer what it needs again soon enough stays gathered: twice as many elements later
+  // as lie between a weight and the end of the layers that run again at once.
+  double GathersBackward() const {
     const double between = 2 * layer_.dense() * m_.layers_an_input();
     const double kept = static_cast<double>(p_.reuse_distance) / between;
-    const double again = m_.recompute == Recompute::kFull ? 2 - std::min(kept, 1.0) : 1;
-    const SimTime backward = SimTime::FromSeconds(times.Gather().seconds() * again);
+    return m_.recompute == Recompute::kFull ? 2 - std::min(kept, 1.0) : 1;
+  }
+
+  void WaitForGathers(PassTimes& times) const {
+    const SimTime backward = SimTime::FromSeconds(times.Gather().seconds() * GathersBackward());
     times.layer_forward += times.Gather();
     times.layer_backward += backward;
-    times.waited_gathers += times.Gather();
-    times.waited_backward += backward;
+    times.gathers_forward += times.Gather();
+    times.gathers_backward += backward;
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 

@@ -71,8 +71,9 @@ struct SoftwareBehaviour {
   bool gathers_ahead = true;
   // Kept inputs that go to the host's memory are copied through pageable memory, which the CPU and
   // with it the device waits for (DeepSpeed, runtime/activation_checkpointing/checkpointing.py:
-  // .cpu() and .to(device)); otherwise beside kernels, through pinned memory (Megatron Core,
-  // PyTorch's save_on_cpu and torchtune's OffloadActivations with streams).
+  // .cpu() and .to(device); since August of 2026, commit 858e91eea, only of those that are divided
+  // over tensor-parallel ranks); otherwise beside kernels, through pinned memory on a stream of its
+  // own (torchtune's OffloadActivations with streams; DeepSpeed since then of the others).
   bool pageable_inputs = false;
   // Gathered weights that are needed again within so many elements of others stay (DeepSpeed,
   // runtime/zero/stage3.py, get_reuse_distance_in_numel).

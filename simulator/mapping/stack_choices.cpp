@@ -102,7 +102,8 @@ void SetSchedule(const StackRelease& release, ParallelMapping& m) {
 
 }  // namespace
 
-void SetChoices(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
+std::string SetChoices(const StackRelease& release, const TransformerConfig& model,
+                       ParallelMapping& m) {
   SetSchedule(release, m);
   m.overlap_gradients = release.overlap_gradients && m.copies() > 1;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
@@ -116,8 +117,9 @@ void SetChoices(const StackRelease& release, const TransformerConfig& model, Par
                     m.recompute == Recompute::kLight;
   m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && once;
   m.hybrid = 0;
-  DivideAmong(release.shards, m);
+  std::string note = DivideAmong(release.shards, m);
   SetDispatch(release, model, m);
+  return note;
 }
 
 void SetDispatch(const StackRelease& release, const TransformerConfig& model, ParallelMapping& m) {
@@ -137,10 +139,24 @@ int32_t DividedAs(const StackRelease& release, int32_t zero, const ParallelMappi
   return release.pipelines_keep_weights && mapping.pipeline > 1 ? std::min(zero, 1) : zero;
 }
 
-void DivideAmong(int32_t shards, ParallelMapping& m) {
-  if (m.zero < 3 || shards <= 1 || shards >= m.replicas() || m.replicas() % shards != 0) return;
+std::string DivideAmong(int32_t shards, ParallelMapping& m) {
+  if (m.zero < 3 || shards <= 1 || shards >= m.replicas() || m.replicas() % shards != 0) return "";
   m.hybrid = shards;
-  if (!m.divides_experts_in_groups()) m.hybrid = 0;
+  if (m.divides_experts_in_groups()) return "";
+  m.hybrid = 0;
+  return fmt::format(
+      "weights divided over all {} replicas, not over {} as the software has it (hsdp{}), whose "
+      "parts ep{} does not divide",
+      m.replicas(), shards, shards, m.expert);
+}
+
+absl::Status CheckInputsOf(const StackRelease& release, const ParallelMapping& m) {
+  if (!release.divides_on_host || !m.inputs_on_host || m.divided_inputs) return absl::OkStatus();
+  return Infeasible(
+      "mapping {}: of kept inputs this software had only those on the host that tensor-parallel "
+      "ranks divide ({}); {} or a later release, would do",
+      ToString(m), release.since.empty() ? "its first release" : "since " + release.since,
+      m.tensor > 1 ? "partition-activations too," : "tensor parallelism with it,");
 }
 
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {

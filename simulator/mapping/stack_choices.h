@@ -46,17 +46,22 @@ LossForm LossOf(const StackRelease& release, const ParallelMapping& mapping);
 // A GEMM over an odd vocabulary loads its operands element by element.
 void PadVocabulary(const StackRelease& release, int32_t tensor, TransformerConfig& model);
 // Schedule, overlap, sequence parallelism, rings (of what is not exchanged all to all) and formats
-// of gradients, by the mapping's degrees; what is divided (zero) and recomputed stays.
-void SetChoices(const StackRelease& release, const TransformerConfig& model,
-                ParallelMapping& mapping);
+// of gradients, by the mapping's degrees; what is divided (zero) and recomputed stays. Returns what
+// it would do and cannot under the mapping, for people; empty: nothing.
+std::string SetChoices(const StackRelease& release, const TransformerConfig& model,
+                       ParallelMapping& mapping);
 // How tokens go to experts and what hides it, where the mapping divides experts; with software that
 // does not send them all to all experts are whole where they would be divided. Part of SetChoices.
 void SetDispatch(const StackRelease& release, const TransformerConfig& model,
                  ParallelMapping& mapping);
 // What is divided where a run does not say, or as `zero` says of runs without pipelines.
 int32_t DividedAs(const StackRelease& release, int32_t zero, const ParallelMapping& mapping);
-// Under zero 3, weights are divided among `shards` replicas where that leaves copies.
-void DivideAmong(int32_t shards, ParallelMapping& mapping);
+// Under zero 3, weights are divided among `shards` replicas where that leaves copies. Returns why
+// not, where experts are in the way; else nothing.
+std::string DivideAmong(int32_t shards, ParallelMapping& mapping);
+// Whether the release could do what a mapping's words say of kept inputs. Infeasible, with a
+// remedy.
+absl::Status CheckInputsOf(const StackRelease& release, const ParallelMapping& mapping);
 // On a cluster of devices with that chip.
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster);
 

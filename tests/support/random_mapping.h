@@ -47,7 +47,7 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
   if (m.zero > 0 && m.replicas() == 4 && rng() % 2 == 0) m.hybrid = 2;
   if (m.recompute == Recompute::kFull) {
-    if (rng() % 2 == 0) m.recomputed_together = 2;
+    if (rng() % 2 == 0) m.recomputed_together = 2 + static_cast<int32_t>(rng() % 2);
     m.divided_inputs = m.tensor > 1 && !m.sequence_parallel && rng() % 2 == 0;
     m.inputs_on_host = rng() % 2 == 0;
   }

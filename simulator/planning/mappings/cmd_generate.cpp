@@ -71,8 +71,9 @@ absl::Status RunGenerate(const GenerateCommandOptions& o, const CommandContext& 
     // The mapping says how many.
     if (job_options.gpus == 0) job_options.gpus = parallel->devices();
   }
-  FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(job_options));
-  FORETRACE_ASSIGN_OR_RETURN(mapping, ReadMappingArgument(o.mapping, o.job.global_batch, job));
+  FORETRACE_ASSIGN_OR_RETURN(TrainingJob job, LoadTrainingJob(job_options));
+  FORETRACE_ASSIGN_OR_RETURN(mapping,
+                             ReadMappingArgument(o.mapping, o.job.global_batch, job, job.notes));
   LoweringOptions options;
   options.communication_durations = !o.sizes_only;
   options.launch = SimTime::FromUs(o.launch_us);

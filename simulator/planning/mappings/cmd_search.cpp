@@ -161,8 +161,9 @@ absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
 // Two stay A and B, more are ranked as a search's.
 absl::Status Compare(const SearchCommandOptions& o, const TrainingJob& job, SearchReport& report) {
   for (const std::string& argument : o.compare) {
-    FORETRACE_ASSIGN_OR_RETURN(const MappingFile mapping,
-                               ReadMappingArgument(argument, o.job.global_batch, job));
+    FORETRACE_ASSIGN_OR_RETURN(
+        const MappingFile mapping,
+        ReadMappingArgument(argument, o.job.global_batch, job, report.notes));
     FORETRACE_ASSIGN_OR_RETURN(SearchRow row, EvaluateMapping(job, mapping));
     report.rows.push_back(std::move(row));
     ++report.evaluated;

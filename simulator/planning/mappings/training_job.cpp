@@ -315,8 +315,8 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job) {
 
 namespace {
 
-absl::Status CheckWords(const ParallelMapping& mapping, const std::string& argument) {
-  const std::string idle = IdleChoice(mapping);
+// `idle`: of IdleChoice and IdleWord.
+absl::Status Refused(const std::string& idle, const std::string& argument) {
   return idle.empty() ? absl::OkStatus()
                       : InvalidInput("mapping '{}' has a word that would change nothing: {}",
                                      argument, idle);
@@ -325,10 +325,14 @@ absl::Status CheckWords(const ParallelMapping& mapping, const std::string& argum
 }  // namespace
 
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch,
-                                                const TrainingJob& job) {
+                                                const TrainingJob& job,
+                                                std::vector<std::string>& notes) {
   FORETRACE_ASSIGN_OR_RETURN(MappingFile file, ReadMappingArgument(argument, global_batch));
   auto* mapping = std::get_if<ParallelMapping>(&file);
-  if (!job.software || mapping == nullptr || access(argument.c_str(), R_OK) == 0) return file;
+  if (mapping == nullptr || access(argument.c_str(), R_OK) == 0) return file;
+  const bool shards = job.software && job.software->release.shards > 0;
+  FORETRACE_RETURN_IF_ERROR(Refused(IdleWord(argument, shards), argument));
+  if (!job.software) return file;
   const StackRelease& release = job.software->release;
   // Degrees are known now: what is not said is the software's.
   const ParallelMapping said = *mapping;
@@ -336,13 +340,15 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   mapping->recompute = release.recompute;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
-  SetChoices(release, *job.model.transformer, *mapping);
+  const std::string left = SetChoices(release, *job.model.transformer, *mapping);
   if (!RunsInParts(*mapping, job.cluster.devices_per_node)) mapping->chunked_tensor = false;
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   mapping->chunked_tensor &= mapping->overlap_tensor && !mapping->async_tensor;
   // As tables of runs mean the word.
   if (mapping->recompute == Recompute::kSelective) mapping->recompute = release.selective;
-  FORETRACE_RETURN_IF_ERROR(CheckWords(*mapping, argument));
+  FORETRACE_RETURN_IF_ERROR(CheckInputsOf(release, *mapping));
+  FORETRACE_RETURN_IF_ERROR(Refused(IdleChoice(*mapping), argument));
+  if (!left.empty() && mapping->hybrid == 0) notes.push_back(ToString(*mapping) + ": " + left);
   return file;
 }
 
@@ -352,7 +358,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
       return InvalidInput("--global-batch {}: the mapping '{}' has {}; give one of the two",
                           global_batch, argument, mapping.global_batch);
     }
-    return CheckWords(mapping, argument);
+    return Refused(IdleChoice(mapping), argument);
   };
   if (access(argument.c_str(), R_OK) == 0) {
     FORETRACE_ASSIGN_OR_RETURN(MappingFile file, LoadMapping(argument));

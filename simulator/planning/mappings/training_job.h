@@ -76,8 +76,10 @@ absl::StatusOr<std::string> InputBytes(const TrainingJob& job);
 // A mapping file, or the words of one ("tp8 pp4 dp2 mb1").
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch);
 // The same with what the job's software does by itself where `argument` is words, which stand over
-// it; files say all. Errors: such words as its software leaves no place for.
+// it; files say all. Errors: such words as its software leaves no place for, or could not follow.
+// `notes` learns what of its software's choices the words leave no place for.
 absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int32_t global_batch,
-                                                const TrainingJob& job);
+                                                const TrainingJob& job,
+                                                std::vector<std::string>& notes);
 
 }  // namespace foretrace

@@ -18,6 +18,7 @@ namespace foretrace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TransformerConfig Gpt22B() {
   TransformerConfig c;
@@ -79,9 +80,13 @@ TEST(ParallelMappingTest, PartByPartAndHybrid) {
   EXPECT_THAT(fault("tp4 dp16 tp-async"), HasSubstr("need sequence parallelism"));
   EXPECT_THAT(fault("tp4 dp16 tp-chunked"), HasSubstr("need sequence parallelism"));
   EXPECT_THAT(fault("tp4 dp16 sp tp-async tp-chunked"), HasSubstr("say one"));
-  EXPECT_THAT(fault("tp4 dp16 hsdp4"), HasSubstr("needs zero1, zero2 or zero3"));
+  EXPECT_THAT(fault("tp4 dp16 hsdp4"), HasSubstr("zero1, zero2 or zero3 too"));
+  const std::string sixteen = fault("tp4 dp8 zero3 hsdp16");
+  EXPECT_THAT(sixteen, HasSubstr("hsdp16 does not divide the 8 replicas (dp * cp); hsdp4 would"));
+  EXPECT_THAT(sixteen, Not(HasSubstr("dualpipe")));
+  EXPECT_THAT(fault("dp12 zero3 hsdp5"), HasSubstr("hsdp4 or hsdp6 would do"));
   EXPECT_EQ(fault("tp4 dp16 zero1 hsdp4"), "");
-  EXPECT_THAT(fault("pp2 dp16 zero1 hsdp4 dualpipe"), HasSubstr("another schedule"));
+  EXPECT_THAT(fault("pp2 dp16 zero1 hsdp4 dualpipe"), HasSubstr("1f1b or zb-h1 would do"));
   const auto experts = [](const char* text) {
     TransformerConfig c = Gpt22B();
     c.experts = 16;
@@ -93,8 +98,8 @@ TEST(ParallelMappingTest, PartByPartAndHybrid) {
   EXPECT_THAT(experts("dp16 ep16 zero3 hsdp8"),
               HasSubstr("hsdp8 replicas, whose 8 parts expert parallelism 16 does not divide"));
   EXPECT_THAT(experts("tp2 sp dp16 ep16 zero3 hsdp8"), HasSubstr("whose 8 parts"));
-  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("divide all 16"));
-  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("at least 2"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp3"), HasSubstr("hsdp2 or hsdp4 would do"));
+  EXPECT_THAT(fault("tp4 dp16 zero3 hsdp1"), HasSubstr("hsdp2 would do"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp2x4"),
               HasSubstr("hsdp2x4 is 8 replicas, but dp 16 x cp 1"));
   EXPECT_THAT(fault("tp4 dp16 zero3 hsdp4x4 hsdp4"), HasSubstr("given twice"));
@@ -385,11 +390,22 @@ TEST(MemoryModelTest, ExpertParallelism) {
   EXPECT_NEAR(all - weights(), 7 * one, 10);
 }
 
+// Inputs go to a host that devices can reach.
+TEST(MemoryModelTest, TheHostWouldFitWhereItsLinkIsKnown) {
+  const TransformerConfig c = Gpt22B();
+  ParallelMapping m = Mapping(8, 1, 1, 16);
+  m.micro_batch = 16;
+  m.recompute = Recompute::kFull;
+  const Bytes capacity = MemoryOf(c, m).total() - Bytes(1 << 30);
+  EXPECT_THAT(Message(CheckMemory(c, m, capacity, true)), HasSubstr("offload-activations"));
+  EXPECT_THAT(Message(CheckMemory(c, m, capacity, false)), Not(HasSubstr("offload-activations")));
+}
+
 TEST(MemoryModelTest, SaysWhatWouldFit) {
   const TransformerConfig c = Gpt22B();
   ParallelMapping m = Mapping(8, 1, 1, 16);
   m.micro_batch = 16;
-  const std::string message = Message(CheckMemory(c, m, Bytes(80'000'000'000)));
+  const std::string message = Message(CheckMemory(c, m, Bytes(80'000'000'000), true));
   EXPECT_THAT(message, HasSubstr("full recomputation would fit"));
   EXPECT_THAT(message, HasSubstr("micro-batches of 1 would fit"));
 }

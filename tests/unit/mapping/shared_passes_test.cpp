@@ -43,10 +43,16 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
        {t.layer_forward,        t.layer_backward,   t.layer_weight,     t.embedding_forward,
         t.embedding_backward,   t.head_forward,     t.head_backward,    t.gradient.time,
         t.expert_gradient.time, t.reduce_behind,    t.weight_gather,    t.expert_weight_gather,
-        t.waited_gathers,       t.waited_backward,  t.scale_reduction,  t.first_root.gather,
+        t.gathers_forward,      t.gathers_backward, t.scale_reduction,  t.first_root.gather,
         t.first_root.reduce,    t.last_root.gather, t.last_root.reduce, t.transfer,
         t.gradient_reduction,   t.expert_reduction, t.tied_reduction,   t.optimizer}) {
     all.push_back(time.ps());
+  }
+  for (const KeptInput& input : {t.kept_forward, t.kept_backward}) {
+    for (const SimTime time :
+         {input.kernels, input.gather.time, input.waited, input.beside, input.room}) {
+      all.push_back(time.ps());
+    }
   }
   for (const PassExchanges* exchanges :
        {&t.layer_exchanges, &t.embedding_exchanges, &t.head_exchanges}) {

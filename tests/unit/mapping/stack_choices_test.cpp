@@ -74,10 +74,30 @@ TEST(StackChoicesTest, ChoicesFollowDegrees) {
   EXPECT_TRUE(wide.sequence_parallel && wide.chunked_tensor && wide.overlap_gradients);
   EXPECT_TRUE(wide.ring && wide.balance_loss);
   EXPECT_EQ(wide.hybrid, 8);  // of 32 replicas
+  wide.sequence_parallel = false;
+  wide.expert = 32;
+  EXPECT_THAT(SetChoices(release, model, wide), HasSubstr("parts ep32 does not divide"));
+  EXPECT_EQ(wide.hybrid, 0);
+  wide.expert = 1;
+  EXPECT_EQ(SetChoices(release, model, wide), "");
   EXPECT_EQ(wide.zero, 3);
   release.overlap_tensor = false;
   SetChoices(release, model, wide);
   EXPECT_FALSE(wide.overlap_tensor || wide.chunked_tensor);
+}
+
+// Inputs on the host are those that are divided, with early software.
+TEST(StackChoicesTest, EarlySoftwareHadDividedInputsOnTheHost) {
+  StackRelease release;
+  const auto fault = [&](const char* words) {
+    return std::string(CheckInputsOf(release, *ParseMapping(words, 8, "test")).message());
+  };
+  EXPECT_EQ(fault("tp2 full offload-activations"), "");
+  release.divides_on_host = true;
+  EXPECT_THAT(fault("tp2 full offload-activations"), HasSubstr("partition-activations too"));
+  EXPECT_THAT(fault("full offload-activations"), HasSubstr("tensor parallelism with it"));
+  EXPECT_EQ(fault("tp2 full partition-activations offload-activations"), "");
+  EXPECT_EQ(fault("tp2 full"), "");
 }
 
 // What is divided stays whole over a pipeline's micro-batches; nothing is divided among one.

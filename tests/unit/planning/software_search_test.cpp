@@ -30,10 +30,17 @@ TrainingJobOptions Options(const std::string& stack, const std::string& workload
   return options;
 }
 
+absl::StatusOr<MappingFile> Read(const std::string& words, int32_t batch, const TrainingJob& job) {
+  std::vector<std::string> notes;
+  auto read = ReadMappingArgument(words, batch, job, notes);
+  EXPECT_EQ(notes.size(), 0u);
+  return read;
+}
+
 SimTime Predicted(const TrainingJobOptions& options, const std::string& words) {
   const auto job = LoadTrainingJob(options);
   EXPECT_TRUE(job.ok()) << job.status();
-  const auto mapping = ReadMappingArgument(words, options.global_batch, *job);
+  const auto mapping = Read(words, options.global_batch, *job);
   EXPECT_TRUE(mapping.ok()) << mapping.status();
   const auto row = EvaluateMapping(*job, *mapping);
   EXPECT_TRUE(row.ok()) << row.status();
@@ -82,7 +89,7 @@ TEST(SoftwareSearchTest, SpacesOfStacks) {
         EXPECT_EQ(IdleChoice(m), "") << ToString(m);
         EXPECT_EQ(m.sequence_parallel, m.tensor > 1 && space.software->sequence_parallel);
         EXPECT_GE(m.zero, DividedAs(*space.software, space.software->zero, m));
-        const auto again = ReadMappingArgument(ToString(m), 128, *job);
+        const auto again = Read(ToString(m), 128, *job);
         ASSERT_TRUE(again.ok()) << again.status();
         EXPECT_EQ(std::get<ParallelMapping>(*again), m) << ToString(m);
       }
@@ -94,7 +101,7 @@ TEST(SoftwareSearchTest, WordsStandOverTheStack) {
   const auto job = LoadTrainingJob(Options("nemo"));
   ASSERT_TRUE(job.ok()) << job.status();
   const auto mapping = [&](const std::string& words) {
-    const auto read = ReadMappingArgument(words, 128, *job);
+    const auto read = Read(words, 128, *job);
     EXPECT_TRUE(read.ok()) << read.status();
     return read.ok() ? ToString(std::get<ParallelMapping>(*read)) : "";
   };
