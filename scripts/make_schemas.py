@@ -62,7 +62,8 @@ COMMANDS = {
     "dataflow": ["GPT-3-175B --system sn10-8 --batch 2304 --forward --formulas dse", "gpt3-175b --system sn10-4x2 --batch 2304 --forward --tensor-parallel"],
     "explore": ["dfmodel-fft -o OUT"],
     "generate": ["traces/workloads/gpt-small.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp2 mb1 gb8' -o OUT"],
-    "serve-study": ["volumes --model meta-llama/Llama-2-7b-hf", "volumes", "decode --platform dgx-a100 --devices 4", "drafts --draft-us 81.1 --target-us 31507"],
+    "serve-study": ["volumes --model meta-llama/Llama-2-7b-hf", "volumes", "decode --platform dgx-a100 --devices 4", "drafts --draft-us 81.1 --target-us 31507",
+                    "phases --model llama3-8b --devices 2"],
     "shard-study": ["traces/samples/dlrm_sharding.yaml", "traces/samples/dlrm_sharding.yaml --search"],
     "shard-tasks": ["tests/data/sharding/locality.txt --platform paper-4xa100 --per-part 1 -o OUT"],
 }

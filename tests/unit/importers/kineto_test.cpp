@@ -309,7 +309,9 @@ TEST(Kineto, OneClearLineForBadInput) {
          at + "its start \"ts\" is not a usable number");
   expect(ImportEvents(event(R"("ts":1e25,"dur":1)")),
          at + "its start \"ts\" is not a usable number");
-  expect(ImportEvents(event(R"("ts":5e15,"dur":1)")), at + "its start \"ts\" is out of range");
+  expect(ImportEvents(event(R"("ts":5e15,"dur":1)")),
+         at + "its start \"ts\" is out of range (5e15): profiles state microseconds; "
+              "nanoseconds have to be divided by 1,000");
   expect(ImportEvents(event(R"("ts":1,"dur":-2)")), at + "its duration \"dur\" is negative (-2)");
   expect(ImportEvents(event(R"("ts":1,"dur":"NaN")")),
          at + "its duration \"dur\" is not a usable number");
