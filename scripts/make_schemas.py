@@ -69,6 +69,9 @@ COMMANDS = {
 }
 # Members that no document here has as null: where nothing was recorded that a replay could repeat.
 NULLABLE = {"predict": ["reliable"]}
+# Texts that are one of a few (docs/semantics.md), by the members that lead to them.
+ONE_OF = {"diff": {path: ["period", "completion", "work", "trace"] + mixed for path, mixed in
+                   ((("definition",), ["mixed"]), (("before", "definition"), []), (("after", "definition"), []))}}
 # Objects whose members are names of the input or of kinds of work, all of one type.
 UNITS = ("_us", "_ns", "_s", "_bytes", "_percent", "_share")
 MAPS = {"shardings", "work_us", "idle_us", "sources_us", "activities_us", "groups_us", "collective_bytes", "source_shares", "repairs"}
@@ -125,6 +128,11 @@ def make(foretrace, command):
     schema |= schema_of(documents)
     for key in NULLABLE.get(command, []):
         schema["properties"][key] = {"type": sorted({"null", schema["properties"][key]["type"]})}
+    for path, texts in ONE_OF.get(command, {}).items():
+        at = schema
+        for key in path[:-1]:
+            at = at["properties"][key]
+        at["properties"][path[-1]] = {"enum": texts}
     schema["properties"]["schema_version"] = {"const": VERSION}
     schema["properties"]["command"] = {"const": command}
     return schema

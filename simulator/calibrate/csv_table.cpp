@@ -46,13 +46,20 @@ std::optional<T> ParseNumber(std::string_view text) {
   return value;
 }
 
-absl::Status CheckHeader(std::string_view path, int64_t line, std::string_view header) {
+// A comment that nccl-tests prints: its settings, or its headings.
+bool IsOfNcclTests(std::string_view comment) {
+  return comment.starts_with("# nThread") || comment.starts_with("#       size");
+}
+
+absl::Status CheckHeader(std::string_view path, int64_t line, std::string_view header,
+                         bool nccl_tests) {
   if (header == kHeader) return absl::OkStatus();
-  // nccl-tests prints its headings as comments, and numbers in columns.
-  if (header.find(',') == header.npos && header.starts_with("  ")) {
+  if (nccl_tests && header.find(',') == header.npos) {
     return InvalidInput(
-        "{}:{}: a log of nccl-tests, not a table: scripts/import_nccl_tests.py makes tables of it",
-        path, line);
+        "{}:{}: a log of nccl-tests, not a table; make one with the columns {}, a row for each "
+        "size, its time in time_us, as shape bytes=;ranks=;nodes=;placement=;inplace= "
+        "(calibration/README.md)",
+        path, line, kHeader);
   }
   std::vector<std::string> fields;
   SplitFields(header, fields);
@@ -199,7 +206,7 @@ absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::str
   BenchmarkTable table;
   table.path = path;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  bool have_header = false;
+  bool have_header = false, nccl_tests = false;
   int64_t number = 0;
   std::vector<std::string> fields;
   absl::flat_hash_map<std::string, int64_t> first_line;
@@ -208,11 +215,12 @@ absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::str
     ++number;
     if (line.empty()) continue;
     if (line.starts_with('#')) {
+      nccl_tests = nccl_tests || IsOfNcclTests(line);
       ParseProvenance(line, table);
       continue;
     }
     if (!have_header) {
-      FORETRACE_RETURN_IF_ERROR(CheckHeader(path, number, line));
+      FORETRACE_RETURN_IF_ERROR(CheckHeader(path, number, line, nccl_tests));
       have_header = true;
       continue;
     }

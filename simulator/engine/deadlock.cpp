@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "simulator/base/error.h"
 #include "simulator/base/utf8.h"
 
@@ -10,6 +11,7 @@ namespace foretrace {
 namespace {
 
 constexpr int kListed = 4;
+constexpr char kDeadlock[] = "foretrace/deadlock";  // payload by which a status is known
 
 std::string NodeText(const TraceStore& store, uint32_t rank, NodeIndex node) {
   const RankTrace& trace = store.ranks()[rank];
@@ -94,11 +96,13 @@ absl::Status DeadlockError(const TraceStore& store, const Program& program,
       }
     }
   }
-  return InvalidInput(
-      "{}: deadlock: {} lanes cannot go on{}; times or dependencies in the traces contradict each "
-      "other (a clock that went back, collectives in another order on some rank): record them "
-      "again",
-      store.ranks()[first].info().source, blocked, text);
+  const std::string& source = store.ranks()[first].info().source;
+  absl::Status status = InvalidInput("{}{}deadlock: {} lanes cannot go on{}", source,
+                                     source.empty() ? "" : ": ", blocked, text);
+  status.SetPayload(kDeadlock, absl::Cord());
+  return status;
 }
+
+bool IsDeadlock(const absl::Status& status) { return status.GetPayload(kDeadlock).has_value(); }
 
 }  // namespace foretrace

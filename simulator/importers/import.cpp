@@ -32,6 +32,7 @@ struct Document {
   // A complete trace is built as soon as it is read, which takes less memory than to hold all
   // ranks as they are while being read.
   std::optional<RankTraceBuilder::Result> built;
+  const InputPath* input = nullptr;  // the file or archive that it is from
 };
 
 // What one path holds: traces, and tables of process groups that lie beside them.
@@ -129,7 +130,7 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
                                FindImporter(importers, *document, input.path, must_be_trace));
     if (importer == nullptr) continue;
     FORETRACE_ASSIGN_OR_RETURN(ImportedFile imported, importer->Import(*document, name, options));
-    out.documents.push_back({name, std::move(imported), std::nullopt});
+    out.documents.push_back({name, std::move(imported), std::nullopt, &input});
     Document& added = out.documents.back();
     if (added.file.role == TraceRole::kComplete) {
       FORETRACE_ASSIGN_OR_RETURN(added.built, added.file.builder->Build(added.file.build_options));
@@ -227,7 +228,10 @@ absl::StatusOr<std::map<int32_t, RankFiles>> AssignRanks(const std::vector<Docum
                                             : files.complete;
     if (other) {
       if (documents[*other].name == document.name) {
-        return InvalidInput("{}: given twice; give it once", document.name);
+        return InvalidInput("{}: {}", document.name,
+                            documents[*other].input == document.input
+                                ? "twice in the archive; remove one"
+                                : "given twice; give it once");
       }
       const std::string_view folder = FolderOf(documents[*other].name);
       return InvalidInput(

@@ -28,13 +28,17 @@ SimTime TimeOf(const std::vector<PredictedRank>& ranks, int64_t iteration) {
   return longest;
 }
 
-// From the completion of the step before; of a first step from its begin mark.
-SimTime PeriodOf(const std::vector<std::vector<MeasuredStep>>& ranks, int64_t iteration) {
+// Until its work is done; as `window` says, from the completion of the step before where that comes
+// first.
+SimTime UntilDone(const std::vector<std::vector<MeasuredStep>>& ranks, int64_t iteration,
+                  StepWindow window) {
   SimTime longest;
   for (const std::vector<MeasuredStep>& steps : ranks) {
     for (const MeasuredStep& step : steps) {
       if (step.number != iteration) continue;
-      longest = std::max(longest, step.predicted.period.value_or(step.predicted.completion));
+      const SimTime period = step.predicted.period.value_or(SimTime());
+      const bool follows = window == StepWindow::kCompletions && period > SimTime();
+      longest = std::max(longest, follows ? period : step.predicted.completion);
     }
   }
   return longest;
@@ -203,7 +207,7 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
                                                                     const SimulationSetup& setup,
                                                                     const Prediction& prediction,
                                                                     int64_t iteration,
-                                                                    bool by_completion) {
+                                                                    StepWindow window) {
   const CompiledJob& job = prediction.job;
   if (job.symbolic || job.absent_rendezvous == 0 || job.semantics != Semantics::kFull ||
       (setup.network() != nullptr && setup.network()->contends())) {
@@ -219,8 +223,9 @@ absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceS
   interval.absent = store.world_size() - static_cast<int64_t>(store.ranks().size());
   const auto run = [&](const Program& program) -> absl::StatusOr<SimTime> {
     FORETRACE_ASSIGN_OR_RETURN(const Schedule schedule, Execute(store, program, setup.network()));
-    return by_completion ? PeriodOf(MeasureSteps(store, program, schedule), iteration)
-                         : TimeOf(MeasureRanks(store, job, program, schedule), iteration);
+    return window == StepWindow::kMarks
+               ? TimeOf(MeasureRanks(store, job, program, schedule), iteration)
+               : UntilDone(MeasureSteps(store, program, schedule), iteration, window);
   };
   std::vector<CompiledJob> unchanged;  // never last, alike
   for (const AbsentRanks absent :

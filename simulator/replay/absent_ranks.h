@@ -11,14 +11,13 @@
 namespace foretrace {
 
 // The iteration under every assumption on absent ranks (AbsentRanks), that of `prediction` among
-// them and the changes of --what-if applied: between its marks or, where the CPU is ahead of its
-// device (PredictionReport::by_completion), from the completion of the step before to its own.
-// Unset where no rendezvous with absent members rests on
-// the recording, or a network in which transfers contend would have to run again.
+// them and the changes of --what-if applied, taken as `window` says. Unset where no rendezvous with
+// absent members rests on the recording, or a network in which transfers contend would have to run
+// again.
 absl::StatusOr<std::optional<AbsentInterval>> IntervalOfAbsentRanks(const TraceStore& store,
                                                                     const SimulationSetup& setup,
                                                                     const Prediction& prediction,
                                                                     int64_t iteration,
-                                                                    bool by_completion);
+                                                                    StepWindow window);
 
 }  // namespace foretrace

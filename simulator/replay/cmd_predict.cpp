@@ -58,9 +58,10 @@ absl::StatusOr<Attribution> AttributeStep(const PredictOptions& options, const E
     windows.push_back(rank.window);
     marks.push_back(rank.marks);
   }
-  FORETRACE_ASSIGN_OR_RETURN(Attribution attribution,
-                             Attribute(kKinds.at(options.by), {&table, &prediction, windows, marks,
-                                                               &report.critical_path, extras}));
+  FORETRACE_ASSIGN_OR_RETURN(
+      Attribution attribution,
+      Attribute(kKinds.at(options.by), {&table, &prediction, windows, marks, &report.critical_path,
+                                        extras, report.window}));
   if (!options.flamegraph.empty()) {
     FORETRACE_RETURN_IF_ERROR(WriteFile(options.flamegraph, SpeedscopeJson(attribution)));
   }
@@ -237,8 +238,10 @@ absl::Status RunPredict(const PredictOptions& options, const CommandContext& con
                              ExplainStep(store, setup, {options.iteration, options.traces.strict},
                                          prediction, unedited.has_value() ? &*unedited : nullptr));
   report_options.top = options.top;
-  if (!report_options.completions.empty()) {
-    report_options.notes.push_back(NoteOfWindows(*report_options.iteration, *report_options.step));
+  if (report_options.window != StepWindow::kMarks) {
+    const int64_t step = *report_options.iteration;
+    report_options.notes.push_back(NoteOfWindows(
+        step, *report_options.step, IterationTimes(prediction)[step], report_options.window));
   }
   unedited.reset();
   if (options.sensitivity) {

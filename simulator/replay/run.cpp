@@ -12,6 +12,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/engine/cpu_scale.h"
+#include "simulator/engine/deadlock.h"
 #include "simulator/engine/fences.h"
 #include "simulator/replay/communication_notes.h"
 #include "simulator/replay/replay_check.h"
@@ -127,6 +128,15 @@ absl::StatusOr<Prediction> SimulateJob(const TraceStore& store, const Simulation
 
 namespace {
 
+// Of a recording that is replayed as it is: nothing but the recording can be at fault.
+absl::StatusOr<Prediction> OfRecording(absl::StatusOr<Prediction> replayed) {
+  if (!IsDeadlock(replayed.status())) return replayed;
+  return InvalidInput(
+      "{}; times or dependencies in the traces contradict each other (a clock that went back, "
+      "collectives in another order on some rank): record them again",
+      std::string(replayed.status().message()));
+}
+
 // Recorded kernels contain what they waited beside collectives; edits may change that.
 absl::Status KeepRecordedFences(const TraceStore& store, const std::optional<Prediction>* unedited,
                                 NetworkModel* network, CompiledJob& job) {
@@ -155,18 +165,23 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
         "--absent would change nothing: no communication has members without a trace");
   }
   const bool runs_again = network == nullptr || !network->contends();
+  const bool of_recording = ReplaysRecording(setup) && !job.symbolic;
   const bool changes = !setup.what_if().empty() || setup.retargets();
   // A symbolic job has no recording that it could be replayed as.
   if (unedited != nullptr && setup.retargets() && !job.symbolic) {
     FORETRACE_ASSIGN_OR_RETURN(CompiledJob recorded, CompileAgain(store, job, AsRecorded(setup)));
-    FORETRACE_ASSIGN_OR_RETURN(*unedited, Replay(store, std::move(recorded), nullptr));
+    FORETRACE_ASSIGN_OR_RETURN(*unedited, OfRecording(Replay(store, std::move(recorded), nullptr)));
   } else if (unedited != nullptr && changes && runs_again) {
-    FORETRACE_ASSIGN_OR_RETURN(*unedited, ReplayWithFences(store, job, network));
+    absl::StatusOr<Prediction> replayed = ReplayWithFences(store, job, network);
+    FORETRACE_ASSIGN_OR_RETURN(
+        *unedited, of_recording ? OfRecording(std::move(replayed)) : std::move(replayed));
   }
   if (!setup.what_if().empty() && runs_again) {
     FORETRACE_RETURN_IF_ERROR(KeepRecordedFences(store, unedited, network, job));
   }
-  return SimulateJob(store, setup, std::move(job), network);
+  absl::StatusOr<Prediction> simulated = SimulateJob(store, setup, std::move(job), network);
+  if (!of_recording || changes) return simulated;
+  return OfRecording(std::move(simulated));
 }
 
 std::vector<std::vector<IterationWindow>> Windows(const Prediction& prediction) {

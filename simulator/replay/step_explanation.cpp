@@ -54,7 +54,9 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   FORETRACE_ASSIGN_OR_RETURN(report.step,
                              SummarizeStep(store, prediction, step, setup.network(), report.notes));
   NoteBlockedShare(prediction, step, report.notes);
-  report.completions = WindowsOfDevice(store, prediction, step, report.step);
+  DeviceWindows windows = WindowsOfDevice(store, prediction, step, report.step);
+  report.window = windows.window;
+  report.completions = std::move(windows.ranks);
   if (unedited == nullptr) return absl::OkStatus();
   report.unedited = IterationTimes(*unedited);
   if (report.step.has_value()) {
@@ -66,7 +68,8 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
       NoteUnsettledIteration(prediction, *unedited, *before, report);
     }
   }
-  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step);
+  const bool by_completion = ExplainedRun::HasPeriod(store, prediction, step) &&
+                             ExplainedRun::HasPeriod(store, *unedited, step);
   FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun from,
                              ExplainedRun::Make(store, *unedited, step, by_completion));
   FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
@@ -179,9 +182,9 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
     return Infeasible("--strict: {}", *report.doubt);
   }
   if (report.iteration.has_value()) {
-    FORETRACE_ASSIGN_OR_RETURN(report.absent,
-                               IntervalOfAbsentRanks(store, setup, prediction, *report.iteration,
-                                                     !report.completions.empty()));
+    FORETRACE_ASSIGN_OR_RETURN(
+        report.absent,
+        IntervalOfAbsentRanks(store, setup, prediction, *report.iteration, report.window));
     FORETRACE_ASSIGN_OR_RETURN(
         report.scale_out,
         SummarizeScaleOut(store, setup,

@@ -1,6 +1,7 @@
 #include "simulator/replay/step_report.h"
 
 #include <algorithm>
+#include <array>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -14,7 +15,7 @@ namespace {
 
 // Below this share of its step in which the CPU is held, the step is the sum of recorded overheads.
 constexpr double kHardlyBlocked = 0.01;
-// By how much longer than between its marks a step takes whose CPU is ahead of its device.
+// By how much longer than between its marks a step takes, or is at work, that these do not bound.
 constexpr double kAhead = 1.05;
 
 const MeasuredStep* Find(const std::vector<MeasuredStep>& steps, int64_t number) {
@@ -23,12 +24,28 @@ const MeasuredStep* Find(const std::vector<MeasuredStep>& steps, int64_t number)
   return it == steps.end() ? nullptr : &*it;
 }
 
+// The step before is complete before this one, which it need not be: its work may be on a stream
+// that nothing waits for.
+bool Follows(const MeasuredStep& step) {
+  return std::ranges::all_of(std::array{&step.predicted, &step.recorded}, [](const auto* times) {
+    return times->period.value_or(SimTime()) > SimTime();
+  });
+}
+
+bool EachFollows(const std::vector<std::vector<MeasuredStep>>& ranks, int64_t step) {
+  return std::ranges::all_of(ranks, [&](const std::vector<MeasuredStep>& steps) {
+    const MeasuredStep* measured = Find(steps, step);
+    return measured != nullptr && Follows(*measured);
+  });
+}
+
 // Of a step between those marks, until its device work is done: `after` the completion of the step
-// before, where there is one.
-IterationWindow UntilDone(IterationWindow marks, const MeasuredStep& step, bool after = true) {
+// before, where that comes first.
+IterationWindow UntilDone(IterationWindow marks, const MeasuredStep& step, bool after) {
+  after = after && Follows(step);
   const auto until = [after](const StepTimes& times, SimTime& start, SimTime& end) {
     end = times.done;
-    if (after && times.period.has_value()) start = times.done - *times.period;
+    if (after) start = times.done - *times.period;
   };
   until(step.predicted, marks.predicted_start, marks.predicted_end);
   until(step.recorded, marks.recorded_start, marks.recorded_end);
@@ -69,37 +86,40 @@ absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store
   return summary;
 }
 
-std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Prediction& prediction,
-                                             int64_t step,
-                                             const std::optional<StepSummary>& summary) {
+DeviceWindows WindowsOfDevice(const TraceStore& store, const Prediction& prediction, int64_t step,
+                              const std::optional<StepSummary>& summary) {
   if (!summary.has_value()) return {};
   const auto measured = MeasureSteps(store, prediction);
   const auto all = Windows(prediction);
+  const bool after = EachFollows(measured, step);
   SimTime marked;
-  std::vector<IterationWindow> windows;
+  DeviceWindows windows{after ? StepWindow::kCompletions : StepWindow::kUntilDone, {}};
   for (size_t r = 0; r < all.size(); ++r) {
     const auto marks = std::ranges::find(all[r], step, &IterationWindow::number);
     const MeasuredStep* own = Find(measured[r], step);
     if (marks == all[r].end() || own == nullptr) return {};
     marked = std::max(marked, marks->predicted());
-    windows.push_back(UntilDone(*marks, *own));
+    windows.ranks.push_back(UntilDone(*marks, *own, after));
   }
-  if (summary->period <= marked.ScaledBy(kAhead)) return {};
+  if (std::max(summary->period, summary->completion) <= marked.ScaledBy(kAhead)) return {};
   return windows;
 }
 
-std::string NoteOfWindows(int64_t step, const StepSummary& summary) {
-  const bool ahead = summary.completion.ScaledBy(kAhead) > summary.period;
+std::string NoteOfWindows(int64_t step, const StepSummary& summary, SimTime marked,
+                          StepWindow window) {
+  const bool ahead = summary.completion > marked.ScaledBy(kAhead);
   return fmt::format(
-      "{}, so that all that follows but the table of iterations is of the time until its own work "
-      "is "
-      "done, from the completion of the step before (of a first step: from its begin mark)",
-      ahead ? fmt::format("the CPU is ahead of its device: between the marks of iteration {} the "
-                          "device works on steps before it",
+      "{}, so that all that follows but the table of iterations, the share in which the CPU is "
+      "blocked and the CPU times of --by is of the time until its own work is done, from {}",
+      ahead ? fmt::format("the CPU is ahead of its device, which goes on with iteration {} after "
+                          "its end mark, and between its marks with steps before it",
                           step)
             : fmt::format("a step takes longer than between the marks of iteration {}, by what the "
                           "CPU does from one step's end mark to the next one's begin mark",
-                          step));
+                          step),
+      window == StepWindow::kCompletions
+          ? "the completion of the step before"
+          : "its begin mark, since no completion of a step before it comes first");
 }
 
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes) {
@@ -133,11 +153,7 @@ std::map<int64_t, SimTime> IterationTimes(const Prediction& prediction) {
 }
 
 bool ExplainedRun::HasPeriod(const TraceStore& store, const Prediction& prediction, int64_t step) {
-  const auto ranks = MeasureSteps(store, prediction);
-  return std::all_of(ranks.begin(), ranks.end(), [&](const auto& steps) {
-    const MeasuredStep* measured = Find(steps, step);
-    return measured != nullptr && measured->predicted.period.has_value();
-  });
+  return EachFollows(MeasureSteps(store, prediction), step);
 }
 
 absl::StatusOr<ExplainedRun> ExplainedRun::Make(const TraceStore& store, Prediction& prediction,

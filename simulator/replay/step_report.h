@@ -18,15 +18,21 @@ absl::StatusOr<std::optional<StepSummary>> SummarizeStep(const TraceStore& store
                                                          NetworkModel* network,
                                                          std::vector<std::string>& notes);
 
-// By rank, the reported step as its device has it: from the completion of the step before (of a
-// first step: from its begin mark) to its own. Empty where in steady state it takes hardly longer
-// than between its marks: the CPU is not ahead of its device, and goes from step to step.
-std::vector<IterationWindow> WindowsOfDevice(const TraceStore& store, const Prediction& prediction,
-                                             int64_t step,
-                                             const std::optional<StepSummary>& summary);
+// The reported step as its device has it, by rank.
+struct DeviceWindows {
+  StepWindow window = StepWindow::kMarks;
+  std::vector<IterationWindow> ranks;  // of kMarks: empty
+};
 
-// Why what is reported of a step is of such windows.
-std::string NoteOfWindows(int64_t step, const StepSummary& summary);
+// Of kMarks where neither its completion nor its time in steady state is much longer than between
+// its marks: the CPU is not ahead of its device, and goes from step to step. Else from the
+// completion of the step before where every rank has one that comes first, or from the begin mark.
+DeviceWindows WindowsOfDevice(const TraceStore& store, const Prediction& prediction, int64_t step,
+                              const std::optional<StepSummary>& summary);
+
+// Why what is reported of a step, `marked` long between its marks, is of such windows.
+std::string NoteOfWindows(int64_t step, const StepSummary& summary, SimTime marked,
+                          StepWindow window);
 
 // What a reader must know of a step that its CPU marks say little of.
 void NoteBlockedShare(const Prediction& prediction, int64_t step, std::vector<std::string>& notes);
@@ -41,6 +47,7 @@ class ExplainedRun {
   // `by_completion` unset: from the begin mark. Errors: no such step.
   static absl::StatusOr<ExplainedRun> Make(const TraceStore& store, Prediction& prediction,
                                            int64_t step, bool by_completion);
+  // Every rank has a step before it, which is complete before it.
   static bool HasPeriod(const TraceStore& store, const Prediction& prediction, int64_t step);
 
   SimTime total() const { return path_.total; }

@@ -76,8 +76,8 @@ class HeadlinePrinter {
     Line(text);
   }
 
-  std::string_view FromCompletion() const {
-    return report_.by_completion ? ", from one completion to the next," : "";
+  std::string OfWindow() const {
+    return report_.by_completion() ? fmt::format(", {},", Words(report_.window)) : "";
   }
 
   // Where what stands in for ranks without a trace moves a changed step by over a hundredth.
@@ -86,7 +86,7 @@ class HeadlinePrinter {
     const AbsentInterval& a = *report_.absent;
     if (a.upper() - a.lower() <= a.lower().ScaledBy(0.01)) return "";
     return fmt::format("; ranks without a trace leave iteration {}{} between {} and {} (--absent)",
-                       report_.iteration, FromCompletion(), unit_.Number(a.lower()),
+                       report_.iteration, OfWindow(), unit_.Number(a.lower()),
                        unit_.Text(a.upper()));
   }
 
@@ -178,8 +178,8 @@ class HeadlinePrinter {
         "  iteration {}{} between {} and {}, by what stands in for ranks without a trace ({}) in "
         "{} "
         "rendezvous (communicators: {}): {} never last, {} alike, ",
-        report_.iteration, FromCompletion(), unit_.Number(a.lower()), unit_.Text(a.upper()),
-        a.absent, a.rendezvous, a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
+        report_.iteration, OfWindow(), unit_.Number(a.lower()), unit_.Text(a.upper()), a.absent,
+        a.rendezvous, a.communicators, unit_.Text(a.never_last), unit_.Text(a.alike));
     if (report_.what_if) {
       text += fmt::format(
           "{} alike and changed likewise, {} as early and {} as late as recorded waiting allows, ",

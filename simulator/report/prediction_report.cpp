@@ -92,6 +92,11 @@ std::string RankApart(const EventTable& table,
 
 }  // namespace
 
+std::string_view Words(StepWindow window) {
+  return window == StepWindow::kCompletions ? "from one completion to the next"
+                                            : "from its begin mark until its work is done";
+}
+
 std::array<double, static_cast<size_t>(EstimateSource::kCount)> PredictionReport::SourceShares()
     const {
   std::array<double, static_cast<size_t>(EstimateSource::kCount)> shares{};
@@ -128,9 +133,9 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
                         report.iteration, fmt::join(numbers, ", "));
   }
   const std::span<const IterationWindow> marks(reported->second);
-  report.by_completion = options.completions.size() == marks.size();
+  if (options.completions.size() == marks.size()) report.window = options.window;
   const std::span<const IterationWindow> chosen =
-      report.by_completion ? std::span(options.completions) : marks;
+      report.by_completion() ? std::span(options.completions) : marks;
   const IterationSummary summary = Summarize(report.iteration, marks);
   report.iteration_time = summary.predicted;
   report.recorded_time = summary.recorded;

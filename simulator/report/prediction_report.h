@@ -130,16 +130,26 @@ struct IterationSummary {
   SimTime unedited;       // of the slowest rank without the changes of --what-if; zero: none
 };
 
+// From when to when a step is taken.
+enum class StepWindow : uint8_t {
+  kMarks,        // between its marks on the CPU
+  kUntilDone,    // from its begin mark until its device work is done: none before it to begin at
+  kCompletions,  // from the completion of the step before to its own
+};
+
+// Of another window than its marks: "from one completion to the next".
+std::string_view Words(StepWindow window);
+
 struct PredictionReport {
   // The reported iteration, which everything but `iterations` is about.
   int64_t iteration = 0;
   // Of the slowest rank: the largest ranks[].marks.predicted().
   SimTime iteration_time;
   SimTime recorded_time;  // zero without recorded times
-  // Device work, communication and the critical path are of the step from the completion of the
-  // one before to its own, since its CPU ran ahead (between the marks is other steps' work), or
-  // works outside of its marks.
-  bool by_completion = false;
+  // Of which device work, communication and the critical path are: not of the marks where its CPU
+  // runs ahead (between them is other steps' work), or works outside of them.
+  StepWindow window = StepWindow::kMarks;
+  bool by_completion() const { return window != StepWindow::kMarks; }
   SimTime baseline;                          // see Baseline()
   std::optional<StepSummary> step;           // unset where no steady state is known
   std::vector<StepCause> causes;             // with --what-if: of the difference, largest first
@@ -178,7 +188,8 @@ struct ReportOptions {
   std::vector<std::string> notes;
   std::optional<std::string> doubt;
   std::optional<StepSummary> step;
-  std::vector<IterationWindow> completions;  // by rank, see by_completion; empty: the marks
+  StepWindow window = StepWindow::kMarks;
+  std::vector<IterationWindow> completions;  // by rank, of `window`; empty: the marks
   std::vector<StepCause> causes;
   std::vector<SensitivityRow> sensitivity;
   std::optional<AbsentInterval> absent;

@@ -12,7 +12,7 @@ namespace foretrace {
 struct RankSummary {
   RankIndex rank = 0;
   IterationWindow marks;   // the iteration between its marks on the CPU
-  IterationWindow window;  // what its device does for it: PredictionReport::by_completion
+  IterationWindow window;  // what its device does for it: PredictionReport::window
   // Time in which the simulation, not the recording, decides how long the CPU is held: the union
   // over the rank's CPU threads of its blocked calls (synchronisation, blocking copies, full launch
   // queue). A prediction replays the rest, so that a small step error at a blocked share near zero

@@ -20,6 +20,8 @@ class ReportWriter : private ReportFields {
     Recorded(report_.recorded_time);
     Time("step_time_us", report_.step.has_value() ? report_.step->period : report_.iteration_time);
     Time("baseline_us", report_.baseline);
+    Key("by_completion");
+    json_.Bool(report_.by_completion());
     WriteStepMembers(report_, store_, json_);
     Key("reliable");
     // Null: there is no recorded time to judge it by.
@@ -68,6 +70,7 @@ class ReportWriter : private ReportFields {
       Recorded(rank.marks.recorded());
       Number("blocked_share", rank.blocked_share());
       Time("window_us", rank.window.predicted());
+      Known("recorded_window_us", rank.window.recorded());
       Time("busy_us", rank.busy);
       Time("idle_us", rank.idle);
       Time("computation_us", overlap.computation);

@@ -14,7 +14,12 @@ namespace foretrace {
 // global rank number. Members, with what the key names do not say:
 //   iteration, iteration_time_us, recorded_iteration_time_us (null without recorded times),
 //   step_time_us (the verdict: in steady state where one is known, else the iteration's),
-//   baseline_us, synthetic, notes[],
+//   baseline_us, by_completion (the step is not taken between its marks but from the completion of
+//     the step before, of a first step from its begin mark, to its own: so are baseline_us,
+//     absent_ranks, the window of ranks[] and what follows it, sources, durations, communicators,
+//     critical_path, top_kernels, top_ops, and the device's part of --by; never
+//     iteration_time_us, iterations[] and blocked_share),
+//   synthetic, notes[],
 //   step (null: no steady state is known): period_us, cpu_period_us, settled, repetitions,
 //     recorded_period_us, completion_us, recorded_completion_us, unedited_period_us
 //   absent_ranks (null: all ranks have a trace, or it does not matter): lower_us, upper_us,
@@ -28,14 +33,13 @@ namespace foretrace {
 //     optimizer_before_us, optimizer_after_us (0: not sharded), groups[]: group, from, to, count,
 //     transfer_before_us, transfer_after_us, later_us, supposed
 //   sensitivity[] (with --sensitivity): kind, name, count, time_us, cost_per_us, gain_us
-//   difference[] (with --what-if, along the critical paths): cause, before_us, after_us,
-//     difference_us
+//   difference[] (with --what-if, along the critical paths, always from completion to completion or
+//     from the begin mark until the work is done): cause, before_us, after_us, difference_us
 //   iterations[]: unedited_iteration_time_us (null without --what-if), number, phase (of a serving
 //     engine's step alone), iteration_time_us, recorded_iteration_time_us, slowest_rank
 //   ranks[]: rank, iteration_time_us, recorded_iteration_time_us, blocked_share (of these),
-//   window_us
-//     (what follows is of: the same, or from one completion to the next, where the CPU is ahead of
-//     its device; so are the critical path, communicators and tops), busy_us, idle_us,
+//     window_us, recorded_window_us (of which all that follows is; the same without
+//     by_completion; null without recorded times), busy_us, idle_us,
 //     computation_us, communication_us, transfer_us, exposed_communication_us, exposed_transfer_us,
 //     overlapped_share, streams[]: stream, nodes, busy_share, work_us {group: time}, idle_us
 //     {cause: time}

@@ -195,11 +195,12 @@ class ReportPrinter {
                     of_communication(Time(overlap.exposed_transfer)),
                     of_communication(Percent(overlap.overlapped_share()))});
     }
-    Print(
-        fmt::format("Ranks, {}{} (exposed: communication while nothing is computed; transfer: "
-                    "without waiting)",
-                    unit_.name(), report_.by_completion ? ", from one completion to the next" : ""),
-        table);
+    Print(fmt::format("Ranks, {}{} (exposed: communication while nothing is computed; transfer: "
+                      "without waiting{})",
+                      unit_.name(),
+                      report_.by_completion() ? fmt::format(", {}", Words(report_.window)) : "",
+                      report_.by_completion() ? "; blocked: of the time between the marks" : ""),
+          table);
     More(report_.ranks.size(), shown_.size(), "ranks, all faster");
   }
 
@@ -256,7 +257,7 @@ class ReportPrinter {
 
   void Streams() {
     const std::string_view whole =
-        report_.by_completion ? "from one completion to the next" : "of the iteration";
+        report_.by_completion() ? Words(report_.window) : "of the iteration";
     StreamTable<WorkGroup>(fmt::format("Streams: work, % {}", whole),
                            [](const StreamBreakdown& s) { return s.work; });
     StreamTable<WaitCause>(

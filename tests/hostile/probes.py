@@ -166,7 +166,7 @@ REFUSED = {
     "table_repeats": ("calibrate collective l.csv", ("l.csv:20", "duplicate of line 4"),
                       "(cat $SEEDS/lab.csv; sed -n 4p $SEEDS/lab.csv) > l.csv"),
     "table_unit": ("calibrate collective l.csv", ("l.csv:3", "time_ms", "microseconds"), edit("lab.csv", "s/time_us/time_ms/", "l.csv")),
-    "table_nccl_log": ("calibrate collective n.txt", ("n.txt:2", "import_nccl_tests.py"),
+    "table_nccl_log": ("calibrate collective n.txt", ("n.txt:2", "a log of nccl-tests", "time_us"),
                        "printf '# nThread 1 nGpus 8\\n  1048576  262144  float  sum  -1  45.10  23.25  40.69  0\\n' > n.txt"),
     "hold_out_rule": ("calibrate collective $SEEDS/lab.csv --hold-out every-fifth",
                       ("every-fifth", "every-third, powers-of-two, three-points, ranks"), ""),

@@ -263,6 +263,7 @@ absl::StatusOr<Attribution> Attribute(AttributeTo to, const AttributionInput& in
   const Classifier classifier(table.store());
   Attribution out;
   out.to = to;
+  out.window = input.window;
   RowTree tree;
   std::vector<RankRows> ranks;
   ranks.reserve(table.rank_count());

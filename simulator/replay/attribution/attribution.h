@@ -14,6 +14,7 @@
 #include "simulator/importers/profile_extras.h"
 #include "simulator/report/critical_path.h"
 #include "simulator/report/event_table.h"
+#include "simulator/report/prediction_report.h"
 #include "simulator/report/text_table.h"
 
 namespace foretrace {
@@ -48,6 +49,8 @@ struct Attribution {
   SpentTime unlaunched;
   SimTime device;  // all device time: of rows, outside and unlaunched
   SimTime step;    // length of the critical path
+  // Of which all but the CPU's spans and the waits of its calls is, which are between the marks.
+  StepWindow window = StepWindow::kMarks;
 
   // Of the device time whose calls are recorded, how much rows have.
   double attributed_share() const;
@@ -60,6 +63,7 @@ struct AttributionInput {
   std::span<const IterationWindow> marks;    // between its marks on the CPU
   const CriticalPath* path = nullptr;
   std::span<const ProfileExtras> extras;
+  StepWindow window = StepWindow::kMarks;  // of `windows`
 };
 
 // Work of a backward pass belongs to the module whose forward operator has its number. Errors: the

@@ -77,8 +77,13 @@ std::string AttributionText(const Attribution& a, size_t most, const TextStyle& 
     row("(issued before the recording)", "", a.unlaunched, a.unlaunched.device);
   }
   std::string text =
-      fmt::format("By {}, one step, all ranks together{}\n{}", Word(a.to),
-                  IsTree(a.to) ? "; with what is within, own: without" : "", table.Format(style));
+      fmt::format("By {}, one step, all ranks together{}{}\n{}", Word(a.to),
+                  IsTree(a.to) ? "; with what is within, own: without" : "",
+                  a.window == StepWindow::kMarks
+                      ? ""
+                      : fmt::format("; CPU and waits of its calls: between the marks, all else: {}",
+                                    Words(a.window)),
+                  table.Format(style));
   if (shown < a.rows.size()) {
     text += fmt::format("{} of {} rows; --top shows more, --json all\n", shown, a.rows.size());
   }

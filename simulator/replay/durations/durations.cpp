@@ -12,6 +12,7 @@
 #include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
 #include "simulator/cost/recorded/recorded_cost_model.h"
+#include "simulator/hardware/catalog.h"
 #include "simulator/replay/durations/device_calibration.h"
 
 namespace foretrace {
@@ -25,8 +26,10 @@ absl::StatusOr<GpuPeaks> DeviceOf(const CalibrationSet* calibration, const Accel
   if (platform != nullptr && !platform->name.empty()) return PeaksOf(*platform);
   if (calibration != nullptr) return FindGpuPeaksOfLabel(calibration->platform);
   const std::string& recorded = store.ranks().front().info().device_name;
-  absl::StatusOr<GpuPeaks> device = FindGpuPeaks(recorded);
-  if (device.ok()) return device;
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog accelerators,
+                             AcceleratorCatalog::LoadNamed({&recorded, 1}));
+  const Accelerator* found = accelerators.Find(recorded);
+  if (found != nullptr) return PeaksOf(*found);
   return InvalidInput(
       "{}: durations are to be modelled, but for which device is not known (the recording names "
       "{}); "

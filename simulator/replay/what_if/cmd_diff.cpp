@@ -114,23 +114,26 @@ Comparison Compare(const Side& before, const Side& after, const ExplainedRun& fr
   return result;
 }
 
-// From when to when an iteration is taken: for programs, and for people.
+// From when to when an iteration is taken: for programs (docs/semantics.md), and for people.
 struct Definition {
-  const char* name;
-  const char* text;
+  std::string name;
+  std::string text;
 };
 
-Definition DefinitionOf(const Comparison& compared) {
-  if (compared.by_completion) {
-    return {"period", "from the completion of the step before to its own"};
-  }
-  if (compared.before.prediction.job.symbolic && compared.after.prediction.job.symbolic) {
-    return {"work", "from its first work to its last"};
-  }
-  if (compared.before.prediction.marked_iterations && compared.after.prediction.marked_iterations) {
+Definition DefinitionOf(const Side& side, bool by_completion) {
+  if (by_completion) return {"period", "from the completion of the step before to its own"};
+  if (side.prediction.job.symbolic) return {"work", "from its first work to its last"};
+  if (side.prediction.marked_iterations) {
     return {"completion", "from its begin mark until its device work is done"};
   }
-  return {"cpu", "over the whole trace"};
+  return {"trace", "over the whole trace"};
+}
+
+Definition DefinitionOf(const Comparison& compared) {
+  const Definition before = DefinitionOf(compared.before, compared.by_completion);
+  const Definition after = DefinitionOf(compared.after, compared.by_completion);
+  if (before.name == after.name) return before;
+  return {"mixed", fmt::format("before {}, after {}", before.text, after.text)};
 }
 
 std::string Text(const Comparison& compared, size_t top, const TextStyle& style) {
@@ -171,22 +174,22 @@ std::string Json(const Comparison& compared) {
     for (const std::string& value : values) text(value);
     json.EndArray();
   };
-  const auto side = [&](const char* key, int64_t step, SimTime time) {
+  const auto side = [&](const char* key, const Side& of, SimTime time) {
     json.Key(key);
     json.StartObject();
     json.Key("iteration");
-    json.Int64(step);
+    json.Int64(of.step);
     json.Key("time_us");
     json.Double(time.us());
+    json.Field("definition", DefinitionOf(of, compared.by_completion).name);
     json.EndObject();
   };
   const SimTime from = compared.from.total(), to = compared.to.total();
-  side("before", compared.before.step, from);
-  side("after", compared.after.step, to);
+  side("before", compared.before, from);
+  side("after", compared.after, to);
   json.Key("difference_us");
   json.Double((to - from).us());
-  json.Key("definition");
-  json.String(DefinitionOf(compared).name);
+  json.Field("definition", DefinitionOf(compared).name);
   texts("doubts", compared.doubts);
   texts("notes", compared.notes);
   json.Key("causes");

@@ -53,6 +53,14 @@ TEST(BenchmarkCsv, ReadsWindowsLineEndsAndQuotes) {
   EXPECT_EQ(table->rows[0].source, "lab");
 }
 
+TEST(BenchmarkCsv, KnowsLogsOfNcclTests) {
+  const std::string row = "  1048576  262144  float  sum  -1  45.10  23.25  40.69  0\n";
+  for (const std::string comment : {"# nThread 1 nGpus 8\n", "#       size         count\n"}) {
+    EXPECT_THAT(MessageFor(comment + row), HasSubstr("t.csv:2: a log of nccl-tests, not a table"));
+  }
+  EXPECT_THAT(MessageFor("# lab\n" + row), HasSubstr("t.csv:2: unknown column"));
+}
+
 TEST(BenchmarkCsv, UnknownNamesListWhatThereIs) {
   EXPECT_THAT(MessageFor(RowWith("all_reduce", "allreduce")),
               HasSubstr("t.csv:2: unknown collective 'allreduce'; there are all_reduce, "));

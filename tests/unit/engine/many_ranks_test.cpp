@@ -1,6 +1,7 @@
 // Ranks that meet: collectives, sends and receives, start skew, absent ranks, deadlock.
 #include <gmock/gmock.h>
 
+#include "simulator/engine/deadlock.h"
 #include "simulator/engine/executor.h"
 #include "tests/unit/engine/engine_fixture.h"
 
@@ -8,6 +9,7 @@ namespace foretrace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // Rank 1 begins 20 us after rank 0, and both reach the all-reduce at once. Recorded: rank 0 arrives
 // at 9, rank 1 at 29, both leave at 49; so it lasts 20 us from the last arrival.
@@ -344,7 +346,9 @@ TEST(Deadlock, NamesRanksNodesAndWhatTheyWaitFor) {
     const auto schedule = run(store, compiled->program, nullptr);
     ASSERT_FALSE(schedule.ok());
     const std::string message(schedule.status().message());
-    EXPECT_THAT(message, HasSubstr("deadlock"));
+    EXPECT_THAT(message, HasSubstr("script: deadlock: "));
+    EXPECT_THAT(message, Not(HasSubstr("record")));
+    EXPECT_TRUE(IsDeadlock(schedule.status()));
     EXPECT_THAT(message, HasSubstr("rank 0 node"));
     EXPECT_THAT(message, HasSubstr("rank 1 node"));
     EXPECT_THAT(message, HasSubstr("(ar a)"));

@@ -109,6 +109,18 @@ TEST(ImportTraces, TheNumberOfTheOneFolderIsNoRankOfWholeTraces) {
   EXPECT_THAT(Ranks(*named), ElementsAre(3));
 }
 
+TEST(ImportTraces, ReadsNoFileTwice) {
+  const TempFolder folder;
+  const auto error = [](const std::vector<std::string>& paths) {
+    return std::string(ImportTraces(paths, {}).status().message());
+  };
+  const std::string tar = folder.path() + "/set.tar";
+  WriteTar(tar, {{"rank0.json", Trace(1)}, {"rank0.json", Trace(2)}}, Compression::kNone);
+  EXPECT_THAT(error({tar}), HasSubstr("rank0.json: twice in the archive; remove one"));
+  const std::string file = folder.Write("rank0.json", Trace(1));
+  EXPECT_THAT(error({file, file}), HasSubstr("rank0.json: given twice; give it once"));
+}
+
 TEST(ImportTraces, TakesFilesFoldersAndTars) {
   const TempFolder folder;
   const std::string a = folder.Write("set/b/rank1.json", Trace(1000));

@@ -34,10 +34,11 @@ TEST(DurationPlan, Grammar) {
 
 // Two ranks: a GEMM, a copy, an all-reduce and a kernel of no known call. Recorded device
 // work takes `scale` times as long as in the first recording; launches are the same.
-TraceStore Job(double scale) {
+TraceStore Job(double scale, const std::string& device = "") {
   JobScript job(2);
   for (size_t r = 0; r < 2; ++r) {
     RankScript& rank = job.rank(r);
+    rank.builder().info().device_name = device;
     const auto at = [scale](double start, double us) { return Span{start, start + scale * us}; };
     rank.Group("world", {0, 1});
     rank.Step(0, {0, 2000});
@@ -131,6 +132,12 @@ TEST(Durations, CommunicationNeedsAPlatformAndKernelsADevice) {
   options.durations.durations = {"model-for=gemm"};
   EXPECT_THAT(std::string(SimulationSetup::Make(options, store).status().message()),
               HasSubstr("name one with --platform"));
+  const auto on = [&](const std::string& device) {
+    return std::string(SimulationSetup::Make(options, Job(1, device)).status().message());
+  };
+  EXPECT_THAT(on("Abacus 3"), HasSubstr("the recording names \"Abacus 3\""));
+  // Of which there is a file, so that one more would change nothing.
+  EXPECT_THAT(on("wse-2"), HasSubstr("kernels cannot be modelled on"));
   options.durations.calibrations = {"no-such-folder"};
   EXPECT_THAT(std::string(SimulationSetup::Make(options, store).status().message()),
               HasSubstr("\"no-such-folder\": there is no such file"));

@@ -38,7 +38,7 @@ ScaleOutSummary Scaled(const TraceStore& store, int32_t ranks, std::string absen
   const Prediction prediction =
       *Simulate(store, setup, setup.compile(), setup.network(), &unedited);
   const std::optional<StepSummary> no_step;
-  const auto interval = *IntervalOfAbsentRanks(store, setup, prediction, 0, false);
+  const auto interval = *IntervalOfAbsentRanks(store, setup, prediction, 0, StepWindow::kMarks);
   return **SummarizeScaleOut(
       store, setup,
       {0, prediction, unedited.has_value() ? &*unedited : nullptr, no_step, interval});
