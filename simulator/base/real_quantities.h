@@ -12,8 +12,8 @@
 namespace foretrace {
 
 // A real number of a unit, of which a second has kPerSecond. The unit is part of the type, so that
-// what is stated and read in it keeps its bits; other units cost one rounding, and are never mixed
-// without a conversion.
+// what is stated and read in it keeps its bits; smaller units cost one rounding, larger ones two
+// (of their ratio and of the product), and none are mixed without a conversion.
 template <int64_t kPerSecond>
 class RealTime {
  public:

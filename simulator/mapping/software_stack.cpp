@@ -175,15 +175,20 @@ std::string AsDate(const std::string& release) {
 
 bool IsNumber(const std::string& word) { return word[0] >= '0' && word[0] <= '9'; }
 
-// January to December by number or by name, else 0.
+// A number of one or two digits from 1 to `most`, else 0.
+int SmallNumber(const std::string& word, int most) {
+  const int value = IsNumber(word) && word.size() <= 2 ? std::stoi(word) : 0;
+  return value <= most ? value : 0;
+}
+
+// January to December by number or by name ("mar", "sept", "march"), else 0.
 int MonthIn(const std::string& word) {
   static constexpr std::array<std::string_view, 12> kMonths = {
-      "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
-  if (IsNumber(word)) {
-    const int month = word.size() <= 2 ? std::stoi(word) : 0;
-    return month <= 12 ? month : 0;
-  }
-  const auto month = std::ranges::find(kMonths, std::string_view(word).substr(0, 3));
+      "january", "february", "march",     "april",   "may",      "june",
+      "july",    "august",   "september", "october", "november", "december"};
+  if (IsNumber(word)) return SmallNumber(word, 12);
+  const auto month = std::ranges::find_if(
+      kMonths, [&](std::string_view name) { return word.size() >= 3 && name.starts_with(word); });
   return month == kMonths.end() ? 0 : static_cast<int>(month - kMonths.begin()) + 1;
 }
 
@@ -207,10 +212,32 @@ bool IsVersionByDate(const std::string& text, std::span<const std::string> words
   return words.size() == 1 || MonthIn(words[1]) > 0;
 }
 
+// "20250601" and "202506" as a date; empty: the word is neither.
+std::string CompactDate(const std::string& word) {
+  if (!IsNumber(word) || !word.starts_with("20") || MonthIn(word.substr(4, 2)) == 0) return "";
+  const std::string month = word.substr(0, 4) + "-" + word.substr(4, 2);
+  if (word.size() == 6) return month;
+  return SmallNumber(word.substr(6), 31) > 0 ? month + "-" + word.substr(6) : "";
+}
+
+// The month of the two words before a year: "3 March", "March 3", "13/04"; 0: nobody knows, as of
+// "03/04", or they are something else, as "Q4" and "week 2".
+int MonthBesideDay(const std::string& first, const std::string& second) {
+  const int a = MonthIn(first), b = MonthIn(second);
+  const bool may_be_first = a > 0 && SmallNumber(second, 31) > 0;
+  const bool may_be_second = b > 0 && SmallNumber(first, 31) > 0;
+  if (may_be_first && may_be_second) return a == b ? a : 0;
+  return may_be_first ? a : may_be_second ? b : 0;
+}
+
 }  // namespace
 
 std::string ReleaseDate(const std::string& text) {
   const std::vector<std::string> words = WordsAndNumbers(text);
+  for (const std::string& word : words) {
+    if (word.size() != 6 && word.size() != 8) continue;
+    if (std::string date = CompactDate(word); !date.empty()) return date;
+  }
   const auto year = std::ranges::find_if(words, [](const std::string& word) {
     return word.size() == 4 && word.starts_with("20") && IsNumber(word);
   });
@@ -220,17 +247,12 @@ std::string ReleaseDate(const std::string& text) {
     return month > 0 ? fmt::format("{}-{:02}", *year, month) : "";
   };
   if (year == words.begin()) {
-    std::string date = in_year(MonthIn(words[1]));
-    const bool day = words.size() > 2 && IsNumber(words[2]) && words[2].size() <= 2;
-    return date.empty() || !day ? date : date + fmt::format("-{:02}", std::stoi(words[2]));
+    const std::string date = in_year(MonthIn(words[1]));
+    const int day = words.size() > 2 ? SmallNumber(words[2], 31) : 0;
+    return date.empty() || day == 0 ? date : date + fmt::format("-{:02}", day);
   }
   if (year == words.begin() + 1) return in_year(MonthIn(words[0]));
-  if (year != words.begin() + 2) return "";
-  // "3 March 2025"; of "03/04/2025" nobody knows which is the month.
-  const bool second = !IsNumber(words[1]) || MonthIn(words[0]) == 0;
-  const bool both = IsNumber(words[0]) && IsNumber(words[1]) && MonthIn(words[0]) > 0 &&
-                    MonthIn(words[1]) > 0 && words[0] != words[1];
-  return both ? "" : in_year(MonthIn(words[second ? 1 : 0]));
+  return year == words.begin() + 2 ? in_year(MonthBesideDay(words[0], words[1])) : "";
 }
 
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {

@@ -94,7 +94,7 @@ struct SoftwareStack {
 };
 
 // The date of a run as releases have it ("2025-03"), of what people write: 2025, 2025/3, 03/2025,
-// March 2025, v25.03; empty: it is none of these.
+// March 2025, 20250301, v25.03; empty: it is none of these.
 std::string ReleaseDate(const std::string& text);
 
 // Errors: an unreadable file, unknown keys, no releases, releases out of order.

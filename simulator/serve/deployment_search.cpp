@@ -133,14 +133,25 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
 
 namespace {
 
-// Limits of a step that no step reached change nothing.
+// Beside limits of a step, which may be such as no step reaches, or as change no order.
 bool OnlyLimitsDiffer(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
   const ServingSummary &x = a.summary, &y = b.summary;
-  return Text(a.candidate.plan) == Text(b.candidate.plan) &&
+  return x.time == y.time && x.ttft.mean == y.ttft.mean && x.tpot.mean == y.tpot.mean &&
+         x.e2e.mean == y.e2e.mean && x.goodput_requests_per_s == y.goodput_requests_per_s &&
          a.candidate.engines == b.candidate.engines &&
-         a.candidate.decode_engines == b.candidate.decode_engines && x.time == y.time &&
-         x.ttft.mean == y.ttft.mean && x.tpot.mean == y.tpot.mean && x.e2e.mean == y.e2e.mean &&
-         x.goodput_requests_per_s == y.goodput_requests_per_s;
+         a.candidate.decode_engines == b.candidate.decode_engines &&
+         Text(a.candidate.plan) == Text(b.candidate.plan);
+}
+
+// Without those that take the same as one before them.
+std::vector<const EvaluatedCandidate*> Different(const std::vector<EvaluatedCandidate>& ranked) {
+  std::vector<const EvaluatedCandidate*> different;
+  for (const EvaluatedCandidate& e : ranked) {
+    const bool seen = std::ranges::any_of(
+        different, [&](const auto* other) { return OnlyLimitsDiffer(*other, e); });
+    if (!seen) different.push_back(&e);
+  }
+  return different;
 }
 
 }  // namespace
@@ -149,18 +160,11 @@ std::string SearchText(const SearchOutcome& outcome, size_t top) {
   std::string text =
       fmt::format("Verdict: {}\n{} configurations, {} of them infeasible{}\n\n", outcome.why,
                   outcome.evaluated, outcome.infeasible, outcome.stopped ? ", stopped early" : "");
-  std::vector<const EvaluatedCandidate*> shown;
-  size_t alike = 0, width = std::string_view("configuration").size();
-  for (const EvaluatedCandidate& e : outcome.ranked) {
-    if (std::ranges::any_of(shown,
-                            [&](const auto* other) { return OnlyLimitsDiffer(*other, e); })) {
-      ++alike;
-      continue;
-    }
-    if (shown.size() == top) break;
-    shown.push_back(&e);
-    width = std::max(width, Text(e.candidate).size());
-  }
+  std::vector<const EvaluatedCandidate*> shown = Different(outcome.ranked);
+  const size_t alike = outcome.ranked.size() - shown.size();
+  shown.resize(std::min(shown.size(), top));
+  size_t width = std::string_view("configuration").size();
+  for (const EvaluatedCandidate* e : shown) width = std::max(width, Text(e->candidate).size());
   text += fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>10}\n", "configuration", width,
                       "goodput/s", "TTFT ms", "TPOT ms", "tok/s/GPU", "tok/s/user");
   for (const EvaluatedCandidate* e : shown) {
@@ -172,8 +176,10 @@ std::string SearchText(const SearchOutcome& outcome, size_t top) {
   }
   text += "\n* on the Pareto front of tokens/s a GPU and a user\n";
   if (alike > 0) {
-    text +=
-        fmt::format("{} more with other limits of a step take the same: none is reached\n", alike);
+    text += fmt::format(
+        "{} of {} configurations differ from another in limits of a step alone and take the same: "
+        "one line stands for all\n",
+        alike, outcome.ranked.size());
   }
   return text;
 }

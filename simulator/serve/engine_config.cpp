@@ -215,6 +215,28 @@ EngineConfig EngineConfig::On(std::string_view device, Bytes memory) const {
   return c;
 }
 
+absl::StatusOr<EngineConfig> EngineConfig::OverRanks(int32_t ranks) const {
+  EngineConfig c = *this;
+  if (!limits_of_each_rank) return c;
+  c.limits_of_each_rank = false;
+  const auto multiply = [&](const char* key, const char* option, int32_t& limit) {
+    const int64_t all = int64_t{limit} * ranks;
+    if (all > kMaxSize) {
+      return InvalidInput(
+          "{}: {}: {} on each of {} data-parallel ranks are {}, and a step takes {} at most: lower "
+          "it to {} there or with {}",
+          file.empty() ? "engine " + name : file, key, limit, ranks, all, kMaxSize,
+          std::max(kMaxSize / ranks, 1), option);
+    }
+    limit = static_cast<int32_t>(all);
+    return absl::OkStatus();
+  };
+  FORETRACE_RETURN_IF_ERROR(multiply("max_num_seqs", "--max-num-seqs", c.max_num_seqs));
+  FORETRACE_RETURN_IF_ERROR(
+      multiply("max_num_batched_tokens", "--max-num-batched-tokens", c.max_num_batched_tokens));
+  return c;
+}
+
 absl::Status EngineConfig::Validate() const {
   if (max_num_seqs <= 0 || max_num_batched_tokens <= 0 || block_tokens <= 0 || max_model_len <= 0) {
     return InvalidInput(
@@ -239,7 +261,10 @@ absl::Status EngineConfig::Validate() const {
 
 absl::StatusOr<EngineConfig> LoadEngine(const std::string& name) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kEngines, name));
-  return LoadYaml<EngineConfig>(ReadYamlFile(file), file, ReadEngine);
+  FORETRACE_ASSIGN_OR_RETURN(EngineConfig config,
+                             LoadYaml<EngineConfig>(ReadYamlFile(file), file, ReadEngine));
+  config.file = file;
+  return config;
 }
 
 }  // namespace foretrace::serve

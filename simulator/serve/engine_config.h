@@ -76,10 +76,11 @@ std::string_view Name(AdmissionPolicy policy);
 struct EngineConfig {
   std::string name;    // "vllm-0.19"
   std::string source;  // where the defaults are from
+  std::string file;    // that they were read from
   int32_t max_num_seqs = 0;
   int32_t max_num_batched_tokens = 0;
-  // Both are what each data-parallel rank has by default (vLLM, whose ranks schedule by
-  // themselves), else all of them together (SGLang, which divides them).
+  // Both are what each data-parallel rank has (vLLM, whose ranks schedule by themselves), else all
+  // of them together (SGLang, which divides them).
   bool limits_of_each_rank = false;
   int32_t max_model_len = 0;  // tokens of a request, input and output; 0: as the model's
   bool chunked_prefill = true;
@@ -144,6 +145,9 @@ struct EngineConfig {
   SimTime launch_gap() const { return graph_sizes.empty() ? graph_saves_per_kernel : SimTime(); }
   // With what the release sets on such a device.
   EngineConfig On(std::string_view device, Bytes memory) const;
+  // With limits of a step that are of `ranks` data-parallel ranks together, which are simulated as
+  // one. Errors: more than can be.
+  absl::StatusOr<EngineConfig> OverRanks(int32_t ranks) const;
   // Errors: sizes that are missing or not positive; swapping without a tier.
   absl::Status Validate() const;
 };

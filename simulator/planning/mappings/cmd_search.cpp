@@ -120,8 +120,7 @@ absl::Status AppendMemory(const SearchCommandOptions& o, const TrainingJob& job,
                           const SearchReport& report, const TextStyle& style, std::string& text) {
   const size_t count = o.compare.empty() ? 1 : report.rows.size();
   for (size_t i = 0; i < count; ++i) {
-    FORETRACE_ASSIGN_OR_RETURN(const std::string memory,
-                               MemoryReport(job, report.rows[i].mapping, style));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string memory, MemoryReport(job, report.rows[i], style));
     const char* side = o.compare.size() != 2 ? "" : i == 0 ? "A: " : "B: ";
     text += fmt::format("\n{}{}\n{}", side, report.rows[i].text, memory);
   }

@@ -11,9 +11,8 @@ namespace {
 
 double Gib(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
-absl::StatusOr<std::string> ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
-                                           const TextStyle& style) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::vector<StagePeak> stages, StagePeaks(job, mapping));
+std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
+                           const std::vector<StagePeak>& stages, const TextStyle& style) {
   using Align = TextTable::Align;
   std::vector<TextTable::Column> columns = {
       {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
@@ -132,12 +131,12 @@ absl::StatusOr<std::vector<StagePeak>> StagePeaks(const TrainingJob& job,
   return peaks;
 }
 
-absl::StatusOr<std::string> MemoryReport(const TrainingJob& job, const MappingFile& mapping,
+absl::StatusOr<std::string> MemoryReport(const TrainingJob& job, const SearchRow& row,
                                          const TextStyle& style) {
-  if (const auto* stages = std::get_if<StageMapping>(&mapping)) {
+  if (const auto* stages = std::get_if<StageMapping>(&row.mapping)) {
     return StageGraphMemory(job, *stages, style);
   }
-  return ParallelMemory(job, std::get<ParallelMapping>(mapping), style);
+  return ParallelMemory(job, std::get<ParallelMapping>(row.mapping), row.stages, style);
 }
 
 }  // namespace foretrace

@@ -187,12 +187,14 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
                   "engine and release, a file in topologies/engines/ or a path")
       ->capture_default_str();
   command
-      .add_option("--max-num-seqs", o.max_num_seqs,
-                  "sequences of a step, on all ranks of dpN together (default: the engine's)")
+      .add_option(
+          "--max-num-seqs", o.max_num_seqs,
+          "sequences of a step: on each rank of dpN as vLLM has it, on all together as SGLang "
+          "(limits_of_each_rank of --engine, whose own is the default)")
       ->check(CLI::Range(1, 1 << 20));
   command
       .add_option("--max-num-batched-tokens", o.max_num_batched_tokens,
-                  "tokens of a step, on all ranks of dpN together (default: the engine's)")
+                  "tokens of a step, of ranks as --max-num-seqs (default: the engine's)")
       ->check(CLI::Range(1, 1 << 24));
   command
       .add_option(

@@ -22,10 +22,12 @@
 namespace foretrace {
 namespace {
 
-struct ServeStudyOptions : ServeStudy {
-  double table_us = 10, host_us = 100;
-  double draft_us = 842.7, target_us = 31507;
-  double link_gbps = 50, hop_ns = 150;
+struct ServeStudyOptions {
+  ServeStudy study;
+  // What the command line has as numbers of a unit, for StudyOf.
+  double table_us = study.table.us(), host_us = study.host.us();
+  double draft_us = study.draft.us(), target_us = study.target.us();
+  double link_gbps = study.link.gbps(), hop_ns = study.hop.ns();
   bool json = false;
   // Of these options, the first that was given.
   std::function<std::string(std::initializer_list<const char*>)> first_given;
@@ -44,13 +46,14 @@ absl::Status CheckOptions(const ServeStudyOptions& o) {
       {{"phases"}, {"--accelerator", "--link-gbps", "--hop-ns", "--reach", "--prompt"}},
       {{"drafts"}, {"--draft-us", "--target-us"}}};
   for (const Group& group : groups) {
-    if (std::find(group.studies.begin(), group.studies.end(), o.study) != group.studies.end()) {
+    if (std::find(group.studies.begin(), group.studies.end(), o.study.study) !=
+        group.studies.end()) {
       continue;
     }
     const std::string given = o.first_given(group.options);
     if (given.empty()) continue;
     return InvalidInput("{} would change nothing: it is of the study {}, not of {}", given,
-                        fmt::join(group.studies, " and "), o.study);
+                        fmt::join(group.studies, " and "), o.study.study);
   }
   return absl::OkStatus();
 }
@@ -151,13 +154,13 @@ std::string Json(const std::string& study, const std::vector<StudyRow>& rows,
 }
 
 ServeStudy StudyOf(const ServeStudyOptions& o) {
-  ServeStudy study = o;
+  ServeStudy study = o.study;
   study.table = RealUs(o.table_us);
   study.host = RealUs(o.host_us);
   study.draft = RealUs(o.draft_us);
   study.target = RealUs(o.target_us);
   study.link = Bandwidth::GBps(o.link_gbps);
-  study.hop = SimTime::FromSeconds(RealNs(o.hop_ns).seconds());
+  study.hop = RealNs(o.hop_ns);
   return study;
 }
 
@@ -166,11 +169,11 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
   std::vector<std::string> notes;
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<StudyRow> rows, RowsOf(StudyOf(options), notes));
   FORETRACE_RETURN_IF_ERROR(
-      context.WriteAnswer("serve-study", [&] { return Json(options.study, rows, notes); }));
+      context.WriteAnswer("serve-study", [&] { return Json(options.study.study, rows, notes); }));
   if (options.json) {
-    return context.console->PrintJson("serve-study", Json(options.study, rows, notes));
+    return context.console->PrintJson("serve-study", Json(options.study.study, rows, notes));
   }
-  std::string text = Verdict(options.study, rows) + Text(rows, context.console->style());
+  std::string text = Verdict(options.study.study, rows) + Text(rows, context.console->style());
   for (const std::string& note : notes) text += "Note: " + note + "\n";
   return context.console->Print(text);
 }
@@ -178,7 +181,7 @@ absl::Status RunServeStudy(const ServeStudyOptions& options, const CommandContex
 // Of prompts and tokens on dataflow devices.
 void RegisterPhases(CLI::App& command, ServeStudyOptions& o) {
   command
-      .add_option("--accelerator", o.accelerator,
+      .add_option("--accelerator", o.study.accelerator,
                   "phases: the device, a name in topologies/accelerators/")
       ->capture_default_str();
   command.add_option("--link-gbps", o.link_gbps, "phases: GB/s of a link of the devices' ring")
@@ -187,10 +190,11 @@ void RegisterPhases(CLI::App& command, ServeStudyOptions& o) {
   command.add_option("--hop-ns", o.hop_ns, "phases: latency of a link")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
-  command.add_option("--reach", o.reach, "phases: share of the device's rate that it reaches")
+  command
+      .add_option("--reach", o.study.reach, "phases: share of the device's rate that it reaches")
       ->check(CLI::Range(1e-3, 1.0))
       ->capture_default_str();
-  command.add_option("--prompt", o.prompt, "phases: tokens of the prompt")
+  command.add_option("--prompt", o.study.prompt, "phases: tokens of the prompt")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
 }
@@ -206,19 +210,24 @@ void AddServeStudyCommand(CLI::App& app, CommandContext& context) {
   o->first_given = [command](std::initializer_list<const char*> names) {
     return command->FirstGiven(names);
   };
-  command->add_option("study", o->study, "volumes, decode, phases or drafts")
+  command->add_option("study", o->study.study, "volumes, decode, phases or drafts")
       ->required()
       ->check(CLI::IsMember({"volumes", "decode", "phases", "drafts"}));
-  command->add_option("--platform", o->platform, "platform file, or the name of one in topologies/")
-      ->capture_default_str();
-  command->add_option("--model", o->model, "workload file, or the name of one in traces/workloads/")
+  command
+      ->add_option("--platform", o->study.platform,
+                   "platform file, or the name of one in topologies/")
       ->capture_default_str();
   command
-      ->add_option("--devices", o->devices, "decode: that share the layer; phases: of the system")
+      ->add_option("--model", o->study.model,
+                   "workload file, or the name of one in traces/workloads/")
+      ->capture_default_str();
+  command
+      ->add_option("--devices", o->study.devices,
+                   "decode: that share the layer; phases: of the system")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
-      ->add_option("--spread", o->spread,
+      ->add_option("--spread", o->study.spread,
                    "decode: keys and values of the fullest replica over the mean, less 1")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();

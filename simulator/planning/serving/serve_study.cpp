@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<StudyRow>> Phases(const ServeStudy& o, std::vector<st
     return InvalidInput("{}: states no rate in bf16 or no memory bandwidth", device->file);
   }
   pass.link = o.link;
-  pass.hop = o.hop;
+  pass.hop = SimTime::FromSeconds(o.hop.seconds());
   std::vector<StudyRow> rows;
   for (int32_t tensor = 1; tensor <= o.devices; tensor *= 2) {
     if (o.devices % tensor != 0 || model.heads % tensor != 0) continue;

@@ -19,11 +19,11 @@ struct ServeStudy {
   std::string model = "llama2-7b";
   int32_t devices = 4;
   double spread = 0.3;
-  RealUs table, host;    // of 1,000 blocks of a table; of a step otherwise
-  RealUs draft, target;  // a step of either model
+  RealUs table{10}, host{100};         // of 1,000 blocks of a table; of a step otherwise
+  RealUs draft{842.7}, target{31507};  // a step of either model
   std::string accelerator = "sn40l";
-  Bandwidth link;  // of the devices' ring
-  SimTime hop;
+  Bandwidth link = Bandwidth::GBps(50);  // of the devices' ring
+  RealNs hop{150};
   double reach = 0.9;  // of the device's rate
   int64_t prompt = 4096;
 };

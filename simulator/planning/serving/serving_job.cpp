@@ -13,6 +13,7 @@
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/operator_table_device.h"
 #include "simulator/planning/serving/serving_costs.h"
+#include "simulator/planning/serving/serving_engine.h"
 #include "simulator/serve/graph_step_model.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
@@ -50,26 +51,6 @@ absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name,
 }
 
 namespace {
-
-absl::Status TakeFeatures(const std::string& without, serve::EngineConfig& engine) {
-  for (const absl::string_view part : absl::StrSplit(without, ',', absl::SkipEmpty())) {
-    const std::string feature(part);
-    if (feature == "chunked-prefill") {
-      engine.chunked_prefill = false;
-    } else if (feature == "prefix-caching") {
-      engine.prefix_caching = false;
-    } else if (feature == "async") {
-      engine.asynchronous = false;
-    } else if (feature == "graphs") {
-      engine.graph_sizes.clear();
-    } else {
-      return InvalidInput(
-          "--without '{}' is not known; allowed: chunked-prefill, prefix-caching, async, graphs",
-          feature);
-    }
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<serve::Speculation> ParseSpeculation(const std::string& text) {
   serve::Speculation s;
@@ -145,74 +126,6 @@ std::optional<RealSeconds> Limit(double ms) {
   return ms > 0 ? std::optional(RealSeconds(RealMs(ms))) : std::nullopt;
 }
 
-absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
-                                             const TransformerConfig& model,
-                                             const serve::ServingPlan& plan,
-                                             const Accelerator& device, int64_t longest_request) {
-  FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig release, serve::LoadEngine(options.engine));
-  serve::EngineConfig engine = release.On(device.name, device.visible_memory());
-  if (engine.limits_of_each_rank) {
-    engine.max_num_seqs *= plan.data;
-    engine.max_num_batched_tokens *= plan.data;
-  }
-  engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
-  engine.max_num_batched_tokens =
-      options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
-  engine.max_model_len = options.max_model_len.value_or(
-      static_cast<int32_t>(std::max(model.sequence, longest_request)));
-  engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);
-  if (options.memory_utilization > 0) engine.memory_utilization = options.memory_utilization;
-  if (options.kv_cache_dtype == "fp8") engine.kv_cache_width = 1;
-  if (options.policy == "priority") engine.policy = serve::AdmissionPolicy::kPriority;
-  if (options.policy == "fcfs") engine.policy = serve::AdmissionPolicy::kFcfs;
-  if (options.preemption == "swap") engine.preemption = serve::Preemption::kSwap;
-  if (options.preemption == "recompute") engine.preemption = serve::Preemption::kRecompute;
-  for (const std::string& text : options.kv_tiers) {
-    FORETRACE_ASSIGN_OR_RETURN(serve::KvTierSpec tier, serve::ParseKvTier(text));
-    for (const serve::KvTierSpec& other : engine.kv_tiers) {
-      if (other.name == tier.name) {
-        return InvalidInput("--kv-tier: '{}' is given twice; remove one", tier.name);
-      }
-    }
-    engine.kv_tiers.push_back(std::move(tier));
-  }
-  if (!options.expert_exchange.empty() && model.experts == 0) {
-    return InvalidInput("--expert-exchange {} would change nothing: {} has no experts",
-                        options.expert_exchange, model.name);
-  }
-  if (!options.expert_exchange.empty() &&
-      !serve::SetExpertTransfers(options.expert_exchange, engine.experts)) {
-    return InvalidInput("--expert-exchange '{}' is none of {}", options.expert_exchange,
-                        fmt::join(serve::ExpertTransferNames(), ", "));
-  }
-  FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
-  return engine;
-}
-
-// What was asked for of engine and model that is not as their files have it; empty: nothing.
-std::string AskedFor(const ServingOptions& o) {
-  std::vector<std::string> asked;
-  const auto add = [&](bool given, const char* what, const auto& value) {
-    if (given) asked.push_back(fmt::format(fmt::runtime(what), value));
-  };
-  add(!o.weights.empty(), "weights {}", o.weights);
-  add(o.kv_cache_dtype == "fp8", "keys and values {}", o.kv_cache_dtype);
-  add(!o.without.empty(), "without {}", o.without);
-  add(!o.speculate.empty(), "drafts {}", o.speculate);
-  add(!o.draft.empty(), "of {}", o.draft);
-  add(!o.draft_parallel.empty(), "on {} of their own", o.draft_parallel);
-  add(o.routing != ServingOptions().routing, "routing {}", o.routing);
-  add(!o.policy.empty(), "policy {}", o.policy);
-  add(!o.preemption.empty(), "preemption {}", o.preemption);
-  for (const std::string& tier : o.kv_tiers) add(true, "tier {}", tier);
-  if (o.max_num_seqs) add(true, "steps of up to {} sequences", *o.max_num_seqs);
-  if (o.max_num_batched_tokens) add(true, "steps of up to {} tokens", *o.max_num_batched_tokens);
-  if (o.block_tokens) add(true, "blocks of {} tokens", *o.block_tokens);
-  if (o.kv_blocks) add(true, "{} blocks", *o.kv_blocks);
-  add(o.memory_utilization > 0, "memory utilization {}", o.memory_utilization);
-  return fmt::format("{}", fmt::join(asked, ", "));
-}
-
 // Copies are as many experts more: tokens of an expert are spread evenly over it and its copies,
 // and how they are spread over experts is even already.
 absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
@@ -226,8 +139,6 @@ absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
     return InvalidInput("--redundant-experts {}: {} groups of experts do not divide {} and {} more",
                         copies, model.expert_groups, model.experts, copies);
   }
-  base.notes.push_back(
-      fmt::format("{} experts beside {} of the model are copies", copies, model.experts));
   model.experts += copies;
   return absl::OkStatus();
 }
@@ -343,9 +254,8 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
                                      options.step_factors, base.factors->model,
                                      base.factors->device));
   }
-  if (const std::string asked = AskedFor(options); !asked.empty()) {
-    base.notes.push_back("asked for: " + asked);
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const std::string asked, AskedFor(options));
+  if (!asked.empty()) base.notes.push_back("asked for: " + asked);
   return base;
 }
 

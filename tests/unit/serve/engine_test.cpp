@@ -324,6 +324,29 @@ TEST(EngineConfig, SizesByTheDevicesMemory) {
   EXPECT_EQ(c.On("h100", Bytes(10)).reserve, Bytes(5));
 }
 
+// vLLM's limits are of each data-parallel rank, SGLang's of all together; none goes beyond what a
+// step can be: 2^22 tokens on each of eight ranks would be 2^25, over 2^24.
+TEST(EngineConfig, LimitsOverRanks) {
+  EngineConfig c = SmallEngine();
+  c.file = "mine.yaml";
+  EXPECT_EQ(c.OverRanks(8)->max_num_seqs, c.max_num_seqs);
+  c.limits_of_each_rank = true;
+  const auto all = c.OverRanks(8);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->max_num_seqs, 8 * c.max_num_seqs);
+  EXPECT_EQ(all->max_num_batched_tokens, 8 * c.max_num_batched_tokens);
+  c.max_num_batched_tokens = 1 << 22;
+  EXPECT_TRUE(c.OverRanks(4).ok());
+  const std::string refusal(c.OverRanks(8).status().message());
+  for (const char* part : {"mine.yaml: max_num_batched_tokens: 4194304 on each of 8 ",
+                           "lower it to 2097152 there or with --max-num-batched-tokens"}) {
+    EXPECT_NE(refusal.find(part), std::string::npos) << refusal;
+  }
+  // Of 32 bits there would be 128 x 2^24 = 2^31.
+  c.max_num_batched_tokens = 1 << 24;
+  EXPECT_FALSE(c.OverRanks(128).ok());
+}
+
 class FixedExchange : public TokenExchange {
  public:
   Estimate Time(int64_t tokens) const override {

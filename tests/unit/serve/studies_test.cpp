@@ -305,21 +305,33 @@ TEST(DeploymentSearch, TheBestIsFirst) {
   EXPECT_TRUE(outcome->ranked.front().pareto);  // faster for each user
 }
 
-// Sixty-four sequences or more where no step has so many: one line of the table.
-TEST(DeploymentSearch, LimitsThatNothingReachesAreOneLine) {
+// Sixty-four sequences or more where no step has so many: one line of the table. How many there are
+// is of all configurations, of those below the table too: one of the faster plan, two of the
+// slower.
+TEST(DeploymentSearch, ThatDifferInLimitsAloneAreOneLine) {
   const RequestTrace trace = TraceOf({At(0, 100, 10), At(100, 100, 10)});
-  const ServingPlan one;
-  const std::vector<Candidate> candidates = {{one, 1, 0, 64, 64}, {one, 1, 0, 256, 64}};
-  const auto deploy = [](const Candidate&) -> absl::StatusOr<Deployment> {
-    return DeploymentOf(SmallEngine(), 20000.0, 0);
+  ServingPlan slow;
+  slow.tensor = 2;
+  const ServingPlan fast;
+  const std::vector<Candidate> candidates = {{fast, 1, 0, 64, 64},
+                                             {fast, 1, 0, 256, 64},
+                                             {slow, 1, 0, 64, 64},
+                                             {slow, 1, 0, 256, 64},
+                                             {slow, 1, 0, 1024, 64}};
+  const auto deploy = [](const Candidate& c) -> absl::StatusOr<Deployment> {
+    return DeploymentOf(SmallEngine(), c.plan.tensor == 1 ? 20000.0 : 30000.0, 0);
   };
   const auto outcome =
       SearchDeployments(trace, candidates, deploy, {}, [](size_t) { return true; });
   ASSERT_TRUE(outcome.ok());
-  const std::string text = SearchText(*outcome, 10);
-  EXPECT_NE(text.find("64 seqs, 64 tokens"), std::string::npos) << text;
-  EXPECT_EQ(text.find("256 seqs, 64 tokens "), std::string::npos) << text;
-  EXPECT_NE(text.find("1 more with other limits of a step"), std::string::npos) << text;
+  for (const size_t top : {1, 10}) {
+    const std::string text = SearchText(*outcome, top);
+    EXPECT_NE(text.find("64 seqs, 64 tokens"), std::string::npos) << text;
+    EXPECT_EQ(text.find("256 seqs, 64 tokens "), std::string::npos) << text;
+    EXPECT_NE(text.find("3 of 5 configurations differ from another in limits of a step alone"),
+              std::string::npos)
+        << text;
+  }
 }
 
 }  // namespace
