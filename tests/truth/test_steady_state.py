@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 import job as truth
-from predictions import difference, report
+from predictions import difference, report, text
 
 
 class SteadyState(unittest.TestCase):
@@ -47,8 +47,15 @@ class SteadyState(unittest.TestCase):
                 self.assertAlmostEqual(rank["busy_us"] + rank["idle_us"], rank["window_us"], delta=0.01)
                 self.assertAlmostEqual(answer["baseline_us"], 150 * 25.0, delta=10)
             # A first step has no completion before it: from its begin mark until its work is done.
-            first = report(folder, (), "0")["critical_path"]
+            answer = report(folder, (), "0")
+            first, rank = answer["critical_path"], answer["ranks"][0]
+            self.assertTrue(answer["by_completion"])
             self.assertGreater(first["activities_us"]["compute"], 0.9 * first["total_us"])
+            self.assertAlmostEqual(rank["recorded_window_us"] / rank["window_us"], 1.0, delta=0.001)
+            tables = text(folder, (), "0")
+            self.assertIn("Streams: work, % from its begin mark until its work is done", tables)
+            self.assertIn("blocked: of the time between the marks", tables)
+            self.assertNotIn("from one completion to the next", tables)
 
     def test_work_between_the_marks_of_two_steps(self):
         """An evaluation between steps belongs to the verdict's step, so to what explains it."""
