@@ -17,6 +17,10 @@ double UpdateBytes(double element) { return 4 + 8 + 4 * 4 + 3 * 4 + element; }
 
 }  // namespace
 
+double HostCosts::MemoryShare() const {
+  return kStreamShare * p_.host_memory.bytes_per_second() / p_.devices_per_node;
+}
+
 double HostCosts::Inputs(double bytes) const {
   if (!p_.pageable_inputs) return Copy(bytes);
   // Each device's process has a core that moves them between the host's memory, which all share,
@@ -24,14 +28,12 @@ double HostCosts::Inputs(double bytes) const {
   constexpr double kAccesses = 3;
   double rate = p_.host_link.bytes_per_second();
   if (p_.host_staging > Bandwidth()) rate = std::min(rate, p_.host_staging.bytes_per_second());
-  const double memory = kStreamShare * p_.host_memory.bytes_per_second() / p_.devices_per_node;
-  if (memory > 0) rate = std::min(rate, memory / kAccesses);
+  if (const double memory = MemoryShare(); memory > 0) rate = std::min(rate, memory / kAccesses);
   return bytes / rate;
 }
 
 double HostCosts::Update(double own) const {
-  const double memory = kStreamShare * p_.host_memory.bytes_per_second() / p_.devices_per_node;
-  double seconds = own * UpdateBytes(e_) / memory;
+  double seconds = own * UpdateBytes(e_) / MemoryShare();
   if (m_.zero < 2) seconds += Copy(own * gradient_);
   if (!m_.offload_weights) seconds += Copy(own * e_);
   return seconds;

@@ -26,6 +26,8 @@ class HostCosts {
   double Update(double own) const;
 
  private:
+  // Of the host's memory, bytes per second of a device; 0: not stated.
+  double MemoryShare() const;
   double Copy(double bytes) const { return bytes / p_.host_link.bytes_per_second(); }
 
   const ParallelMapping& m_;

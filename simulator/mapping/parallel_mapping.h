@@ -166,6 +166,7 @@ struct ParallelMapping {
   // Layers for each input that is kept; into how many parts it is divided.
   int32_t layers_an_input() const { return recomputed_together > 1 ? recomputed_together : 1; }
   int32_t input_parts() const { return divided_inputs && !sequence_parallel ? tensor : 1; }
+  bool uses_host() const { return offload || inputs_on_host; }
   bool narrow() const { return fp8 || mxfp8 || nvfp4; }
   // Whether what is outside of layers is trained too.
   bool trains_ends() const {

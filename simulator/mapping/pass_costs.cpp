@@ -126,8 +126,11 @@ class Coster {
   // Of a layer, what a gathering has from the host.
   SimTime WeightsFromHost() const {
     if (m_.zero < 3) return SimTime();
-    return SimTime::FromSeconds(host_.Weights(layer_.dense() / m_.shards()) +
-                                host_.Weights(layer_.expert() / groups_.ExpertShards().ranks));
+    return SimTime::FromSeconds(DenseFromHost() + ExpertsFromHost());
+  }
+  double DenseFromHost() const { return host_.Weights(layer_.dense() / m_.shards()); }
+  double ExpertsFromHost() const {
+    return host_.Weights(layer_.expert() / groups_.ExpertShards().ranks);
   }
 
   // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
@@ -276,15 +279,14 @@ class Coster {
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
       times.weight_gather = groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(), bytes) +
-                            SimTime::FromSeconds(host_.Weights(layer_.dense() / m_.shards()));
+                            SimTime::FromSeconds(DenseFromHost());
       times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
-    const SpacedGroup experts = groups_.ExpertShards();
     if (alike > 1 && layer_.expert() > 0) {
       const double bytes = layer_.expert() * e_;
       times.expert_weight_gather =
-          groups_.Collective(CollectiveOp::kAllGather, experts, bytes) +
-          SimTime::FromSeconds(host_.Weights(layer_.expert() / experts.ranks));
+          groups_.Collective(CollectiveOp::kAllGather, groups_.ExpertShards(), bytes) +
+          SimTime::FromSeconds(ExpertsFromHost());
       times.expert_weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
   }

@@ -14,11 +14,10 @@ namespace {
 
 // Whether the column says yes; what is neither yes nor no is said, and no.
 bool FlagOf(const Fields& f, const std::string& column, TrainingRow& row) {
-  constexpr std::string_view kYes[] = {"1", "1.0", "true", "yes", "y", "on", "enabled"};
   constexpr std::string_view kNo[] = {"",  "0",   "0.0",      "false", "no",
                                       "n", "off", "disabled", "none"};
   const std::string text = LowerCase(f.Text(column));
-  if (std::ranges::find(kYes, text) != std::end(kYes)) return true;
+  if (f.Says(column) || text == "on" || text == "enabled") return true;
   if (std::ranges::find(kNo, text) == std::end(kNo)) {
     NoteUnread(fmt::format("{} '{}' is neither yes nor no: taken for no", column, f.Text(column)),
                row);

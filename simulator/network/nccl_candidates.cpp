@@ -12,6 +12,11 @@ int32_t CeilLog2(int32_t n) {
   return n <= 1 ? 0 : static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(n - 1)));
 }
 
+// Of the bus bandwidth that links carry, what a protocol leaves.
+double Attained(double links, const ProtocolCost& cost) {
+  return std::min(links * cost.bandwidth, cost.max_bandwidth);
+}
+
 }  // namespace
 
 double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& cost) const {
@@ -71,16 +76,24 @@ double TransferPlanner::ShareOfRing(const Job& job) const {
   return within && c.size() > 2 ? std::min(share, RingRate(job) / c.ring_bandwidth) : share;
 }
 
+// What rings cost whatever passes along them.
+Choice TransferPlanner::OnRing(const Job& job, Protocol protocol) const {
+  const Communicator& c = *job.communicator;
+  const CollectiveLibrary& library = topology_.spec().library;
+  Choice choice{Algorithm::kRing, protocol};
+  choice.cost = RingCost(protocol, library.generation, c.nodes, c.ranks_per_node);
+  choice.cost.launch += library.launch.seconds();
+  choice.cost.bandwidth *= ShareOfRing(job);
+  return choice;
+}
+
 void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
   const int32_t steps = job.spec.op == CollectiveOp::kAllReduce ? 2 * (n - 1) : n - 1;
   const auto bytes = static_cast<double>(job.spec.bytes.count());
   for (Protocol protocol : kNcclProtocols) {
-    Choice candidate{Algorithm::kRing, protocol};
-    candidate.cost =
-        RingCost(protocol, topology_.spec().library.generation, c.nodes, c.ranks_per_node);
-    candidate.cost.launch += topology_.spec().library.launch.seconds();
+    Choice candidate = OnRing(job, protocol);
     const Bandwidth channel = topology_.spec().library.channel;
     // Between nodes a proxy sends what is in buffers while the channel receives.
     if (c.nodes == 1) {
@@ -88,9 +101,7 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
       candidate.cost.launch +=
           LastReceive(bytes / n, c.channels, adds ? AddingRate(channel, Adder(job)) : channel);
     }
-    candidate.cost.bandwidth *= ShareOfRing(job);
-    const double bandwidth =
-        std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    const double bandwidth = Attained(c.ring_bandwidth, candidate.cost);
     candidate.seconds =
         candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth);
     if (Allowed(candidate)) out.push_back(candidate);
@@ -102,15 +113,10 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
 void TransferPlanner::ConsiderChain(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
-  const CollectiveLibrary& library = topology_.spec().library;
   const auto bytes = static_cast<double>(job.spec.bytes.count());
   for (Protocol protocol : kNcclProtocols) {
-    Choice candidate{Algorithm::kRing, protocol};
-    candidate.cost = RingCost(protocol, library.generation, c.nodes, c.ranks_per_node);
-    candidate.cost.launch += library.launch.seconds();
-    candidate.cost.bandwidth *= ShareOfRing(job);
-    const double bandwidth =
-        std::min(c.ring_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    Choice candidate = OnRing(job, protocol);
+    const double bandwidth = Attained(c.ring_bandwidth, candidate.cost);
     candidate.seconds = candidate.cost.launch + (n - 1) * StepLatency(c, candidate.cost) +
                         ((n - 2) * PieceBytes(job, candidate) + bytes) / bandwidth;
     if (Allowed(candidate)) out.push_back(candidate);
@@ -131,8 +137,7 @@ void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) con
     const int32_t tree_hops = 2 * CeilLog2(c.nodes);
     const double latency = chain_hops * c.ring_latency_intra * candidate.cost.intra_latency +
                            tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
-    const double bandwidth =
-        std::min(c.tree_bandwidth * candidate.cost.bandwidth, candidate.cost.max_bandwidth);
+    const double bandwidth = Attained(c.tree_bandwidth, candidate.cost);
     const double fill = (chain_hops + tree_hops - 1) * PieceBytes(job, candidate) / bandwidth;
     candidate.seconds = candidate.cost.launch + latency + fill + 2 * bytes / bandwidth;
     if (Allowed(candidate)) out.push_back(candidate);

@@ -12,10 +12,6 @@ namespace {
 
 // NCCL runs this many of a rank's sends and receives at a time; further peers wait for a round.
 constexpr int32_t kPeersPerRound = 8;
-bool Rooted(CollectiveOp op) {
-  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
-}
-
 bool RingOp(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
          op == CollectiveOp::kReduceScatter;
@@ -92,7 +88,7 @@ CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
   request.dimensions = c.dimensions;
   request.chunks = std::max(1, options_.chunks);
   const bool tree = algorithm == Algorithm::kDoubleBinaryTree;
-  const bool rooted = Rooted(job.spec.op);
+  const bool rooted = PassesWhole(job.spec.op);
   const bool ring = algorithm == Algorithm::kRing || algorithm == Algorithm::kBidirectionalRing;
   if (tree || (ring && rooted)) {
     request.ring_orders = c.chain_orders;
@@ -234,7 +230,7 @@ absl::StatusOr<std::vector<Choice>> TransferPlanner::Candidates(const Job& job) 
   if (c.size() == 1) return std::vector<Choice>{{Algorithm::kDirect, protocol}};
   std::vector<Choice> out;
   const bool by_library = library && !spec.point_to_point && options_.protocol != Protocol::kRaw;
-  if (by_library && Rooted(spec.op)) {
+  if (by_library && PassesWhole(spec.op)) {
     ConsiderChain(job, out);
     if (!out.empty()) return out;
   }
@@ -273,7 +269,7 @@ std::vector<Algorithm> TransferPlanner::Known(const Job& job, Protocol protocol)
   if (job.spec.point_to_point) return {Algorithm::kDirect};
   if (options_.algorithm != Algorithm::kAuto) return {options_.algorithm};
   const bool raw = protocol == Protocol::kRaw;
-  const bool rooted = Rooted(op);
+  const bool rooted = PassesWhole(op);
   if (op == CollectiveOp::kBarrier) return {Algorithm::kDissemination};
   if (rooted && !raw) return {Algorithm::kRing};
   if (rooted) return {Algorithm::kRing, Algorithm::kBinomial};

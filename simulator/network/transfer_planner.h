@@ -70,6 +70,7 @@ class TransferPlanner {
   absl::StatusOr<Job> Check(const TransferSpec& spec);
   // What the library could do, with closed-form times; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates(const Job& job) const;
+  Choice OnRing(const Job& job, Protocol protocol) const;
   void ConsiderRing(const Job& job, std::vector<Choice>& out) const;
   void ConsiderChain(const Job& job, std::vector<Choice>& out) const;
   void ConsiderTree(const Job& job, std::vector<Choice>& out) const;

@@ -53,7 +53,7 @@ class Direct : public CollectiveSchedule {
       const double share = bytes_ / n_;
       if (pair_ || op_ == CollectiveOp::kSendRecv) {
         busiest = bytes_;
-      } else if (op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kReduce) {
+      } else if (PassesWhole(op_)) {
         busiest = (n_ - 1) * bytes_;
       } else {
         busiest = (n_ - 1) * share;
@@ -72,7 +72,7 @@ class Direct : public CollectiveSchedule {
     return steps() * (net.alpha + busiest / net.bandwidth);
   }
   int32_t blocks() const override {
-    if (pair_ || op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kReduce) return 1;
+    if (pair_ || PassesWhole(op_)) return 1;
     return op_ == CollectiveOp::kAllToAll ? n_ * n_ : n_;
   }
   void SentBlocks(int32_t rank, int32_t lane, int32_t step, int32_t k, int32_t,
@@ -135,8 +135,7 @@ class Direct : public CollectiveSchedule {
       return static_cast<double>(
           splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]);
     }
-    const bool whole = pair_ || op_ == CollectiveOp::kBroadcast || op_ == CollectiveOp::kReduce ||
-                       op_ == CollectiveOp::kSendRecv;
+    const bool whole = pair_ || PassesWhole(op_) || op_ == CollectiveOp::kSendRecv;
     return whole ? bytes_ : bytes_ / n_;
   }
   bool Reducing(int32_t step) const {

@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algor
     case Algorithm::kRing:
     case Algorithm::kBidirectionalRing:
       if (Gathers(op)) return MakeRing(r, algorithm == Algorithm::kBidirectionalRing);
-      if (op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce) return MakeChain(r);
+      if (PassesWhole(op)) return MakeChain(r);
       break;
     case Algorithm::kDoubleBinaryTree:
       if (op == CollectiveOp::kAllReduce) return MakeDoubleBinaryTree(r);
@@ -151,8 +151,7 @@ absl::StatusOr<std::unique_ptr<CollectiveSchedule>> MakeSchedule(Algorithm algor
       if (op == CollectiveOp::kAllReduce) return MakeInSwitch(r);
       break;
     case Algorithm::kBinomial:
-      if (op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce ||
-          op == CollectiveOp::kGather || op == CollectiveOp::kScatter) {
+      if (PassesWhole(op) || op == CollectiveOp::kGather || op == CollectiveOp::kScatter) {
         return MakeBinomial(r);
       }
       break;

@@ -25,6 +25,11 @@
 
 namespace foretrace {
 
+// Whether all of the data goes from rank to rank: from a root, or to it.
+constexpr bool PassesWhole(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+}
+
 enum class Algorithm : uint8_t {
   kAuto,
   kRing,

@@ -18,7 +18,7 @@ std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mappin
       {"stage"},   {"peak GiB"},  {"at ms"},     {"during", Align::kLeft},
       {"weights"}, {"gradients"}, {"optimizer"}, {"activations"},
       {"held"},    {"other"},     {"reserved"}};
-  const bool on_host = mapping.offload || mapping.inputs_on_host;
+  const bool on_host = mapping.uses_host();
   if (on_host) columns.push_back({"host"});
   TextTable table(columns);
   const auto gib = [](Bytes b) { return fmt::format("{:.2f}", Gib(RealBytes(b))); };
@@ -124,8 +124,7 @@ absl::StatusOr<std::vector<StagePeak>> StagePeaks(const TrainingJob& job,
                                  FollowAllocations(model, mapping, s));
       peak.reserved += followed.Fragments();
     }
-    if (mapping.offload || mapping.inputs_on_host)
-      peak.host = HostMemoryOf(model, mapping, s).total();
+    if (mapping.uses_host()) peak.host = HostMemoryOf(model, mapping, s).total();
     peaks.push_back(peak);
   }
   return peaks;
