@@ -80,10 +80,20 @@ SimTime GroupCosts::SmallAllReduce() const {
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
 }
 
-SimTime GroupCosts::ReduceToShards(double bytes, SpacedGroup shards, int32_t copies) const {
-  const SpacedGroup groups{copies, shards.span * shards.ranks};
-  return Collective(CollectiveOp::kReduceScatter, shards, bytes) +
-         Collective(CollectiveOp::kAllReduce, groups, bytes / shards.ranks);
+LayerExchange GroupCosts::ReduceToShards(double bytes, SpacedGroup shards) const {
+  const SpacedGroup copies{m_.shard_groups(), shards.span * shards.ranks};
+  LayerExchange exchange;
+  exchange.bytes = Whole(bytes);
+  exchange.time = Collective(CollectiveOp::kReduceScatter, shards, bytes);
+  if (copies.ranks < 2) return exchange;
+  exchange.share = Whole(bytes / shards.ranks);
+  exchange.copies = Collective(CollectiveOp::kAllReduce, copies, bytes / shards.ranks);
+  return exchange;
+}
+
+bool GroupCosts::ByOtherLinks(SpacedGroup shards) const {
+  return shards.ranks * shards.span <= p_.devices_per_node &&
+         shards.ranks * shards.span * m_.shard_groups() > p_.devices_per_node;
 }
 
 }  // namespace foretrace

@@ -36,8 +36,10 @@ class GroupCosts {
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
   // Of gradients of which `shards` devices, `span` apart, get a part each: a reduce-scatter among
-  // them, then an all-reduce of each one's part among `copies` of their group.
-  SimTime ReduceToShards(double bytes, SpacedGroup shards, int32_t copies) const;
+  // them, then an all-reduce of each one's part among the copies of their group.
+  LayerExchange ReduceToShards(double bytes, SpacedGroup shards) const;
+  // Whether the two need different links: one goes within nodes, the other between them.
+  bool ByOtherLinks(SpacedGroup shards) const;
   // Of all replicas, or of those that hold the same experts, those that divide them.
   SpacedGroup Shards() const { return {m_.shards(), m_.tensor}; }
   SpacedGroup ExpertShards() const { return {m_.expert_shards(), ExpertSpan()}; }

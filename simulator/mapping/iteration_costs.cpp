@@ -56,12 +56,15 @@ class IterationCoster {
 
   // Gradients are reduced to where the optimizer's states are, and its new weights gathered: whole
   // all-reduces without division; where gradients are divided already only the weights, where
-  // weights are divided too nothing.
+  // weights are divided too at most what is left to do among copies.
   // `shards`: devices that divide states, of which there are m_.shard_groups().
   SimTime Reduction(double elements, SpacedGroup shards) const {
     const int32_t groups = m_.shard_groups();
-    if (shards.ranks * groups < 2 || elements <= 0 || m_.zero >= 3) return SimTime();
+    if (shards.ranks * groups < 2 || elements <= 0) return SimTime();
     const double gradients = elements * ReducedBytes();
+    if (m_.zero >= 3) {
+      return p_.reduces_copies_last ? groups_.ReduceToShards(gradients, shards).copies : SimTime();
+    }
     const SpacedGroup all{shards.ranks * groups, shards.span};
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, all, gradients);
     SimTime weights = groups_.Collective(CollectiveOp::kAllGather, shards, elements * e_);
@@ -71,7 +74,7 @@ class IterationCoster {
     if (ReducesWhole()) {
       return groups_.Collective(CollectiveOp::kAllReduce, all, gradients) + weights;
     }
-    return groups_.ReduceToShards(gradients, shards, groups) + weights;
+    return groups_.ReduceToShards(gradients, shards).All() + weights;
   }
 
   // The embedding's gradient is complete last, and its new weights are needed first, so that no
@@ -104,8 +107,12 @@ class IterationCoster {
     const double tables = std::max(first, last);
     const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);
     const double expert = layers * layer_.trained_expert();
-    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * ReducedBytes()));
-    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * ReducedBytes()));
+    // Of what each exchanges in the end: with divided weights its share.
+    const double width = ReducedBytes();
+    const double shards = m_.zero >= 3 ? m_.shards() : 1;
+    const double expert_shards = m_.zero >= 3 ? m_.expert_shards() : 1;
+    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * width / shards));
+    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * width / expert_shards));
     times.gradient_reduction = Reduction(dense, groups_.Shards());
     times.expert_reduction = Reduction(expert, groups_.ExpertShards());
     SetTied(times);

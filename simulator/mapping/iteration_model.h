@@ -100,8 +100,13 @@ struct ClusterParameters : SoftwareBehaviour {
 struct LayerExchange {
   SimTime time;
   Bytes bytes;
+  // Then, where replicas divide in groups (hsdpN), of each one's share among the copies of its
+  // group.
+  SimTime copies;
+  Bytes share;
   bool waited = false;  // by the layer's backward pass
-  SimTime Waited() const { return waited ? time : SimTime(); }
+  SimTime All() const { return time + copies; }
+  SimTime Waited() const { return waited ? All() : SimTime(); }
 };
 
 // Equal exchanges of a pass, as the sharded graph has them.
@@ -146,8 +151,9 @@ struct PassExchanges {
 // are reduced after its backward pass (torch/distributed/fsdp/_runtime_utils.py, _root_pre_forward
 // and _post_backward_hook): nothing hides either.
 struct RootExchange {
-  SimTime gather, reduce;
-  Bytes weights, gradients;
+  SimTime gather;
+  Bytes weights;
+  LayerExchange gradient;
 };
 
 // What an input that layers are recomputed from adds to one of their passes (kept_inputs.h), first
@@ -180,8 +186,9 @@ struct PassTimes {
   // Reduce-scatters of a layer's gradients (ZeRO stages 2 and 3): dense ones over the replicas,
   // experts' over those that hold the same experts.
   LayerExchange gradient, expert_gradient;
-  // Both, where they run behind the next layer's backward pass instead of each layer waiting.
-  SimTime reduce_behind;
+  // Both, where they run behind the next layer's backward pass instead of each layer waiting, and
+  // what then goes on among copies beside the next reductions, by other links.
+  SimTime reduce_behind, copies_behind;
   // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
   SimTime weight_gather, expert_weight_gather;
   SimTime gathers_forward, gathers_backward;  // part of a layer's passes, where none run ahead
@@ -287,9 +294,10 @@ absl::StatusOr<IterationEstimate> EstimateIteration(const TransformerConfig& mod
 // before's first; the pass ends with the last layer's.
 SimTime PassDuration(SimTime layer, int64_t layers, SimTime weight_gather,
                      SimTime reduce_behind = SimTime());
-// The same of layers that differ, in the order of the pass.
+// The same of layers that differ, in the order of the pass. What `copies` takes comes after each
+// one's reduction, by links of its own, one after another; the pass ends with the last of these.
 struct LayerPass {
-  SimTime layer, gather, reduce;
+  SimTime layer, gather, reduce, copies;
 };
 SimTime PassDuration(absl::Span<const LayerPass> layers);
 

@@ -35,7 +35,7 @@ SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime redu
 
 SimTime PassDuration(absl::Span<const LayerPass> layers) {
   if (layers.empty()) return SimTime();
-  SimTime start = layers.front().gather, link, behind;
+  SimTime start = layers.front().gather, link, behind, copies, among_copies;
   const bool gathers = std::any_of(layers.begin(), layers.end(),
                                    [](const LayerPass& l) { return l.gather > SimTime(); });
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -43,13 +43,18 @@ SimTime PassDuration(absl::Span<const LayerPass> layers) {
     if (gathers) {
       // What the link does meanwhile, which the next layer waits for.
       const SimTime next = i + 1 < layers.size() ? layers[i + 1].gather : SimTime();
-      start = std::max(start, start - layers[i].layer + behind + next);
+      link = start - layers[i].layer + behind;
+      copies = std::max(copies, link) + among_copies;
+      start = std::max(start, link + next);
       behind = layers[i].reduce;
+      among_copies = layers[i].copies;
     } else {
       link = std::max(link, start) + layers[i].reduce;
+      copies = std::max(copies, link) + layers[i].copies;
     }
   }
-  return gathers ? start + behind : std::max(start, link);
+  if (!gathers) return std::max({start, link, copies});
+  return std::max(copies, start + behind) + among_copies;
 }
 
 bool ReducesByLayer(const ParallelMapping& m) { return m.overlap_gradients && m.zero < 2; }
@@ -71,7 +76,7 @@ class ChunkDurations {
   SimTime Of(int32_t stage, int32_t chunk, bool forward) {
     const int64_t layers =
         forward ? LayersOf(c_, m_, stage, chunk) : TrainedLayersOf(c_, m_, stage, chunk);
-    const bool differ = passes_.dense != nullptr;
+    const bool differ = passes_.dense != nullptr || passes_.copies_behind > SimTime();
     const bool keeps = passes_.Kept(forward).any();
     if (differ) return LayerByLayer({stage, chunk, forward}, layers);
     // Of layers that are alike, as many take as long.
@@ -202,11 +207,11 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
       if (holds && !begins) backward += passes.gradient_transfer;
       if (begins) {
         forward += passes.embedding_forward + passes.first_root.gather;
-        backward += passes.embedding_backward + passes.first_root.reduce;
+        backward += passes.embedding_backward + passes.first_root.gradient.All();
       }
       if (ends) {
         forward += passes.head_forward + passes.last_root.gather;
-        backward += passes.head_backward + passes.last_root.reduce;
+        backward += passes.head_backward + passes.last_root.gradient.All();
       }
       line.forward.push_back(forward);
       line.backward.push_back(backward);

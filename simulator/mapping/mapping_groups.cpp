@@ -79,11 +79,16 @@ void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups
       });
   out.expert_weight = out.expert_data;
   const int32_t shards = m.expert_shards();
-  if (m.hybrid == 0 || m.zero < 2 || shards == 1) return;
+  if (m.hybrid == 0 || m.zero < 2) return;
   out.expert_weight = groups.Add("expert_shards", shards, [&](const MappingPlace& at, int32_t i) {
     const int32_t block = index(at) / m.expert, first = block - block % shards;
     return rank_of(at, (first + i) * m.expert + index(at) % m.expert);
   });
+  const auto copy = [&](const MappingPlace& at, int32_t i) {
+    const int32_t shard = index(at) / m.expert % shards;
+    return rank_of(at, (shard + i * shards) * m.expert + index(at) % m.expert);
+  };
+  out.expert_copies = groups.Add("expert_copies", m.expert_copies() / shards, copy);
 }
 
 }  // namespace
@@ -97,11 +102,16 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
   out.data = groups.Add("data", m.copies(), [&](const MappingPlace& at, int32_t i) {
     return RankOf(m, {StageOfCopy(m, at.stage, i / m.replicas()), i % m.replicas(), at.shard});
   });
-  // Of all replicas their weights' gradients are reduced, as one step; gathered among the shards.
   const auto shards = [&](const MappingPlace& at, int32_t i) {
     return RankOf(m, {at.stage, at.replica - at.replica % m.shards() + i, at.shard});
   };
-  out.weight = m.hybrid == 0 || m.zero < 2 ? out.data : groups.Add("shards", m.shards(), shards);
+  out.weight = out.data;
+  if (m.hybrid > 0 && m.zero >= 2) {
+    out.weight = groups.Add("shards", m.shards(), shards);
+    out.copies = groups.Add("copies", m.shard_groups(), [&](const MappingPlace& at, int32_t i) {
+      return RankOf(m, {at.stage, at.replica % m.shards() + i * m.shards(), at.shard});
+    });
+  }
   if (passes.scale_reduction > SimTime()) {
     out.scale =
         groups.Add("scales", m.tensor * m.replicas(), [&](const MappingPlace& at, int32_t i) {

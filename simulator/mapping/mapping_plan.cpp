@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/exchange_steps.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mapping_groups.h"
@@ -19,16 +20,6 @@ namespace {
 // Marks the last of the gradients' reductions.
 constexpr int32_t kReduced = 0;
 
-PlanStep Collective(CollectiveOp op, StepName name, int32_t group, Bytes bytes, SimTime duration) {
-  PlanStep step;
-  step.name = std::move(name);
-  step.duration = duration;
-  step.group = group;
-  step.op = op;
-  step.bytes = bytes;
-  return step;
-}
-
 // What every part of a plan is made of.
 struct Parts {
   const TransformerConfig& model;
@@ -39,19 +30,22 @@ struct Parts {
 
 // Part `index` of the gradients' reductions, each after the one before; `reduced` is the last.
 void AddReduction(const Parts& p, int64_t index, int64_t parts, PlanBody& body, Awaited& reduced) {
-  const auto reduce = [&](const char* name, int32_t group, SimTime whole, Bytes bytes) {
+  // With divided gradients the new weights are exchanged at the end, with divided weights what
+  // copies have.
+  const bool gathers = p.m.zero == 2, copies = p.m.zero >= 3;
+  const auto reduce = [&](const char* name, int32_t all, MappingGroups::Reducers groups,
+                          SimTime whole, Bytes bytes) {
     if (whole == SimTime()) return;
-    // With divided gradients only the new weights are exchanged at the end.
-    const CollectiveOp op = p.m.zero == 2 ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
-    PlanStep step = Collective(op, Named(name), group, Bytes(bytes.count() / parts),
-                               ReductionPart(whole, parts, index));
+    const CollectiveOp op = gathers ? CollectiveOp::kAllGather : CollectiveOp::kAllReduce;
+    const int32_t group = gathers ? groups.shards : copies ? groups.copies : all;
+    PlanStep step = ExchangeStep(op, Named(name), group, Bytes(bytes.count() / parts),
+                                 ReductionPart(whole, parts, index));
     step.mark = kReduced;
     reduced = body.Exchange(std::move(step), {AfterKernels().front(), reduced});
   };
-  const bool gathers = p.m.zero == 2;
-  reduce("gradients", gathers ? p.groups.weight : p.groups.data, p.passes.gradient_reduction,
+  reduce("gradients", p.groups.data, p.groups.reducers(), p.passes.gradient_reduction,
          p.passes.gradient_bytes);
-  reduce("expert gradients", gathers ? p.groups.expert_weight : p.groups.expert_data,
+  reduce("expert gradients", p.groups.expert_data, p.groups.expert_reducers(),
          p.passes.expert_reduction, p.passes.expert_gradient_bytes);
 }
 
@@ -83,8 +77,8 @@ class PassConverter {
     if (head && forward) AddEnd(" head", passes.head_forward, passes.head_exchanges.forward);
     if (!forward) ReduceRoot(embeds, head);
     if (passes.scale_reduction > SimTime()) {
-      body_.HoldingExchange(Collective(CollectiveOp::kAllReduce, OfPass("scales "), p_.groups.scale,
-                                       Bytes(1024), passes.scale_reduction));
+      body_.HoldingExchange(ExchangeStep(CollectiveOp::kAllReduce, OfPass("scales "),
+                                         p_.groups.scale, Bytes(1024), passes.scale_reduction));
     }
     return std::move(body_);
   }
@@ -133,7 +127,7 @@ class PassConverter {
     for (const PassExchange& e : exchanges) {
       for (int32_t i = 0; named(e) && i < e.count; ++i) {
         body_.HoldingExchange(
-            Collective(e.op, OfPass("exchange of ", what), p_.groups.tensor, e.bytes, e.time));
+            ExchangeStep(e.op, OfPass("exchange of ", what), p_.groups.tensor, e.bytes, e.time));
       }
     }
   }
@@ -144,8 +138,8 @@ class PassConverter {
       if (root.gather == SimTime()) return;
       AwaitedList awaits = AfterKernels();
       awaits.insert(awaits.end(), input_.begin(), input_.end());
-      input_ = {body_.Exchange(Collective(CollectiveOp::kAllGather, OfPass("root weights "),
-                                          p_.groups.weight, root.weights, root.gather),
+      input_ = {body_.Exchange(ExchangeStep(CollectiveOp::kAllGather, OfPass("root weights "),
+                                            p_.groups.weight, root.weights, root.gather),
                                std::move(awaits))};
     };
     if (first) gather(p_.passes.first_root);
@@ -153,9 +147,10 @@ class PassConverter {
   }
   void ReduceRoot(bool first, bool last) {
     const auto reduce = [&](const RootExchange& root) {
-      if (root.reduce == SimTime()) return;
-      body_.HoldingExchange(Collective(CollectiveOp::kReduceScatter, OfPass("root gradients "),
-                                       p_.groups.data, root.gradients, root.reduce));
+      for (PlanStep& step :
+           ReductionSteps(OfPass("root gradients "), root.gradient, p_.groups.reducers())) {
+        body_.HoldingExchange(std::move(step));
+      }
     };
     if (first) reduce(p_.passes.first_root);
     if (last) reduce(p_.passes.last_root);
@@ -166,8 +161,8 @@ class PassConverter {
     const bool forward = kind_ == PassKind::kForward;
     const bool reduces = kind_ == PassKind::kBackward && p_.passes.reduce_behind > SimTime();
     const int64_t layers = LayersInPass();
-    // The last use of the links between replicas, and the weights that the next layer needs.
-    AwaitedList link = input_, gathered, reduced;
+    // The last uses of the links between replicas, and the weights that the next layer needs.
+    AwaitedList link = input_, copies, gathered, reduced;
     bool last_reduces = false;
     if (gathers && layers > 0) link = gathered = Gather(Of(0), input_);
     for (int64_t layer = 0; layer < layers; ++layer) {
@@ -178,7 +173,7 @@ class PassConverter {
       AddKept(KeptInPass(p_.model, p_.m, {stage_, chunk_, forward}, layer, p_.passes));
       AddLayer(own);
       last_reduces = reduces && own.reduce_behind > SimTime();
-      if (last_reduces) link = reduced = ReduceBehind(own, link);
+      if (last_reduces) reduced = ReduceBehind(own, link, copies);
       if (kind_ == PassKind::kBackward) ReduceLayer(layer);
     }
     if (last_reduces) {
@@ -197,23 +192,39 @@ class PassConverter {
     return {body_.Exchange(std::move(step), std::move(awaits))};
   }
 
-  // A layer's gradients, dense ones before those of the experts; the last of the reductions.
-  AwaitedList ReduceBehind(const PassTimes& own, AwaitedList link) {
-    const auto reduce = [&](const char* what, int32_t group, const LayerExchange& e) {
-      if (e.time == SimTime()) return;
-      link = Chain(Collective(CollectiveOp::kReduceScatter, OfPass(what), group, e.bytes, e.time),
-                   link);
-    };
-    reduce("gradients ", p_.groups.data, own.gradient);
-    reduce("expert gradients ", p_.groups.expert_data, own.expert_gradient);
-    return link;
+  std::vector<PlanStep> ReductionsOf(const PassTimes& own) const {
+    std::vector<PlanStep> steps =
+        ReductionSteps(OfPass("gradients "), own.gradient, p_.groups.reducers());
+    for (PlanStep& step : ReductionSteps(OfPass("expert gradients "), own.expert_gradient,
+                                         p_.groups.expert_reducers())) {
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+  // A layer's gradients, dense ones before those of the experts, among shards and then among
+  // copies: by links of their own, or behind the others. The last of the reductions.
+  AwaitedList ReduceBehind(const PassTimes& own, AwaitedList& link, AwaitedList& copies) {
+    std::vector<PlanStep> among_copies;
+    for (PlanStep& step : ReductionsOf(own)) {
+      if (step.op == CollectiveOp::kAllReduce) {
+        among_copies.push_back(std::move(step));
+      } else {
+        link = Chain(std::move(step), link);
+      }
+    }
+    const bool apart = own.copies_behind > SimTime();
+    if (apart) copies.insert(copies.end(), link.begin(), link.end());
+    AwaitedList& last = apart ? copies : link;
+    for (PlanStep& step : among_copies) last = Chain(std::move(step), last);
+    return last;
   }
 
   // A layer's weights, dense ones before those of the experts; the last of the gathers.
   AwaitedList Gather(const PassTimes& own, AwaitedList link) {
     const auto gather = [&](const char* what, int32_t group, Bytes bytes, SimTime time) {
       if (time == SimTime()) return;
-      link = Chain(Collective(CollectiveOp::kAllGather, OfPass(what), group, bytes, time), link);
+      link = Chain(ExchangeStep(CollectiveOp::kAllGather, OfPass(what), group, bytes, time), link);
     };
     gather("weights ", p_.groups.weight, own.weight_bytes, own.weight_gather);
     gather("expert weights ", p_.groups.expert_weight, own.expert_weight_bytes,
@@ -233,7 +244,7 @@ class PassConverter {
              : e.op == CollectiveOp::kAllGather ? "gather "
                                                 : "scatter ";
     }
-    return Collective(e.op, OfPass(what), p_.groups.of(e.group), e.bytes, e.time);
+    return ExchangeStep(e.op, OfPass(what), p_.groups.of(e.group), e.bytes, e.time);
   }
 
   // What kernels wait for. In order: what the sharded graph exchanges, then the layer's gradients.
@@ -243,13 +254,8 @@ class PassConverter {
     for (const PassExchange& e : own.layer_exchanges.of(forward)) {
       if (!e.beside) steps.emplace_back(StepOf(e), e.count);
     }
-    const auto reduce = [&](const char* what, int32_t group, const LayerExchange& e) {
-      if (forward || !e.waited) return;
-      steps.emplace_back(
-          Collective(CollectiveOp::kReduceScatter, OfPass(what), group, e.bytes, e.time), 1);
-    };
-    reduce("gradients ", p_.groups.data, own.gradient);
-    reduce("expert gradients ", p_.groups.expert_data, own.expert_gradient);
+    if (forward || !own.gradient.waited) return steps;
+    for (PlanStep& step : ReductionsOf(own)) steps.emplace_back(std::move(step), 1);
     return steps;
   }
 
@@ -329,8 +335,8 @@ PlanBody EndOf(const Parts& p, int32_t stage) {
   if (!ReducesByLayer(p.m)) AddReduction(p, 0, 1, body, reduced);
   const bool end = stage == 0 || stage + 1 == p.m.pipeline;
   if (p.groups.tied != kNoGroup && end) {
-    PlanStep tied = Collective(CollectiveOp::kAllReduce, Named("tied gradients"), p.groups.tied,
-                               p.passes.tied_bytes, p.passes.tied_reduction);
+    PlanStep tied = ExchangeStep(CollectiveOp::kAllReduce, Named("tied gradients"), p.groups.tied,
+                                 p.passes.tied_bytes, p.passes.tied_reduction);
     reduced = body.Exchange(std::move(tied), {AfterKernels().front(), reduced});
   }
   body.Kernel(Named("optimizer"), p.passes.optimizer, {reduced});

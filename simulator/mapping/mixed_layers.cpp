@@ -26,7 +26,8 @@ std::vector<LayerPass> LayersOfPass(const TransformerConfig& model, int64_t firs
   for (int64_t i = 0; i < count; ++i) {
     const PassTimes& own = TimesOf(model, forward ? first + i : first + count - 1 - i, passes);
     layers.push_back({forward ? own.layer_forward : own.layer_backward, own.Gather(),
-                      forward ? SimTime() : own.reduce_behind});
+                      forward ? SimTime() : own.reduce_behind,
+                      forward ? SimTime() : own.copies_behind});
   }
   return layers;
 }

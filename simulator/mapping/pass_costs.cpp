@@ -206,7 +206,7 @@ class Coster {
     const auto slower = [&](SimTime beside) {
       return SimTime::FromSeconds(p_.overlap_slowdown * beside.seconds());
     };
-    const SimTime behind = times.Gather() + times.reduce_behind;
+    const SimTime behind = std::max(times.Gather() + times.reduce_behind, times.copies_behind);
     times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
     times.layer_backward += slower(std::min(times.layer_backward, behind));
     for (const bool forward : {true, false}) {
@@ -240,16 +240,13 @@ class Coster {
     const auto exchange = [&](double elements) {
       RootExchange root;
       if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
-      if (m_.trains_ends()) root.gradients = Bytes(static_cast<int64_t>(elements * gradient_));
       if (root.weights > Bytes()) {
         root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
                       groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(),
                                          Num(root.weights.count()));
       }
-      if (root.gradients > Bytes()) {
-        root.reduce = groups_.ReduceToShards(Num(root.gradients.count()), groups_.Shards(),
-                                             m_.shard_groups()) +
-                      SimTime::FromSeconds(host_.Gradients(elements / m_.shards()));
+      if (m_.trains_ends() && elements > 0) {
+        root.gradient = Reduced(elements, groups_.Shards());
       }
       return root;
     };
@@ -263,18 +260,12 @@ class Coster {
     const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
                             SpacedGroup shards) {
       if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
-      const double bytes = elements * gradient_;
-      exchange.bytes = Bytes(static_cast<int64_t>(bytes));
-      exchange.time = groups_.ReduceToShards(bytes, shards, m_.shard_groups()) +
-                      SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
+      exchange = Reduced(elements, shards);
       exchange.waited = true;
     };
     reduce(times.gradient, layer_.trained(), replicas, groups_.Shards());
     reduce(times.expert_gradient, layer_.trained_expert(), alike, groups_.ExpertShards());
-    if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) {
-      times.reduce_behind = times.gradient.time + times.expert_gradient.time;
-      times.gradient.waited = times.expert_gradient.waited = false;
-    }
+    if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) ReduceBehind(times);
     if (m_.zero < 3) return;
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
@@ -289,6 +280,25 @@ class Coster {
           SimTime::FromSeconds(ExpertsFromHost());
       times.expert_weight_bytes = Bytes(static_cast<int64_t>(bytes));
     }
+  }
+
+  LayerExchange Reduced(double elements, SpacedGroup shards) const {
+    LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards);
+    const SimTime to_host = SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
+    (shards.ranks > 1 ? exchange.time : exchange.copies) += to_host;
+    if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
+    return exchange;
+  }
+
+  // What goes among copies has a stream of its own (torch/distributed/fsdp/_fully_shard/
+  // _fsdp_collectives.py, foreach_reduce: all_reduce_stream; _runtime_utils.py, _reduce_grad), so
+  // that it runs beside the next reduction where that does not need the same links.
+  void ReduceBehind(PassTimes& times) const {
+    LayerExchange &dense = times.gradient, &expert = times.expert_gradient;
+    dense.waited = expert.waited = false;
+    times.reduce_behind = dense.time + expert.time;
+    const SimTime copies = dense.copies + expert.copies;
+    (groups_.ByOtherLinks(groups_.Shards()) ? times.copies_behind : times.reduce_behind) += copies;
   }
 
   const TransformerConfig& c_;

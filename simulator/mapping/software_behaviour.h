@@ -69,6 +69,10 @@ struct SoftwareBehaviour {
   // Weights that are divided over replicas are gathered one layer ahead; otherwise each layer waits
   // for its own, and a recomputed one gathers them once more.
   bool gathers_ahead = true;
+  // Copies of divided weights sum their gradients once, after the last micro-batch, not after every
+  // one (DeepSpeed, runtime/zero/mics.py, allreduce_mics_shard_grads, which looks at
+  // is_gradient_accumulation_boundary).
+  bool reduces_copies_last = false;
   // Kept inputs that go to the host's memory are copied through pageable memory, which the CPU and
   // with it the device waits for (DeepSpeed, runtime/activation_checkpointing/checkpointing.py:
   // .cpu() and .to(device); since August of 2026, commit 858e91eea, only of those that are divided

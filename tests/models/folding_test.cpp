@@ -62,6 +62,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
     cluster.blocking_chunks = rng() % 2 == 0;
     cluster.transfers_in_turn = rng() % 2 == 0;
     cluster.whole_gradient_messages = rng() % 2 == 0;
+    cluster.reduces_copies_last = rng() % 2 == 0;
     const auto folded = EstimateIteration(model, m, cluster);
     if (!folded.ok()) continue;
     ++compared;
@@ -97,6 +98,44 @@ TEST(FoldingTest, ChunksWithoutLayersEqualReplayOfGeneratedTraces) {
     EXPECT_EQ(ReplayedEnd(PlanOf(model, *m, folded->passes)).ps(), folded->time.ps()) << words;
   }
   EXPECT_EQ(compared, 8);
+}
+
+// Weights divided within groups of replicas, on nodes that hold a group and on smaller ones.
+TEST(FoldingTest, GroupsOfReplicasEqualReplayOfGeneratedTraces) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 8;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  std::mt19937 rng(6);
+  int compared = 0, apart = 0;
+  for (int round = 0; round < 1'000 && compared < 40; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    m.data = 4;
+    m.context = 1;
+    m.ring = m.ulysses = false;
+    m.zero = 2 + static_cast<int32_t>(rng() % 2);
+    m.hybrid = 2;
+    m.global_batch = 4 * m.micro_batch * m.pipeline * (1 + static_cast<int32_t>(rng() % 3));
+    ClusterParameters cluster;
+    RoundLinks links;
+    if (rng() % 2 == 0) links.gather_gbps = links.nic_gbps = 0.1;
+    cluster.exchanges = Exchanges(links);
+    SetExpertLinks(cluster);
+    cluster.devices_per_node = rng() % 3 == 0 ? 8 : 2 * m.tensor;
+    cluster.host_link = Bandwidth::GBps(12);
+    cluster.host_memory = Bandwidth::GBps(200);
+    cluster.reduces_copies_last = rng() % 4 == 0;
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    apart += folded->passes.copies_behind > SimTime() ? 1 : 0;
+    const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
+    EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " " << Name(m.schedule);
+  }
+  EXPECT_EQ(compared, 40);
+  EXPECT_GT(apart, 8);
 }
 
 // Of experts on devices of one node and of several, however tokens go to them and what hides it.

@@ -45,7 +45,7 @@ TEST(DividedWeightsTest, RootWeightsAreGatheredAndTheirGradientsReduced) {
   const ClusterParameters p = MemoryAlone(1000);
   const PassTimes times = Times(SmallModel(), Divided(3), p);
   EXPECT_NEAR(times.first_root.gather.us(), RingPass(5122 * kH), 1e-3);
-  EXPECT_NEAR(times.first_root.reduce.us(), RingPass(5122 * kH), 1e-3);
+  EXPECT_NEAR(times.first_root.gradient.All().us(), RingPass(5122 * kH), 1e-3);
   EXPECT_EQ(times.last_root.gather, SimTime());
   TransformerConfig tied = SmallModel();
   tied.tied = true;
@@ -54,7 +54,7 @@ TEST(DividedWeightsTest, RootWeightsAreGatheredAndTheirGradientsReduced) {
   stages.pipeline = 2;
   const PassTimes two = Times(SmallModel(), stages, p);
   EXPECT_NEAR(two.first_root.gather.us(), RingPass(3072 * kH), 1e-3);
-  EXPECT_NEAR(two.last_root.reduce.us(), RingPass(2050 * kH), 1e-3);
+  EXPECT_NEAR(two.last_root.gradient.All().us(), RingPass(2050 * kH), 1e-3);
 }
 
 // With ZeRO 2 weights are whole, with ZeRO 1 gradients are reduced at the end; frozen weights have
@@ -63,13 +63,13 @@ TEST(DividedWeightsTest, OnlyWhatIsDividedIsExchanged) {
   const ClusterParameters p = MemoryAlone(1000);
   const RootExchange two = Times(SmallModel(), Divided(2), p).first_root;
   EXPECT_EQ(two.gather, SimTime());
-  EXPECT_NEAR(two.reduce.us(), RingPass(5122 * kH), 1e-3);
-  EXPECT_EQ(Times(SmallModel(), Divided(1), p).first_root.reduce, SimTime());
+  EXPECT_NEAR(two.gradient.All().us(), RingPass(5122 * kH), 1e-3);
+  EXPECT_EQ(Times(SmallModel(), Divided(1), p).first_root.gradient.All(), SimTime());
   ParallelMapping frozen = Divided(3);
   frozen.lora = 16;
   const RootExchange lora = Times(SmallModel(), frozen, p).first_root;
   EXPECT_NEAR(lora.gather.us(), RingPass(5122 * kH), 1e-3);
-  EXPECT_EQ(lora.reduce, SimTime());
+  EXPECT_EQ(lora.gradient.All(), SimTime());
 }
 
 // Each of two micro-batches waits for both: nothing else differs.
@@ -82,7 +82,7 @@ TEST(DividedWeightsTest, RootExchangesAreExposed) {
   const auto without = PipelineOf(SmallModel(), Divided(3), times);
   ASSERT_TRUE(with.ok() && without.ok());
   EXPECT_EQ(with->stages[0].forward[0] - without->stages[0].forward[0], root.gather);
-  EXPECT_EQ(with->stages[0].backward[0] - without->stages[0].backward[0], root.reduce);
+  EXPECT_EQ(with->stages[0].backward[0] - without->stages[0].backward[0], root.gradient.All());
 }
 
 // A gathered weight is read and written in 2 bytes before either pass, a gradient read in 2 and

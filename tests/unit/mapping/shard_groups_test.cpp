@@ -21,9 +21,10 @@ TEST(ShardGroupsTest, WeightsDividedWithinNodes) {
   EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
   EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
   const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
-  EXPECT_NEAR(hybrid.gradient.time.us(),
-              7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2 + gradients / 8 / 10e9 * 1e6 + 2 * 10,
-              1e-3);
+  EXPECT_NEAR(hybrid.gradient.time.us(), 7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2, 1e-3);
+  EXPECT_NEAR(static_cast<double>(hybrid.gradient.share.count()), gradients / 8, 1);
+  EXPECT_NEAR(hybrid.gradient.copies.us(), gradients / 8 / 10e9 * 1e6 + 2 * 10, 1e-3);
+  EXPECT_EQ(all.gradient.copies, SimTime());
   const MemoryLedger use = MemoryOf(Model(), m);
   EXPECT_NEAR(static_cast<double>(use.weights.count()),
               2.0 * static_cast<double>(of_all.weights.count()), 2);
@@ -47,8 +48,8 @@ TEST(ShardGroupsTest, ExpertsAreDividedWithinNodes) {
   const double bytes = 2 * 2 * (8 * kH2 + 5 * 1024);
   EXPECT_EQ(hybrid.expert_weight_bytes, Bytes(static_cast<int64_t>(bytes)));
   EXPECT_NEAR(hybrid.expert_weight_gather.us(), bytes / 2 / 100e9 * 1e6 + 2, 1e-3);
-  EXPECT_NEAR(hybrid.expert_gradient.time.us(),
-              bytes / 2 / 100e9 * 1e6 + 2 + bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
+  EXPECT_NEAR(hybrid.expert_gradient.time.us(), bytes / 2 / 100e9 * 1e6 + 2, 1e-3);
+  EXPECT_NEAR(hybrid.expert_gradient.copies.us(), bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
   // Dense weights go by the 8 of a node, experts by 2; without groups by 16 and 4.
   const MemoryLedger use = MemoryOf(Model(8), m);
   EXPECT_NEAR(static_cast<double>(use.weights.count()),
@@ -60,8 +61,50 @@ TEST(ShardGroupsTest, ExpertsAreDividedWithinNodes) {
   m.expert = 8;
   const PassTimes alone = Times(Model(8), m);
   EXPECT_EQ(alone.expert_weight_gather, SimTime());
-  EXPECT_NEAR(alone.expert_gradient.time.us(), bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
+  EXPECT_EQ(alone.expert_gradient.time, SimTime());
+  EXPECT_NEAR(alone.expert_gradient.copies.us(), bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
   EXPECT_EQ(MemoryOf(Model(8), m).weights, use.weights);
+}
+
+// Behind the backward pass, the shares go among the copies by NICs, beside the next layer's
+// reduction within the node; where a group spans nodes both need the NICs, one after the other.
+TEST(ShardGroupsTest, CopiesSumTheirSharesByOtherLinks) {
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  m.hybrid = 8;
+  EXPECT_EQ(Times(Model(), m).reduce_behind, SimTime());
+  m.overlap_gradients = true;
+  const PassTimes inside = Times(Model(), m);
+  EXPECT_EQ(inside.reduce_behind, inside.gradient.time);
+  EXPECT_EQ(inside.copies_behind, inside.gradient.copies);
+  EXPECT_GT(inside.copies_behind, SimTime());
+  ClusterParameters small = Cluster();
+  small.devices_per_node = 4;
+  const PassTimes across = Times(Model(), m, small);
+  EXPECT_EQ(across.reduce_behind, across.gradient.All());
+  EXPECT_EQ(across.copies_behind, SimTime());
+}
+
+// DeepSpeed's MiCS: once an iteration, 4 layers' shares and those of the table, of 16-bit gradients
+// of which each device has an eighth.
+TEST(ShardGroupsTest, CopiesSumTheirSharesInTheEnd) {
+  ParallelMapping m = Mapping(1, 16);
+  m.zero = 3;
+  m.hybrid = 8;
+  ClusterParameters once = Cluster();
+  once.reduces_copies_last = true;
+  const PassTimes every = Times(Model(), m), last = Times(Model(), m, once);
+  EXPECT_EQ(last.gradient.time, every.gradient.time);
+  EXPECT_EQ(last.gradient.copies, SimTime());
+  EXPECT_EQ(last.first_root.gradient.copies, SimTime());
+  EXPECT_EQ(every.gradient_reduction, SimTime());
+  const auto bytes = static_cast<double>(last.gradient_bytes.count());
+  EXPECT_NEAR(bytes,
+              (static_cast<double>(Model().layers * every.gradient.bytes.count()) +
+               static_cast<double>(every.first_root.gradient.bytes.count())) /
+                  8,
+              8);
+  EXPECT_NEAR(last.gradient_reduction.us(), bytes / 10e9 * 1e6 + 2 * 10, 1e-2);
 }
 
 // Optimizer states alone, of 16 replicas in each of two nodes: gradients are scattered in the node,

@@ -39,13 +39,33 @@ ClusterParameters Cluster() {
 // All times of a micro-batch and of what ends an iteration.
 std::vector<int64_t> TimesIn(const PassTimes& t) {
   std::vector<int64_t> all;
-  for (const SimTime time :
-       {t.layer_forward,        t.layer_backward,   t.layer_weight,     t.embedding_forward,
-        t.embedding_backward,   t.head_forward,     t.head_backward,    t.gradient.time,
-        t.expert_gradient.time, t.reduce_behind,    t.weight_gather,    t.expert_weight_gather,
-        t.gathers_forward,      t.gathers_backward, t.scale_reduction,  t.first_root.gather,
-        t.first_root.reduce,    t.last_root.gather, t.last_root.reduce, t.transfer,
-        t.gradient_reduction,   t.expert_reduction, t.tied_reduction,   t.optimizer}) {
+  for (const SimTime time : {t.layer_forward,
+                             t.layer_backward,
+                             t.layer_weight,
+                             t.embedding_forward,
+                             t.embedding_backward,
+                             t.head_forward,
+                             t.head_backward,
+                             t.gradient.time,
+                             t.expert_gradient.time,
+                             t.reduce_behind,
+                             t.copies_behind,
+                             t.gradient.copies,
+                             t.expert_gradient.copies,
+                             t.weight_gather,
+                             t.expert_weight_gather,
+                             t.gathers_forward,
+                             t.gathers_backward,
+                             t.scale_reduction,
+                             t.first_root.gather,
+                             t.first_root.gradient.All(),
+                             t.last_root.gather,
+                             t.last_root.gradient.All(),
+                             t.transfer,
+                             t.gradient_reduction,
+                             t.expert_reduction,
+                             t.tied_reduction,
+                             t.optimizer}) {
     all.push_back(time.ps());
   }
   for (const KeptInput& input : {t.kept_forward, t.kept_backward}) {

@@ -390,5 +390,21 @@ TEST(PassDurationTest, GathersAheadAndReductionsBehind) {
   EXPECT_EQ(PassDuration(us(10), 3, SimTime()), us(30));
 }
 
+// Three layers of 10, gathers of 4, reductions of 3: the reductions begin at 14, 24 and 34, and of
+// copies, one after another behind them, 8 each at 17, 27 and 37; 12 each at 17, 29 and 41. Without
+// gathers the reductions begin at 10, 20 and 30.
+TEST(PassDurationTest, CopiesSumTheirSharesBesideTheNextReductions) {
+  const auto us = [](int64_t n) { return SimTime::FromUs(static_cast<double>(n)); };
+  const auto three = [&](int64_t gather, int64_t copies) {
+    const LayerPass layer{us(10), us(gather), us(3), us(copies)};
+    return PassDuration(std::vector<LayerPass>{layer, layer, layer});
+  };
+  EXPECT_EQ(three(4, 0), us(37));
+  EXPECT_EQ(three(4, 8), us(45));
+  EXPECT_EQ(three(4, 12), us(53));
+  EXPECT_EQ(three(0, 8), us(41));
+  EXPECT_EQ(three(0, 12), us(13 + 3 * 12));
+}
+
 }  // namespace
 }  // namespace foretrace
