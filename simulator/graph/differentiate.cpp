@@ -49,22 +49,49 @@ std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
   return kept;
 }
 
-LightRecomputation RunLightAgain(const OperatorGraph& graph,
-                                 const std::function<bool(const GraphOp&)>& needs_input) {
-  LightRecomputation light{std::vector<bool>(graph.ops().size()), KeptOfBlock(graph, needs_input)};
-  for (size_t id = graph.ops().size(); id-- > 0;) {
-    const GraphOp& op = graph.ops()[id];
-    if (!op.in_block || !IsLight(op)) continue;
-    for (const TensorId t : op.outputs) {
-      if (light.kept[static_cast<size_t>(t)]) light.again[id] = true;
-      light.kept[static_cast<size_t>(t)] = false;
+PartialRecomputation RunPartsAgain(const OperatorGraph& graph,
+                                   const std::function<int(const GraphOp&)>& part_of,
+                                   const std::function<bool(const GraphOp&)>& needs_input) {
+  const auto part = [&](OpId id) {
+    return IsInBlock(graph, id) ? part_of(graph.op(id)) : kNotAgain;
+  };
+  PartialRecomputation out{std::vector<bool>(graph.ops().size()),
+                           std::vector<bool>(graph.tensors().size())};
+  const auto keep = [&](TensorId t) { out.kept[static_cast<size_t>(t)] = true; };
+  // By operators outside of parts what they need; of parts what enters them.
+  for (OpId id = 0; static_cast<size_t>(id) < graph.ops().size(); ++id) {
+    const GraphOp& op = graph.op(id);
+    const int own = part(id);
+    if (!op.in_block) continue;
+    if (own < 0) {
+      if (op.kind == GraphOpKind::kMatmul && needs_input && !needs_input(op)) continue;
+      for (const TensorId t : KeptBy(op)) keep(t);
+      continue;
     }
+    out.again[static_cast<size_t>(id)] = true;
     for (const TensorId t : op.inputs) {
-      const bool activation = graph.tensor(t).role == TensorRole::kActivation;
-      if (light.again[id] && activation) light.kept[static_cast<size_t>(t)] = true;
+      const bool enters = part(graph.tensor(t).producer) != own;
+      if (enters && graph.tensor(t).role == TensorRole::kActivation) keep(t);
     }
   }
-  return light;
+  for (size_t id = graph.ops().size(); id-- > 0;) {
+    const GraphOp& op = graph.ops()[id];
+    if (part(static_cast<OpId>(id)) != kOutputs) continue;
+    for (const TensorId t : op.outputs) {
+      if (out.kept[static_cast<size_t>(t)]) out.again[id] = true;
+      out.kept[static_cast<size_t>(t)] = false;
+    }
+    for (const TensorId t : op.inputs) {
+      if (out.again[id] && graph.tensor(t).role == TensorRole::kActivation) keep(t);
+    }
+  }
+  return out;
+}
+
+PartialRecomputation RunLightAgain(const OperatorGraph& graph,
+                                   const std::function<bool(const GraphOp&)>& needs_input) {
+  return RunPartsAgain(
+      graph, [](const GraphOp& op) { return IsLight(op) ? kOutputs : kNotAgain; }, needs_input);
 }
 
 KernelList ForwardWork(const OperatorGraph& graph, const Binding& sizes, OpId op) {

@@ -39,14 +39,25 @@ Stash StashOfBlock(const OperatorGraph& graph, const Binding& sizes,
 std::vector<bool> KeptOfBlock(const OperatorGraph& graph,
                               const std::function<bool(const GraphOp&)>& needs_input = nullptr);
 
-// Norms, rotary embedding, gated activations and GEMMs up from latents run again backward, so that
-// what they gave is not kept, but what they were given (DeepSeek-V3, sections 3.2.3 and 3.3.3).
-struct LightRecomputation {
+// What of the block runs again backward.
+struct PartialRecomputation {
   std::vector<bool> again;  // by operator
   std::vector<bool> kept;   // by tensor
 };
-LightRecomputation RunLightAgain(const OperatorGraph& graph,
-                                 const std::function<bool(const GraphOp&)>& needs_input = nullptr);
+
+// How an operator is recomputed. A number from 0: with all others of that number, from what they
+// are given by others; what these give to others is kept where those need it (checkpoints as
+// PyTorch has them). kOutputs: what it gives is dropped once all have read it, and made again for
+// their backward passes (Megatron Core, tensor_parallel/random.py, CheckpointWithoutOutput).
+constexpr int kNotAgain = -2, kOutputs = -1;
+PartialRecomputation RunPartsAgain(
+    const OperatorGraph& graph, const std::function<int(const GraphOp&)>& part_of,
+    const std::function<bool(const GraphOp&)>& needs_input = nullptr);
+
+// Norms, rotary embedding, gated activations and GEMMs up from latents run again backward, so that
+// what they gave is not kept, but what they were given (DeepSeek-V3, sections 3.2.3 and 3.3.3).
+PartialRecomputation RunLightAgain(
+    const OperatorGraph& graph, const std::function<bool(const GraphOp&)>& needs_input = nullptr);
 
 // Of the block's GEMMs, run one by one in order (each output and GraphOp::parts is one), every
 // second, beginning with the first.

@@ -32,7 +32,7 @@ class ExchangeCoster {
       const bool in_block = l_.graph().op(placed.of).in_block;
       passed |= in_block;
       if (exchange.backward == CollectiveOp::kSendRecv) {
-        OfRing(placed.op, times);
+        OfRing(placed, times);
       } else if (in_block) {
         OfLayer(placed, exchange, times);
       } else {
@@ -53,6 +53,11 @@ class ExchangeCoster {
   }
 
  private:
+  // Whether an exchange of that operator is repeated at all.
+  bool MayRepeat(OpId of) const {
+    return m_.recompute != Recompute::kModules || kernels_.parts_again[static_cast<size_t>(of)];
+  }
+
   PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
     Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
@@ -89,7 +94,7 @@ class ExchangeCoster {
     for (const bool forward : {true, false}) {
       PassExchanges::List& list = times.layer_exchanges.of(forward);
       for (const PassExchange& e : dispatcher_.Exchange(forward != placed.after, routed)) {
-        if (forward) Join(again_, e);
+        if (forward && MayRepeat(placed.of)) Join(again_, e);
         if (m_.overlap_experts) {
           experts_.of(forward).push_back(e);
         } else {
@@ -128,7 +133,7 @@ class ExchangeCoster {
     const RegionEdge edge = tensor ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
     if (exchange.forward != CollectiveOp::kUnknown) {
       const PassExchange timed = Timed(placed, exchange.forward);
-      Join(again_, timed);
+      if (MayRepeat(placed.of)) Join(again_, timed);
       if (!RunsBesideForward(edge, m_)) Join(times.layer_exchanges.forward, timed);
     }
     if (RunsBesideBackward(edge, m_)) return;
@@ -150,9 +155,9 @@ class ExchangeCoster {
 
   // Keys and values that are passed on, or whose gradients are. Where they are copied for every
   // head before, the copies are.
-  void OfRing(OpId id, PassTimes& times) {
+  void OfRing(const PlacedExchange& placed, PassTimes& times) {
     double part = 0;
-    for (const TensorId t : sharded_.graph.op(id).inputs) {
+    for (const TensorId t : sharded_.graph.op(placed.op).inputs) {
       part += static_cast<double>(SizeOf(sharded_.graph, sizes_, t).count());
     }
     if (forms_.repeats_keys) {
@@ -165,7 +170,7 @@ class ExchangeCoster {
     for (const bool forward : {true, false}) {
       PassExchanges::List& list = times.layer_exchanges.of(forward);
       for (const PassExchange& e : ring.of(forward)) {
-        if (forward) again_.push_back(e);
+        if (forward && MayRepeat(placed.of)) again_.push_back(e);
         (e.beside ? beside_.of(forward) : list).push_back(e);
       }
     }
@@ -196,7 +201,9 @@ class ExchangeCoster {
   }
 
   // What runs again exchanges again: all of a layer, or of every second one, or of a ring with its
-  // attention. Of recomputation by operator what experts and parts of sequences exchanged is kept.
+  // attention, or of modules what their operators exchange, without keys and values that are not
+  // passed on in a ring. Of recomputation by operator what experts and parts of sequences exchanged
+  // is kept.
   void Repeat(PassExchanges::List& backward) {
     const auto add = [&](const PassExchange& e) {
       if (e.beside) {
@@ -228,6 +235,9 @@ class ExchangeCoster {
           break;
         case Recompute::kSelective:
           if (!ring) again.count = 0;
+          break;
+        case Recompute::kModules:
+          if (again.group == ShardGroup::kContext && !ring) again.count = 0;
           break;
         default:
           again.count = 0;

@@ -21,6 +21,8 @@ std::string IdleChoice(const ParallelMapping& m) {
   if (m.tensor == 1 && !m.overlap_tensor) {
     return "tp-exposed: tp1 has no reductions to expose";
   }
+  if (m.recomputed_layers == 0) return "block0: no layer is recomputed; none says it";
+  if (m.recomputed_every == 1) return "every1: all layers are recomputed; full says it";
   if (m.recomputed_together == 1) return "uniform1: each layer is recomputed by itself anyway";
   if (m.expert == 1 && (m.dispatch != ExpertDispatch::kAllToAll || m.dispatch_fp8)) {
     return "dispatch: ep1 has all experts on every device, so that no token goes anywhere";
@@ -36,8 +38,8 @@ std::string IdleChoice(const ParallelMapping& m) {
 }
 
 std::string IdleWord(const std::string& words, bool shards) {
-  static constexpr std::string_view kNone[] = {"last",      "lora",     "uniform",
-                                               "imbalance", "capacity", "hsdp"};
+  static constexpr std::string_view kNone[] = {"last",     "lora", "uniform", "imbalance",
+                                               "capacity", "hsdp", "every"};
   for (const std::string_view word : kNone) {
     if (shards && word == "hsdp") continue;
     if (NumberOf(word, words) == 0) return fmt::format("{}0: as without it; leave it out", word);

@@ -32,9 +32,9 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
     SimTime at = starts[number];
     if (HasHead(m, index, chunk) && !split) at += last.head_backward;
     const int64_t layers = TrainedLayersOf(model, m, index, chunk);
-    const int64_t first = FirstTrained(model, m, index, chunk);
+    const int64_t end_layer = LayersOf(model, m, index, chunk) - 1;
     for (int64_t layer = 0; layer < layers; ++layer, ++part) {
-      const PassTimes& own = TimesOf(model, first + layers - 1 - layer, last);
+      const PassTimes& own = TimesOf(model, m, index, chunk, end_layer - layer, last);
       at += split ? own.layer_weight : own.layer_backward;
       if (!split) at += KeptInPass(model, m, {index, chunk, false}, layer, last).all();
       end = std::max(end, at) + ReductionPart(passes.gradient_reduction, parts, part) +
@@ -49,18 +49,23 @@ SimTime OverlappedReductionEnd(const TransformerConfig& model, const ParallelMap
 SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m,
                         const PassTimes& passes, const MappedLine& line, int32_t stage) {
   SimTime exposed = line.OfStage(stage);
+  const auto backward = [](const PassTimes& of) {
+    return of.layer_backward - of.Exchanges(false) - of.gathers_backward;
+  };
   const auto kernels = [&](const PassTimes& of, int64_t layers) {
     const SimTime layer = of.layer_forward + of.layer_backward - of.LayerExchanges();
     exposed -= SimTime::FromPs(layer.ps() * layers);
   };
-  const int64_t dense = passes.dense != nullptr ? StageDenseLayers(model, m, stage) : 0;
-  kernels(passes, StageLayers(model, m, stage) - dense);
-  if (dense > 0) kernels(*passes.dense, dense);
-  // Frozen layers, all in the first chunk, have no backward pass.
-  const int64_t first = FirstLayer(model, m, stage, 0), trained = FirstTrained(model, m, stage, 0);
-  for (int64_t i = first; i < trained; ++i) {
-    const PassTimes& own = TimesOf(model, i, passes);
-    exposed += own.layer_backward - own.Exchanges(false) - own.gathers_backward;
+  if (!LayersDiffer(passes)) kernels(passes, StageLayers(model, m, stage));
+  for (int32_t c = 0; c < m.held_chunks(); ++c) {
+    const int64_t layers = LayersOf(model, m, stage, c);
+    for (int64_t i = 0; i < layers && LayersDiffer(passes); ++i) {
+      kernels(TimesOf(model, m, stage, c, i, passes), 1);
+    }
+    // Frozen layers have no backward pass.
+    for (int64_t i = layers - TrainedLayersOf(model, m, stage, c); i-- > 0;) {
+      exposed += backward(TimesOf(model, m, stage, c, i, passes));
+    }
   }
   for (int32_t c = 0; c < m.held_chunks(); ++c) {
     for (const bool forward : {true, false}) {
@@ -173,6 +178,14 @@ absl::StatusOr<PassTimes> IterationModel::Passes(const ParallelMapping& mapping)
 }
 
 absl::StatusOr<PassTimes> IterationModel::OfMapping(const ParallelMapping& mapping) const {
+  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfLayers(mapping));
+  if (!mapping.recomputes_some()) return times;
+  FORETRACE_ASSIGN_OR_RETURN(PassTimes kept, OfLayers(WithoutRecomputation(mapping)));
+  AddKeptLayers(model(), mapping, std::make_shared<const PassTimes>(std::move(kept)), times);
+  return times;
+}
+
+absl::StatusOr<PassTimes> IterationModel::OfLayers(const ParallelMapping& mapping) const {
   const ClusterParameters& own = ClusterOf(mapping.devices());
   if (layers_.dense() == nullptr) return OfKind(layers_.main(), main_, mapping, own);
   FORETRACE_ASSIGN_OR_RETURN(PassTimes dense,

@@ -211,6 +211,9 @@ struct PassTimes {
   // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
   // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
   std::shared_ptr<const PassTimes> dense;
+  // Of mappings that recompute some layers whole, what the others take, with their dense ones
+  // (mixed_layers.h, TimesOf); null: layers are alike in that.
+  std::shared_ptr<const PassTimes> kept;
   // Of passes without another micro-batch's opposite pass beside them (LonePasses), where that
   // hides what experts exchange; null: passes are alike.
   std::shared_ptr<const PassTimes> lone;
@@ -268,6 +271,8 @@ class IterationModel {
  private:
   const ClusterParameters& ClusterOf(int64_t devices) const;
   absl::StatusOr<PassTimes> OfMapping(const ParallelMapping& mapping) const;
+  // As if all layers of a kind were recomputed alike.
+  absl::StatusOr<PassTimes> OfLayers(const ParallelMapping& mapping) const;
   // Of one kind of layers; of the cluster, what the slowest of a mapping's devices takes.
   using PassKey = std::pair<ParallelMapping, double>;
   using KnownPasses = Memo<PassKey, absl::StatusOr<PassTimes>>;

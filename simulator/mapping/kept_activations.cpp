@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "simulator/base/dtype.h"
+#include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
 namespace {
 
-auto NeedsInput(const ParallelMapping& m) {
-  return [&m](const GraphOp& op) { return IsTrained(op, m) || IsAdapted(op, m); };
+std::vector<bool> KeptWithout(const OperatorGraph& graph, const ParallelMapping& m) {
+  return KeptOfBlock(graph, [&m](const GraphOp& op) { return NeedsInput(op, m); });
 }
 
 // Sum over activations by `share` of their bytes.
@@ -24,10 +25,6 @@ double Sum(const MappedLayer& layer, const std::vector<bool>& of, const Share& s
 }
 
 }  // namespace
-
-LightRecomputation LightOf(const OperatorGraph& graph, const ParallelMapping& m) {
-  return RunLightAgain(graph, NeedsInput(m));
-}
 
 double KeptShare(const OperatorGraph& graph, TensorId tensor, const ParallelMapping& m) {
   if (!m.keeps_eight) return 1;
@@ -51,8 +48,10 @@ double KeptShare(const OperatorGraph& graph, TensorId tensor, const ParallelMapp
 
 double KeptBytes(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute) {
   const OperatorGraph& g = layer.graph();
-  const std::vector<bool> kept =
-      recompute == Recompute::kLight ? LightOf(g, m).kept : KeptOfBlock(g, NeedsInput(m));
+  const bool parts = recompute == Recompute::kLight || recompute == Recompute::kModules;
+  ParallelMapping own = m;
+  own.recompute = recompute;
+  const std::vector<bool> kept = parts ? PartsAgain(g, own).kept : KeptWithout(g, m);
   return Sum(layer, kept, [&](TensorId t) {
     const OpId producer = g.tensor(t).producer;
     const bool core = producer != kNoOp && g.op(producer).attention_core;
@@ -61,12 +60,23 @@ double KeptBytes(const MappedLayer& layer, const ParallelMapping& m, Recompute r
 }
 
 double MadeAgainBytes(const MappedLayer& layer, const ParallelMapping& m) {
-  std::vector<bool> dropped = KeptOfBlock(layer.graph(), NeedsInput(m));
-  const std::vector<bool> kept = LightOf(layer.graph(), m).kept;
+  const OperatorGraph& g = layer.graph();
+  std::vector<bool> dropped = KeptWithout(g, m);
+  const std::vector<bool> kept = PartsAgain(g, m).kept;
   for (size_t t = 0; t < kept.size(); ++t) {
     if (kept[t]) dropped[t] = false;
   }
-  return Sum(layer, dropped, [](TensorId) { return 1.0; });
+  const auto whole = [](TensorId) { return 1.0; };
+  if (m.recompute != Recompute::kModules) return Sum(layer, dropped, whole);
+  const auto& ops = g.ops();
+  const auto residual = std::ranges::find_if(
+      ops, [](const GraphOp& op) { return op.in_block && op.kind == GraphOpKind::kAdd; });
+  const auto end = static_cast<OpId>(residual - ops.begin());
+  const auto of_half = [&](bool attention) {
+    return Sum(layer, dropped,
+               [&](TensorId t) { return (g.tensor(t).producer < end) == attention ? 1.0 : 0.0; });
+  };
+  return std::max(of_half(true), of_half(false));
 }
 
 }  // namespace foretrace

@@ -8,15 +8,34 @@
 
 namespace foretrace {
 
+// Whether layer `index` of a chunk, counted from its first one that has a backward pass, is
+// recomputed whole: of all of them, of the first ones (ParallelMapping::recomputed_layers), or of
+// every so many'th one of the stage (recomputed_every).
+bool RunsAgain(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+               int32_t chunk, int64_t index);
+// How many of a chunk's are, and of all chunks of a stage.
+int64_t LayersAgain(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
+                    int32_t chunk);
+int64_t StageLayersAgain(const TransformerConfig& model, const ParallelMapping& mapping,
+                         int32_t stage);
+// As layers have the mapping that are not, of one where only some are.
+ParallelMapping WithoutRecomputation(ParallelMapping mapping);
+
 // Of a chunk that is recomputed whole.
 int64_t InputsOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);
 
-// Of a chunk of the stage in the mean, with one for each module that predicts a further token.
+// Of a chunk of the stage in the mean, with one for each module that predicts a further token,
+// which are not recomputed where only some layers are (Megatron Core,
+// transformer/multi_token_prediction.py).
 double MeanInputs(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
 // Of the stage's largest chunk, at least 1.
 int64_t MostTrainedLayers(const TransformerConfig& model, const ParallelMapping& mapping,
                           int32_t stage);
+
+// Infeasible where the words of kept inputs, or of which layers are recomputed, do not go together
+// or with the model.
+absl::Status CheckKeptInputs(const TransformerConfig& model, const ParallelMapping& mapping);
 
 struct ChunkPass {
   int32_t stage = 0, chunk = 0;

@@ -8,6 +8,7 @@
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/operand_casts.h"
 #include "simulator/mapping/partwise_gemms.h"
+#include "simulator/mapping/recomputed_modules.h"
 #include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
@@ -28,8 +29,10 @@ class OpCoster {
         partwise_(layer, mapping, cluster, groups, sources),
         casts_(layer, mapping, cluster, sources),
         alternate_(EverySecondGemm(layer.graph(), layer.sizes())),
-        light_(LightOf(layer.graph(), mapping).again),
+        again_(PartsAgain(layer.graph(), mapping).again),
         sources_(sources) {}
+
+  const std::vector<bool>& again() const { return again_; }
 
   void Add(OpId id, PassCost& cost) const {
     const OperatorGraph& g = l_.graph();
@@ -61,15 +64,17 @@ class OpCoster {
     if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
     const RegionEdge edge = EdgeOf(l_, op);
     cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
+    const double alone = forward;
     if (RunsBesideForward(edge, m_)) {
       const double longer = partwise_.Forward(id, edge, forward) - forward;
       cost.beside += longer;
       forward += longer;
     }
     if (RunsBesideBackward(edge, m_)) input = partwise_.Backward(id, input);
-    if (light_[static_cast<size_t>(id)]) {
-      cost.light += forward;
-      cost.light_kernels += static_cast<int64_t>(list.size());
+    if (again_[static_cast<size_t>(id)]) {
+      // What modules exchange again nothing hides (exchange_costs.cpp).
+      cost.again += m_.recompute == Recompute::kModules ? alone : forward;
+      cost.again_kernels += static_cast<int64_t>(list.size());
     }
     cost.forward += forward;
     cost.weight += weight;
@@ -287,7 +292,7 @@ class OpCoster {
   PartwiseGemms partwise_;
   OperandCasts casts_;
   AlternateGemms alternate_;
-  std::vector<bool> light_;  // by operator: run again by light recomputation
+  std::vector<bool> again_;  // by operator: PartsAgain's
   CostSources& sources_;
 };
 
@@ -304,6 +309,7 @@ OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
     passed |= in_block;
     coster.Add(id, in_block ? costs.layer : passed ? costs.after : costs.before);
   }
+  if (mapping.recompute == Recompute::kModules) costs.layer.parts_again = coster.again();
   const bool eight = mapping.fp8 && cluster.eight_bit_gathers;
   const auto [first, last] = layer.RootWeights();
   const int64_t width = ElementSize(layer.dtype());

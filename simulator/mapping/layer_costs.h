@@ -14,15 +14,16 @@ struct PassCost {
   double weight = 0;                    // of backward: the weights' gradients
   double attention_core = 0;            // of forward: what selective recomputation repeats
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
-  double light = 0;                     // of forward: what RunLightAgain has
-  int64_t light_kernels = 0;
+  double again = 0;                     // of forward: what PartsAgain has
+  int64_t again_kernels = 0;
   // Of GEMMs that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
     OpId op = kNoOp;
     double input = 0, weight = 0;
   };
   absl::InlinedVector<Column, 2> columns;
-  RingCost ring;  // of attention over a ring
+  std::vector<bool> parts_again;  // by operator of the graph: PartsAgain's, of a layer alone
+  RingCost ring;                  // of attention over a ring
   // What GEMMs take longer beside gatherings and scatterings (partwise_gemms.h), of forward.
   double beside = 0;
   int64_t forward_kernels = 0, backward_kernels = 0;

@@ -5,6 +5,7 @@
 
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/kept_activations.h"
+#include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
 namespace {
@@ -35,7 +36,7 @@ LayerWalk::LayerWalk(const TransformerConfig& c, const ParallelMapping& m, Cachi
     leaving_ = op.outputs[0];
   }
   share_ = EverySecondGemm(g_, layer_.sizes()).share;
-  light_ = LightOf(g_, m_).kept;
+  in_parts_ = PartsAgain(g_, m_).kept;
 }
 
 std::vector<double> LayerWalk::Weights() const {
@@ -77,7 +78,8 @@ bool LayerWalk::Keeps(TensorId t, bool again) const {
     case Recompute::kOperators:
       return g_.op(producer).kind == GraphOpKind::kAttention || share_[At(producer)] > 0;
     case Recompute::kLight:
-      return light_[At(t)];
+    case Recompute::kModules:
+      return in_parts_[At(t)];
     default:
       return false;
   }

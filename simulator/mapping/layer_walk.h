@@ -51,7 +51,7 @@ class LayerWalk {
   std::vector<bool> kept_;
   std::vector<OpId> first_reader_;  // whose backward pass is the last that needs the tensor
   std::vector<double> share_;
-  std::vector<bool> light_;  // by tensor: kept under light recomputation
+  std::vector<bool> in_parts_;  // by tensor: kept where layers are recomputed in parts
   TensorId entering_ = -1, leaving_ = -1;
 };
 

@@ -18,12 +18,6 @@ bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
   return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
 }
 
-int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
-                     int32_t chunk) {
-  return FirstLayer(model, m, stage, chunk) + LayersOf(model, m, stage, chunk) -
-         TrainedLayersOf(model, m, stage, chunk);
-}
-
 SimTime PassDuration(SimTime layer, int64_t layers, SimTime gather, SimTime reduce) {
   if (layers == 0) return SimTime();
   if (layers == 1) return gather + layer + reduce;
@@ -76,9 +70,11 @@ class ChunkDurations {
   SimTime Of(int32_t stage, int32_t chunk, bool forward) {
     const int64_t layers =
         forward ? LayersOf(c_, m_, stage, chunk) : TrainedLayersOf(c_, m_, stage, chunk);
-    const bool differ = passes_.dense != nullptr || passes_.copies_behind > SimTime();
-    const bool keeps = passes_.Kept(forward).any();
-    if (differ) return LayerByLayer({stage, chunk, forward}, layers);
+    const bool keeps = passes_.Kept(forward).any() || passes_.kept != nullptr;
+    // Of layers that differ by where in the model, or in the stage, they are.
+    const bool placed = passes_.dense != nullptr || m_.recomputed_every > 0;
+    if (placed || passes_.copies_behind > SimTime())
+      return LayerByLayer({stage, chunk, forward}, layers);
     // Of layers that are alike, as many take as long.
     Known& known = known_[forward ? 0 : 1];
     const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage, chunk);
@@ -103,13 +99,16 @@ class ChunkDurations {
 
   SimTime LayerByLayer(const ChunkPass& pass, int64_t layers) const {
     const bool forward = pass.forward;
-    const int64_t first = (forward ? FirstLayer : FirstTrained)(c_, m_, pass.stage, pass.chunk);
-    std::vector<LayerPass> each = LayersOfPass(c_, first, layers, forward, passes_);
+    const int64_t last = LayersOf(c_, m_, pass.stage, pass.chunk) - 1;
+    std::vector<LayerPass> each;
     for (int64_t i = 0; i < layers; ++i) {
-      SimTime& layer = each[static_cast<size_t>(i)].layer;
+      const int64_t index = forward ? i : last - i;
+      const PassTimes& own = TimesOf(c_, m_, pass.stage, pass.chunk, index, passes_);
+      SimTime layer = forward ? own.layer_forward : own.layer_backward;
       layer += KeptInPass(c_, m_, pass, i, passes_).all();
-      if (forward || !SplitsBackward(m_)) continue;
-      layer -= TimesOf(c_, first + layers - 1 - i, passes_).layer_weight;
+      if (!forward && SplitsBackward(m_)) layer -= own.layer_weight;
+      each.push_back({layer, own.Gather(), forward ? SimTime() : own.reduce_behind,
+                      forward ? SimTime() : own.copies_behind});
     }
     return PassDuration(each);
   }
@@ -123,9 +122,9 @@ class ChunkDurations {
 SimTime SplitOff(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
                  int32_t chunk, const PassTimes& passes) {
   SimTime weight;
-  const int64_t first = FirstTrained(model, m, stage, chunk);
-  for (int64_t i = 0; i < TrainedLayersOf(model, m, stage, chunk); ++i) {
-    weight += TimesOf(model, first + i, passes).layer_weight;
+  const int64_t layers = LayersOf(model, m, stage, chunk);
+  for (int64_t i = layers - TrainedLayersOf(model, m, stage, chunk); i < layers; ++i) {
+    weight += TimesOf(model, m, stage, chunk, i, passes).layer_weight;
   }
   return weight;
 }

@@ -36,8 +36,4 @@ bool SplitsBackward(const ParallelMapping& mapping);
 // from both sides, run beside kernels with all software.
 bool WaitsForMessages(const ParallelMapping& mapping, const PassTimes& passes);
 
-// Which of the model's layers the backward pass of a chunk ends with.
-int64_t FirstTrained(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
-                     int32_t chunk);
-
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
 
@@ -41,6 +42,7 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   }
   const std::pair<const char*, int32_t> none_or_more[] = {{"last", m.last_layers},
                                                           {"uniform", m.recomputed_together},
+                                                          {"every", m.recomputed_every},
                                                           {"imbalance", m.expert_imbalance},
                                                           {"capacity", m.expert_capacity}};
   for (const auto& [what, value] : none_or_more) {
@@ -94,9 +96,7 @@ absl::Status CheckPrecision(const TransformerConfig& model, const ParallelMappin
     return Infeasible("mapping {}: keep-fp8 keeps what GEMMs took in 8 bits; fp8 or mxfp8 too",
                       ToString(m));
   }
-  const bool once = m.recompute == Recompute::kNone || m.recompute == Recompute::kSelective ||
-                    m.recompute == Recompute::kLight;
-  if (m.keeps_eight && !once) {
+  if (m.keeps_eight && !m.repeats_parts()) {
     return Infeasible(
         "mapping {}: keep-fp8 with {} recomputation is not covered; light, selective or none would "
         "do",
@@ -255,32 +255,6 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
   return absl::OkStatus();
 }
 
-// How inputs of recomputed layers are kept.
-absl::Status CheckInputs(const TransformerConfig& model, const ParallelMapping& m) {
-  const bool said = m.recomputed_together > 0 || m.divided_inputs || m.inputs_on_host;
-  if (said && m.recompute != Recompute::kFull) {
-    return Infeasible(
-        "mapping {}: uniformN, partition-activations and offload-activations are about kept inputs "
-        "of layers that are recomputed whole; full would do",
-        ToString(m));
-  }
-  if (m.divided_inputs && (m.tensor == 1 || m.sequence_parallel)) {
-    return Infeasible(
-        "mapping {}: partition-activations divides what all devices of a tensor-parallel group "
-        "have; {}",
-        ToString(m), m.tensor == 1 ? "tp1 has no such group" : "with sp each has its own part");
-  }
-  int64_t most = 1;
-  for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, MostTrainedLayers(model, m, s));
-  if (m.recomputed_together > most) {
-    return Infeasible(
-        "mapping {}: uniform{} is more than the {} trained layers that a chunk has at most; "
-        "uniform{} or less would do",
-        ToString(m), m.recomputed_together, most, most);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.expert > 1 && (model.experts == 0 || model.experts % m.expert != 0)) {
     return Infeasible("mapping {}: expert parallelism {} does not divide {} experts", ToString(m),
@@ -396,7 +370,8 @@ absl::Status CheckMapping(const TransformerConfig& model, const ParallelMapping&
   FORETRACE_RETURN_IF_ERROR(CheckContext(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckExperts(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckDivision(model, m));
-  FORETRACE_RETURN_IF_ERROR(CheckInputs(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckKeptInputs(model, m));
+  FORETRACE_RETURN_IF_ERROR(CheckModules(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckTrained(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckLoad(model, m));
   FORETRACE_RETURN_IF_ERROR(CheckPrecision(model, m));

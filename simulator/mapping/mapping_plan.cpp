@@ -90,9 +90,8 @@ class PassConverter {
   }
   // What layer `index` of the pass takes, counted as the pass goes.
   const PassTimes& Of(int64_t index) const {
-    const int64_t first = FirstLayer(p_.model, p_.m, stage_, chunk_);
-    const bool forward = kind_ == PassKind::kForward;
-    return TimesOf(p_.model, first + (forward ? index : Layers() - 1 - index), p_.passes);
+    const int64_t place = kind_ == PassKind::kForward ? index : Layers() - 1 - index;
+    return TimesOf(p_.model, p_.m, stage_, chunk_, place, p_.passes);
   }
 
   void AddWeights() {

@@ -17,7 +17,8 @@
 namespace foretrace {
 namespace {
 
-constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=", kHybrid = "hsdp";
+constexpr std::string_view kLayers = "layers=", kDispatch = "dispatch=", kHybrid = "hsdp",
+                           kModulesWord = "recompute=";
 
 // "6,7,7,6" or "[6,7,7,6]", each 1 to kMaxDegree.
 bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
@@ -33,6 +34,24 @@ bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
     at = end + 1;
   }
   return false;
+}
+
+// "mlp+core_attn", each once. Attention alone has a word of its own.
+bool ReadModules(std::string_view text, ParallelMapping& m) {
+  RecomputeModules modules;
+  while (true) {
+    const size_t end = std::min(text.find('+'), text.size());
+    const auto module = ParseEnum<RecomputeModule>(text.substr(0, end));
+    if (!module || modules.has(*module)) return false;
+    modules.add(*module);
+    if (end == text.size()) break;
+    text.remove_prefix(end + 1);
+  }
+  RecomputeModules attention;
+  attention.add(RecomputeModule::kCoreAttention);
+  m.recompute = modules == attention ? Recompute::kSelective : Recompute::kModules;
+  m.modules = modules == attention ? RecomputeModules() : modules;
+  return true;
 }
 
 struct Flag {
@@ -83,6 +102,8 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {kHybrid, &ParallelMapping::hybrid},
                                {"last", &ParallelMapping::last_layers},
                                {"uniform", &ParallelMapping::recomputed_together},
+                               {"block", &ParallelMapping::recomputed_layers},
+                               {"every", &ParallelMapping::recomputed_every},
                                {"imbalance", &ParallelMapping::expert_imbalance},
                                {"capacity", &ParallelMapping::expert_capacity}};
 
@@ -100,6 +121,8 @@ std::optional<int32_t> Behind(std::string_view name, std::string_view word) {
 bool ReadDegree(std::string_view word, ParallelMapping& m) {
   for (const auto& [name, target] : kDegrees) {
     const std::optional<int32_t> value = Behind(name, word);
+    // Below 0 all layers are meant, which no number says.
+    if (target == &ParallelMapping::recomputed_layers && value && *value < 0) return false;
     m.*target = value.value_or(m.*target);
     if (value) return true;
   }
@@ -116,7 +139,11 @@ bool ReadEnum(std::string_view word, Enum& value) {
 bool ReadWord(std::string_view word, ParallelMapping& m) {
   if (word.starts_with(kLayers)) return ReadLayers(word.substr(kLayers.size()), m.layers);
   if (word.starts_with(kDispatch)) return ReadEnum(word.substr(kDispatch.size()), m.dispatch);
-  if (ReadEnum(word, m.recompute)) return true;
+  if (word.starts_with(kModulesWord)) return ReadModules(word.substr(kModulesWord.size()), m);
+  if (word != Name(Recompute::kModules) && ReadEnum(word, m.recompute)) {
+    m.modules = RecomputeModules();
+    return true;
+  }
   if (ReadEnum(word, m.schedule)) {
     // Chunks say whether 1F1B interleaves.
     if (m.schedule == ScheduleKind::kInterleaved) m.schedule = ScheduleKind::k1F1B;
@@ -142,7 +169,7 @@ bool ReadWord(std::string_view word, ParallelMapping& m) {
 // other words without a number are their own.
 std::string SubjectOf(const std::string& word) {
   if (word.starts_with(kDispatch)) return "dispatch";
-  if (ParseEnum<Recompute>(word)) return "recomputation";
+  if (ParseEnum<Recompute>(word) || word.starts_with(kModulesWord)) return "recomputation";
   if (ParseEnum<ScheduleKind>(word)) return "schedule";
   if (word.starts_with("vp")) return "v";
   const size_t digits = word.find_first_of("=0123456789");
@@ -163,9 +190,24 @@ std::vector<std::string> MappingWords(const std::string& text) {
 }
 
 std::string_view Name(Recompute recompute) {
-  static constexpr std::array<std::string_view, 6> kNames = {"none",      "selective", "full",
-                                                             "operators", "alternate", "light"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "none", "selective", "full", "operators", "alternate", "light", "modules"};
   return EnumName(kNames, recompute);
+}
+
+std::string_view Name(RecomputeModule module) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj", "shared_experts"};
+  return EnumName(kNames, module);
+}
+
+std::string ToString(RecomputeModules modules) {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(RecomputeModule::kCount); ++i) {
+    const auto module = static_cast<RecomputeModule>(i);
+    if (modules.has(module)) text += fmt::format("{}{}", text.empty() ? "" : "+", Name(module));
+  }
+  return text;
 }
 
 std::string_view Name(ExpertDispatch dispatch) {
@@ -181,7 +223,11 @@ std::string ToString(const ParallelMapping& m) {
   if (m.ulysses) text += " ulysses";
   if (m.expert > 1) text += fmt::format(" ep{}", m.expert);
   if (m.expert_tensor > 0) text += fmt::format(" etp{}", m.expert_tensor);
-  text += fmt::format(" mb{} v{} {}", m.micro_batch, m.chunks, Name(m.recompute));
+  text += fmt::format(" mb{} v{} ", m.micro_batch, m.chunks);
+  text += m.recompute == Recompute::kModules ? std::string(kModulesWord) + ToString(m.modules)
+                                             : std::string(Name(m.recompute));
+  if (m.recomputed_layers >= 0) text += fmt::format(" block{}", m.recomputed_layers);
+  if (m.recomputed_every > 0) text += fmt::format(" every{}", m.recomputed_every);
   if (m.recomputed_together > 0) text += fmt::format(" uniform{}", m.recomputed_together);
   if (m.divided_inputs) text += " partition-activations";
   if (m.inputs_on_host) text += " offload-activations";
@@ -251,8 +297,10 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
-          "moments8 keep-fp8 none selective full operators alternate light uniformN "
-          "partition-activations offload-activations gpipe 1f1b kfkb zb-h1 dualpipe",
+          "moments8 keep-fp8 none selective full operators alternate light "
+          "recompute=MODULE+MODULE... (core_attn mlp moe moe_act layernorm mla_up_proj "
+          "shared_experts) blockN everyN uniformN partition-activations offload-activations gpipe "
+          "1f1b kfkb zb-h1 dualpipe",
           source, word);
     }
   }

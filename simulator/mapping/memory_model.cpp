@@ -43,7 +43,8 @@ double InputKept(const Stash& stash, const ParallelMapping& m) {
 
 double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
                bool eager) {
-  if (m.keeps_eight || recompute == Recompute::kLight) return KeptBytes(layer, m, recompute);
+  const bool parts = recompute == Recompute::kLight || recompute == Recompute::kModules;
+  if (m.keeps_eight || parts) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return InputKept(stash, m);
   if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
@@ -64,6 +65,32 @@ LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) 
   return {each.kept * logits, each.passing * logits};
 }
 
+namespace {
+
+// Where some layers are recomputed: of a chunk, or, -1, of the stage's in the mean.
+double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
+                  int32_t chunk) {
+  const TransformerConfig& c = model.model();
+  const auto whole = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
+    return Stashed(kind.Of(mapping), m, Recompute::kNone, c.eager);
+  };
+  const double input = InputKept(model.main().Of(m).stash(), m), main = whole(model.main(), m);
+  const double dense = model.dense() != nullptr ? whole(*model.dense(), WithoutExperts(m)) : main;
+  double bytes = 0;
+  for (int32_t own = std::max(chunk, 0); own < (chunk < 0 ? m.held_chunks() : chunk + 1); ++own) {
+    const int64_t trained = TrainedLayersOf(c, m, stage, own);
+    const int64_t first = FirstLayer(c, m, stage, own) + LayersOf(c, m, stage, own) - trained;
+    for (int64_t i = 0; i < trained; ++i) {
+      const bool is_dense = model.dense() != nullptr && IsDenseLayer(c, first + i);
+      bytes += RunsAgain(c, m, stage, own, i) ? input : is_dense ? dense : main;
+    }
+    if (HasHead(m, stage, own)) bytes += main * Num(c.further_tokens);
+  }
+  return chunk < 0 ? bytes / m.chunks : bytes;
+}
+
+}  // namespace
+
 double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                   int32_t chunk) {
   const TransformerConfig& c = model.model();
@@ -71,6 +98,7 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
     return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c.eager) : 0;
   };
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
+  if (m.recomputes_some()) return MixedStash(model, m, stage, own ? chunk : -1);
   const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
                          (head ? c.further_tokens : 0);
   if (m.recompute == Recompute::kFull) {
@@ -168,9 +196,10 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   const double stash =
       m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
-  if (m.recompute == Recompute::kLight) {
+  const bool none = m.recomputes_some() && StageLayersAgain(c, m, stage) == 0;
+  if (m.recompute == Recompute::kLight || m.recompute == Recompute::kModules) {
     use.recomputed = Rounded(MadeAgainBytes(layer, m));
-  } else if (m.recompute != Recompute::kNone) {
+  } else if (m.recompute != Recompute::kNone && !none) {
     // Of layers that run again at once, with what is kept of them.
     const auto together =
         Num(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
@@ -248,7 +277,11 @@ MemoryLedger LayersMemoryOf(const ModelLayers& model, const ParallelMapping& m, 
     return DeviceMemoryOf(kind, mapping, stage, layer);
   };
   MemoryLedger use = OfBothKinds(model, m, stage, of);
-  if (m.dual()) use.activations = DualActivations(model, m, stage);
+  if (m.dual()) {
+    use.activations = DualActivations(model, m, stage);
+  } else if (m.recomputes_some()) {
+    use.activations = Rounded(Num(ChunksInFlight(m, stage)) * MixedStash(model, m, stage, -1));
+  }
   for (const Bytes placeholder : PlaceholdersOf(model, m, stage)) use.gradients += placeholder;
   return use;
 }
@@ -346,8 +379,12 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
   suggest("selective recomputation would fit",
           m.recompute == Recompute::kNone && !model.fused_attention,
           [](ParallelMapping& o) { o.recompute = Recompute::kSelective; });
-  suggest("full recomputation would fit", m.recompute != Recompute::kFull,
-          [](ParallelMapping& o) { o.recompute = Recompute::kFull; });
+  suggest("full recomputation would fit", m.recompute != Recompute::kFull || m.recomputes_some(),
+          [](ParallelMapping& o) {
+            o.recompute = Recompute::kFull;
+            o.recomputed_layers = -1;
+            o.recomputed_every = 0;
+          });
   suggest("kept activations divided over devices (partition-activations) would fit",
           m.recompute == Recompute::kFull && m.tensor > 1 && !m.sequence_parallel,
           [](ParallelMapping& o) { o.divided_inputs = true; });

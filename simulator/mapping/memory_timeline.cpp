@@ -47,7 +47,7 @@ class StageWalk {
         continue;
       }
       if (pass.kind != PassKind::kBackwardWeight) {
-        held_.recomputing = m_.recompute != Recompute::kNone;
+        held_.recomputing = recomputed_ > Bytes();
         Sample(starts[i], pass);
         held_.recomputing = false;
         held_.heads -= head ? 1 : 0;

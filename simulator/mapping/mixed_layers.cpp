@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
@@ -16,20 +17,34 @@ double Gemms(const TransformerConfig& c, int64_t layers) {
 
 }  // namespace
 
-const PassTimes& TimesOf(const TransformerConfig& model, int64_t layer, const PassTimes& passes) {
-  return passes.dense != nullptr && IsDenseLayer(model, layer) ? *passes.dense : passes;
+const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                         int32_t chunk, int64_t index, const PassTimes& passes) {
+  const PassTimes* own = &passes;
+  if (passes.kept != nullptr) {
+    const int64_t frozen =
+        LayersOf(model, m, stage, chunk) - TrainedLayersOf(model, m, stage, chunk);
+    const bool again = index >= frozen && RunsAgain(model, m, stage, chunk, index - frozen);
+    if (!again) own = passes.kept.get();
+  }
+  if (own->dense == nullptr) return *own;
+  const bool dense = IsDenseLayer(model, FirstLayer(model, m, stage, chunk) + index);
+  return dense ? *own->dense : *own;
 }
 
-std::vector<LayerPass> LayersOfPass(const TransformerConfig& model, int64_t first, int64_t count,
-                                    bool forward, const PassTimes& passes) {
-  std::vector<LayerPass> layers;
-  for (int64_t i = 0; i < count; ++i) {
-    const PassTimes& own = TimesOf(model, forward ? first + i : first + count - 1 - i, passes);
-    layers.push_back({forward ? own.layer_forward : own.layer_backward, own.Gather(),
-                      forward ? SimTime() : own.reduce_behind,
-                      forward ? SimTime() : own.copies_behind});
-  }
-  return layers;
+void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& m,
+                   std::shared_ptr<const PassTimes> kept, PassTimes& again) {
+  // Modules that predict further tokens are not recomputed.
+  again.head_forward = kept->head_forward;
+  again.head_backward = kept->head_backward;
+  again.head_exchanges = kept->head_exchanges;
+  int64_t count = 0;
+  for (int32_t s = 0; s < m.pipeline; ++s) count += StageLayersAgain(model, m, s);
+  const int64_t all = (model.layers - FrozenLayers(model, m)) * (m.dual() ? 2 : 1);
+  // What reductions beside the last backward pass take from it, of which only the sum is known.
+  const SimTime more = again.optimizer - kept->optimizer;
+  const double share = static_cast<double>(count) / static_cast<double>(all);
+  again.optimizer = count == all ? again.optimizer : kept->optimizer + more.ScaledBy(share);
+  again.kept = std::move(kept);
 }
 
 void AddDenseLayers(const TransformerConfig& model, const ParallelMapping& m,

@@ -1,5 +1,6 @@
 #pragma once
-// Models whose layers are of two kinds, dense ones and mixtures of experts.
+// Models whose layers are of two kinds, dense ones and mixtures of experts; layers of which only
+// some are recomputed.
 
 #include <memory>
 #include <vector>
@@ -9,11 +10,18 @@
 
 namespace foretrace {
 
-// What the model's layer `layer` takes.
-const PassTimes& TimesOf(const TransformerConfig& model, int64_t layer, const PassTimes& passes);
-// Of a pass over `count` layers from `first` on, backward from the last one.
-std::vector<LayerPass> LayersOfPass(const TransformerConfig& model, int64_t first, int64_t count,
-                                    bool forward, const PassTimes& passes);
+// What layer `index` of a chunk takes.
+const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& mapping,
+                         int32_t stage, int32_t chunk, int64_t index, const PassTimes& passes);
+// Whether layers of a chunk may differ.
+inline bool LayersDiffer(const PassTimes& passes) {
+  return passes.dense != nullptr || passes.kept != nullptr;
+}
+
+// Gives `again`, as if all layers were recomputed whole, the times of those that keep everything
+// (RunsAgain), and of what is outside of layers theirs.
+void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& mapping,
+                   std::shared_ptr<const PassTimes> kept, PassTimes& again);
 
 // Gives `mixture`, as if all layers were mixtures, the dense layers' times, as if all were dense.
 // What ends an iteration becomes that of the stage where it takes longest.

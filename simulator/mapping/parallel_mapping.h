@@ -18,9 +18,47 @@ namespace foretrace {
 // kSelective: the attention core (Korthikanti et al., section 5). kOperators: every second matrix
 // GEMM and what is no GEMM; outputs of attention are kept (torchtitan's selective
 // checkpointing by operator). kAlternate: every second layer whole. kLight: what takes little and
-// keeps much (graph/differentiate.h, RunLightAgain).
-enum class Recompute : uint8_t { kNone, kSelective, kFull, kOperators, kAlternate, kLight, kCount };
+// keeps much (graph/differentiate.h, RunLightAgain). kModules: ParallelMapping::modules.
+enum class Recompute : uint8_t {
+  kNone,
+  kSelective,
+  kFull,
+  kOperators,
+  kAlternate,
+  kLight,
+  kModules,
+  kCount
+};
 std::string_view Name(Recompute recompute);
+
+// Parts of layers that Megatron Core recomputes by name (--recompute-modules,
+// transformer/transformer_config.py); which operators they have, recomputed_modules.h.
+enum class RecomputeModule : uint8_t {
+  kCoreAttention,
+  kMlp,
+  kMoe,
+  kMoeActivation,
+  kLayerNorm,
+  kLatentUp,
+  kSharedExperts,
+  kCount
+};
+std::string_view Name(RecomputeModule module);
+
+// A set of them.
+struct RecomputeModules {
+  uint8_t bits = 0;
+
+  bool has(RecomputeModule module) const { return (bits >> static_cast<int>(module) & 1) != 0; }
+  void add(RecomputeModule module) { bits |= static_cast<uint8_t>(1 << static_cast<int>(module)); }
+  void remove(RecomputeModule module) {
+    bits &= static_cast<uint8_t>(~(1 << static_cast<int>(module)));
+  }
+  bool empty() const { return bits == 0; }
+  auto operator<=>(const RecomputeModules&) const = default;
+};
+// "mlp+core_attn", in the enumerators' order.
+std::string ToString(RecomputeModules modules);
 
 // How tokens go to their experts and results back. kAllToAll: a copy of a token for each of its
 // experts, by a collective (Megatron Core, --moe-token-dispatcher-type alltoall; torchtitan's
@@ -51,6 +89,13 @@ struct ParallelMapping {
   ScheduleKind schedule = ScheduleKind::k1F1B;  // with chunks > 1 k1F1B, which then interleaves
   int32_t k = 1;                                // of kKFKB
   Recompute recompute = Recompute::kNone;
+  RecomputeModules modules;  // of kModules
+  // Of each chunk only the first so many layers are recomputed whole, the others keep everything
+  // (Megatron Core, recompute.py, method block with recompute_num_layers). -1: all are.
+  int32_t recomputed_layers = -1;
+  // Of a stage's layers only every so many'th is (torchtitan, selective_ac_option of a number). 0:
+  // all are.
+  int32_t recomputed_every = 0;
   // Of layers that are recomputed whole, so many run again at once, of which the first one's input
   // is kept (Megatron Core, recompute_method uniform with recompute_num_layers). 0: each by itself.
   int32_t recomputed_together = 0;
@@ -166,6 +211,13 @@ struct ParallelMapping {
   // Layers for each input that is kept; into how many parts it is divided.
   int32_t layers_an_input() const { return recomputed_together > 1 ? recomputed_together : 1; }
   int32_t input_parts() const { return divided_inputs && !sequence_parallel ? tensor : 1; }
+  // Whether some layers are recomputed whole and others not at all.
+  bool recomputes_some() const { return recomputed_layers >= 0 || recomputed_every > 0; }
+  // Whether of recomputed layers no more than parts run again.
+  bool repeats_parts() const {
+    return recompute == Recompute::kNone || recompute == Recompute::kSelective ||
+           recompute == Recompute::kLight || recompute == Recompute::kModules;
+  }
   bool uses_host() const { return offload || inputs_on_host; }
   bool narrow() const { return fp8 || mxfp8 || nvfp4; }
   // Whether what is outside of layers is trained too.

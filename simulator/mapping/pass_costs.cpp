@@ -60,7 +60,8 @@ class Coster {
       case Recompute::kFull:
         return layer.forward - layer.beside;
       case Recompute::kLight:
-        return layer.light;
+      case Recompute::kModules:
+        return layer.again;
       default:
         return 0;
     }
@@ -74,7 +75,7 @@ class Coster {
                                                                  : 0;
     const auto kernels = layer.backward_kernels +
                          static_cast<int64_t>(again * Num(layer.forward_kernels)) +
-                         (m_.recompute == Recompute::kLight ? layer.light_kernels : 0);
+                         layer.again_kernels;
     const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
     times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
                           times.Exchanges(true);
@@ -324,6 +325,8 @@ ParallelMapping PassView(const ParallelMapping& m) {
   view.counted_ends = false;
   view.layers.clear();
   view.last_layers = std::min(m.last_layers, 1);
+  view.recomputed_layers = -1;
+  view.recomputed_every = 0;
   if (m.zero < 2) {
     // Replicas exchange nothing before the last backward pass.
     view.data = 1;

@@ -9,6 +9,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/caching_allocator.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/layer_walk.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/model_layers.h"
@@ -93,7 +94,9 @@ class StageWalk {
     return Num(ledger_.optimizer.count()) * Num(bytes) / Num(4 + 2 * MomentBytes(m_));
   }
 
+  // Of layers of which parts run again, or every second one.
   bool Again(int64_t layer) const {
+    if (m_.recompute == Recompute::kFull) return false;
     return m_.recompute == Recompute::kAlternate ? layer % 2 == 1
                                                  : m_.recompute != Recompute::kNone;
   }
@@ -131,7 +134,10 @@ class StageWalk {
       if (i + 1 < layers) Gather(gathered);
       HeldTensors& own = held[static_cast<size_t>(i)];
       const bool leads = (i - frozen) % m_.layers_an_input() == 0;
-      if (!RunsInGroups() || (leads && KeepsWhole())) {
+      const bool grouped = InGroup(pass.chunk, i - frozen);
+      if (grouped && leads && KeepsWhole()) {
+        x = walk_.Forward(x, i >= frozen, true, own);
+      } else if (!grouped) {
         x = walk_.Forward(x, i >= frozen, Again(i), own);
       } else {
         if (i >= frozen && leads) own.input = memory_.Allocate(KeptInput());
@@ -152,9 +158,8 @@ class StageWalk {
       if (i > frozen) Gather(gathered);
       const int64_t first = i - (i - frozen) % m_.layers_an_input();
       const bool last = i + 1 == layers || (i + 1 - frozen) % m_.layers_an_input() == 0;
-      if (RunsInGroups() && last) RunAgain(first, i, held);
-      gradient =
-          walk_.Backward(gradient, !RunsInGroups() && Again(i), held[static_cast<size_t>(i)]);
+      if (InGroup(pass.chunk, i - frozen) && last) RunAgain(first, i, held);
+      gradient = walk_.Backward(gradient, Again(i), held[static_cast<size_t>(i)]);
       if (m_.zero >= 3) memory_.Free(memory_.Allocate(Whole(GradientBuffer())));
       Drop(gathered);
     }
@@ -165,7 +170,11 @@ class StageWalk {
     }
   }
 
-  bool RunsInGroups() const { return m_.recompute == Recompute::kFull; }
+  // Of a chunk's layers with a backward pass; frozen ones are as all recomputed ones are.
+  bool InGroup(int32_t chunk, int64_t layer) const {
+    if (!m_.recomputes_some()) return m_.recompute == Recompute::kFull;
+    return layer >= 0 && RunsAgain(c_, m_, stage_, chunk, layer);
+  }
   bool KeepsWhole() const { return m_.input_parts() == 1 && !m_.inputs_on_host; }
   Bytes KeptInput() const {
     return m_.inputs_on_host ? Bytes() : Bytes(walk_.width().count() / m_.input_parts());

@@ -81,6 +81,7 @@ void CheckKeys(const YamlReader& in) {
                                                  "zero",
                                                  "selective",
                                                  "recompute",
+                                                 "some_layers",
                                                  "packed_document",
                                                  "loss",
                                                  "token_ns",
@@ -136,6 +137,10 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("selective")) {
     constexpr Recompute kForms[] = {Recompute::kSelective, Recompute::kOperators, Recompute::kFull};
     r.selective = kForms[static_cast<size_t>(in.Choice("selective", kSelective))];
+  }
+  static constexpr std::array<std::string_view, 3> kSome = {"none", "first", "every"};
+  if (in.Has("some_layers")) {
+    r.some_layers = static_cast<SomeLayers>(in.Choice("some_layers", kSome));
   }
   static constexpr std::array<std::string_view, 4> kBatches = {"as_stated", "stages", "chunks",
                                                                "samples"};

@@ -24,6 +24,10 @@ std::string PlainName(const std::string& name);
 // states fewer than stages, one for each stage, for each chunk of layers, or for each sample.
 enum class PipelineBatches : uint8_t { kAsStated, kStages, kChunks, kSamples, kCount };
 
+// Which layers software recomputes whole where not all are, by their number alone: the first ones
+// of each chunk (ParallelMapping::recomputed_layers), or every so many'th (recomputed_every).
+enum class SomeLayers : uint8_t { kNone, kFirst, kEvery, kCount };
+
 // From a release or date on, until the next.
 struct StackRelease : KernelForms, SoftwareBehaviour {
   // As tables of runs write it; empty: the earliest known. Compared as text, versions by year and
@@ -73,6 +77,7 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   bool further_tokens = false;                  // are predicted, where the model has modules for it
   Recompute selective = Recompute::kSelective;  // what it does of that name; kFull: it has no such
   Recompute recompute = Recompute::kNone;       // where a run does not say
+  SomeLayers some_layers = SomeLayers::kNone;
   LossForm loss = LossForm::kInPlace;
   std::optional<LossForm> adapter_loss;  // where adapters are trained; as `loss` unless stated
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused

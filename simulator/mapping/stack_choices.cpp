@@ -113,9 +113,7 @@ std::string SetChoices(const StackRelease& release, const TransformerConfig& mod
   m.ring = m.context > 1 && release.ring_attention && !m.ulysses;
   m.gradient_bytes = release.gradient_bits / 8;
   m.moment_bytes = m.offload ? 0 : release.moment_bits / 8;
-  const bool once = m.recompute == Recompute::kNone || m.recompute == Recompute::kSelective ||
-                    m.recompute == Recompute::kLight;
-  m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && once;
+  m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && m.repeats_parts();
   m.hybrid = 0;
   std::string note = DivideAmong(release.shards, m);
   SetDispatch(release, model, m);
@@ -130,7 +128,9 @@ void SetDispatch(const StackRelease& release, const TransformerConfig& model, Pa
   if (whole && m.expert_tensor == 0 && m.tensor > 1) m.expert_tensor = 1;
   if (m.expert_width() == 1) m.dispatch = release.dispatch;
   m.dispatch_fp8 = m.narrow() && release.dispatch_fp8;
-  const bool whole_layers = m.recompute == Recompute::kFull || m.recompute == Recompute::kAlternate;
+  const bool whole_layers = m.recompute == Recompute::kFull ||
+                            m.recompute == Recompute::kAlternate ||
+                            m.modules.has(RecomputeModule::kMoe);
   m.overlap_experts = release.overlap_experts && HasOppositePasses(m) && !whole_layers;
 }
 

@@ -92,6 +92,10 @@ void NoteUnread(std::string what, TrainingRow& row);
 bool SaysRecomputation(const Fields& f);
 // Recomputation as columns and people say it; nullopt: in no word that is known.
 std::optional<Recompute> RecomputeIn(const std::string& text, Recompute selective);
+// The modules that it names, and whether these are more than attention, which selective
+// recomputation has by itself.
+RecomputeModules ModulesIn(const std::string& text);
+bool SelectsModules(RecomputeModules modules);
 // Of what is not computed in 8 bits or fewer; kUnknown: in no word that is known.
 DType PrecisionOf(const std::string& text);
 // Of GEMMs in 8 bits or fewer, and how their operands are scaled. Of a row whose software is read.
@@ -106,6 +110,10 @@ void SettleSchedule(const std::string& schedule, TrainingRow& row);
 bool SaysOtherSchedule(const Fields& f, const ParallelMapping& stated);
 // Of a row whose degrees and software are read.
 void SetRecomputation(const Fields& f, TrainingRow& row);
+// Of layers that are recomputed alone, how many, where a text has their number: behind "block"
+// (Megatron's method), "first" or "last" (llm-foundry's activation_checkpointing_target:
+// "first-8"); 0: none.
+int32_t ChosenLayers(const std::string& text);
 // How inputs of layers that are recomputed whole are kept; of a row whose recomputation is read.
 // `error`: a column that is no number of layers.
 void SetKeptInputs(const Fields& f, TrainingRow& row, std::string& error);

@@ -42,35 +42,67 @@ int32_t LayersIn(const std::vector<std::string>& words) {
   return 0;
 }
 
-// Layers that run again at once, as Megatron's --recompute-num-layers (before 2022
-// --checkpoint-num-layers) of method "uniform" has them, of the `most` that a chunk has.
-int32_t LayersTogether(const Fields& f, const std::vector<std::string>& said, int64_t most,
-                       TrainingRow& row, std::string& error) {
+// The number behind a word of the column of recomputation ("block 4", "block, 4 layers"); 0: none.
+int32_t NumberBehind(const std::vector<std::string>& words, std::string_view name) {
+  auto at = std::ranges::find(words, name);
+  if (at == words.end()) return 0;
+  for (++at; at != words.end() && (*at == "," || *at == "("); ++at) {
+  }
+  return at == words.end() ? 0 : WholeNumber(*at);
+}
+
+// How a row recomputes layers of a chunk, as Megatron's --recompute-method and
+// --recompute-num-layers have it (before 2022 --checkpoint-num-layers).
+struct LayersSaid {
+  bool block = false;   // so many layers alone, else so many at once
+  int64_t layers = -1;  // none are said
+};
+
+LayersSaid LayersOfMethod(const Fields& f, const std::vector<std::string>& said,
+                          std::string& error) {
+  LayersSaid out;
   const std::string column = f.Text("recompute_num_layers");
-  int64_t layers = column == "0" || column == "0.0" ? 0 : f.Int("recompute_num_layers", 0, error);
-  if (layers == 0) layers = LayersIn(said);
-  // The column of recomputation may name the method, "block 4" also how many.
   const std::vector<std::string> words = TextWords(f.Text("recompute"));
-  const auto named = std::ranges::find(words, "block");
-  if (layers == 0 && named != words.end() && named + 1 != words.end()) {
-    layers = WholeNumber(*(named + 1));
+  if (column == "0" || column == "0.0") {
+    out.layers = 0;
+  } else if (f.States("recompute_num_layers")) {
+    out.layers = f.Int("recompute_num_layers", 0, error);
+  } else if (const int32_t layers = LayersIn(said); layers > 0) {
+    out.layers = layers;
   }
-  const bool block = LowerCase(f.Text("recompute_method")) == "block" || named != words.end() ||
-                     ToldOf(said, {"method block", "block method"}) == Told::kYes;
-  if (block && layers < most && layers > 0) {
-    row.notes.push_back(fmt::format(
-        "recomputation of {} layers a chunk (block) is taken for recomputation of all", layers));
+  const std::string method = LowerCase(f.Text("recompute_method"));
+  const int32_t chosen = ChosenLayers(f.Text("recompute"));
+  out.block = method == "block" || std::ranges::find(words, "block") != words.end() ||
+              ToldOf(said, {"method block", "block method"}) == Told::kYes || chosen > 0;
+  const int32_t behind = out.block ? chosen : NumberBehind(words, "uniform");
+  if (out.layers < 0 && behind > 0) out.layers = behind;
+  return out;
+}
+
+// Of the `most` layers that a chunk has.
+void SetLayers(const Fields& f, const std::vector<std::string>& said, int64_t most,
+               TrainingRow& row, std::string& error) {
+  ParallelMapping& m = row.mapping;
+  LayersSaid stated = LayersOfMethod(f, said, error);
+  if (stated.block) {
+    if (stated.layers == 0) {
+      m.recompute = Recompute::kNone;
+      row.notes.emplace_back("recomputation of 0 layers a chunk (block) is none");
+    } else if (stated.layers > 0 && stated.layers < most) {
+      m.recomputed_layers = static_cast<int32_t>(stated.layers);
+    }
+    return;
   }
-  if (block) return 0;
   // Halves of layers are counted, and kept, by themselves (DeepSpeedExamples,
   // Megatron-LM-v1.1.5-ZeRO3 and its successors,
   // setup_deepspeed_random_and_activation_checkpointing: num_layers *= 2).
-  if (ToldOf(said, {"split transformers"}) == Told::kYes) layers /= 2;
-  if (layers > most) {
-    row.notes.push_back(
-        fmt::format("{} layers that run again at once taken for the {} of a chunk", layers, most));
+  if (ToldOf(said, {"split transformers"}) == Told::kYes) stated.layers /= 2;
+  if (stated.layers > most) {
+    row.notes.push_back(fmt::format("{} layers that run again at once taken for the {} of a chunk",
+                                    stated.layers, most));
   }
-  return static_cast<int32_t>(std::min(layers, most));
+  const auto together = static_cast<int32_t>(std::min(stated.layers, most));
+  if (together > 1 && m.recomputed_every == 0) m.recomputed_together = together;
 }
 
 // What is divided over tensor-parallel ranks, where there is something to divide.
@@ -91,6 +123,12 @@ void DivideInputs(bool divided, bool on_host, TrainingRow& row) {
 }
 
 }  // namespace
+
+int32_t ChosenLayers(const std::string& text) {
+  const std::vector<std::string> words = TextWords(text);
+  return std::max(
+      {NumberBehind(words, "block"), NumberBehind(words, "first"), NumberBehind(words, "last")});
+}
 
 void SetKeptInputs(const Fields& f, TrainingRow& row, std::string& error) {
   ParallelMapping& m = row.mapping;
@@ -128,8 +166,8 @@ void SetKeptInputs(const Fields& f, TrainingRow& row, std::string& error) {
   }
   const int64_t chunks = std::max<int64_t>(int64_t{m.pipeline} * m.chunks, 1);
   const int64_t most = std::max<int64_t>((row.config.layers + chunks - 1) / chunks, 1);
-  const int32_t together = LayersTogether(f, said, most, row, error);
-  if (together > 1) m.recomputed_together = together;
+  SetLayers(f, said, most, row, error);
+  if (m.recompute != Recompute::kFull) return;
   m.inputs_on_host |= on_host;
   DivideInputs(divided, on_host, row);
 }

@@ -3,51 +3,74 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/mapping/recomputed_modules.h"
 #include "simulator/mapping/training_row_fields.h"
 #include "simulator/mapping/training_row_text.h"
 
 namespace foretrace {
 namespace {
 
-// Of Megatron Core's recompute_modules (transformer/transformer_config.py) those whose outputs are
-// dropped and made again, which light recomputation has all of.
-bool NamesLightModules(const std::string& said) {
-  return ToldOf(said, {"layernorm*", "moe act", "up proj", "mla up proj"}) == Told::kYes;
-}
+struct ModuleTerm {
+  std::string_view term;
+  RecomputeModule module;
+};
+// Of Megatron Core's recompute_modules (transformer/transformer_config.py), by their names; the
+// longer ones before those that they begin with.
+constexpr ModuleTerm kNamed[] = {{"core attn", RecomputeModule::kCoreAttention},
+                                 {"core attention", RecomputeModule::kCoreAttention},
+                                 {"moe act", RecomputeModule::kMoeActivation},
+                                 {"layernorm*", RecomputeModule::kLayerNorm},
+                                 {"mla up proj", RecomputeModule::kLatentUp},
+                                 {"up proj", RecomputeModule::kLatentUp},
+                                 {"shared expert*", RecomputeModule::kSharedExperts},
+                                 {"mlp", RecomputeModule::kMlp}};
+// Words that are a module's where nothing else is said ("attention + moe"), and what joins them.
+constexpr ModuleTerm kPlain[] = {{"moe layer*", RecomputeModule::kMoe},
+                                 {"moe", RecomputeModule::kMoe},
+                                 {"attn", RecomputeModule::kCoreAttention},
+                                 {"attention", RecomputeModule::kCoreAttention},
+                                 {"layer norm*", RecomputeModule::kLayerNorm}};
+constexpr std::string_view kJoins[] = {"selective",   "recompute", "recomputation", "modules",
+                                       "granularity", "of",        "and",           "only"};
 
-// torchtitan's selective_ac_option of a number: one of so many layers is recomputed ("selective 2",
-// "selective_ac_option=2"). Of numbers only those that words have.
-bool NamesEveryNth(const std::string& text) {
-  const size_t at = text.find("selective"), last = text.find_last_not_of("0123456789");
-  if (at == std::string::npos || last == std::string::npos || last + 2 != text.size()) return false;
-  std::string between = text.substr(at + 9, last + 1 - at - 9);
-  std::ranges::replace_if(
-      between, [](char c) { return c == '_' || c == '-'; }, ' ');
-  const bool option = between.find_first_not_of(" =:acoption") == std::string::npos;
-  return option && !between.empty() && (text.back() == '1' || text.back() == '2');
-}
-
-// Of a list of modules those that are parts of layers, which no word has.
-std::string PartModules(const std::string& said, bool light) {
-  const std::vector<std::string> words = TextWords(said);
-  std::string found;
-  const auto add = [&](std::string_view module) {
-    found += fmt::format("{}{}", found.empty() ? "" : ", ", module);
-  };
-  // Attention alone is what selective recomputation has.
-  if (light && ToldOf(words, {"core attn", "core attention"}) == Told::kYes) add("core attn");
-  if (ToldOf(words, {"mlp"}) == Told::kYes) add("mlp");
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] != "moe" || TermAt(words, i, "moe act") > 0 || Denied(words, i, 1)) continue;
-    add("moe");
-    break;
+// How many words from `at` on name a module; 0: none.
+size_t ModuleAt(const std::vector<std::string>& words, size_t at, std::span<const ModuleTerm> terms,
+                RecomputeModules& found) {
+  for (const auto& [term, module] : terms) {
+    const size_t count = TermAt(words, at, term);
+    if (count == 0) continue;
+    if (!Denied(words, at, count)) found.add(module);
+    return count;
   }
-  if (ToldOf(words, {"shared experts"}) == Told::kYes) add("shared experts");
-  return found;
+  return 0;
+}
+
+// Of "every 3rd layer", and after "selective" of "every 3 layers" and of torchtitan's
+// selective_ac_option ("selective 3", "selective_ac_option=3"), the number; 0: none is said.
+int32_t NthLayer(const std::string& said, bool by_option) {
+  const std::vector<std::string> words = TextWords(said);
+  const auto selects = std::ranges::find(words, "selective");
+  for (auto word = words.begin(); by_option && word != words.end(); ++word) {
+    const auto behind = word - words.begin() - 1;
+    const bool option = word > selects && std::all_of(selects + 1, word, [](const auto& between) {
+                          return between == "ac" || between == "option";
+                        });
+    if (behind >= 0 && option && WholeNumber(*word) > 0) return WholeNumber(*word);
+  }
+  for (size_t i = 0; i + 2 < words.size(); ++i) {
+    if (words[i] != "every" || !words[i + 2].starts_with("layer")) continue;
+    std::string number = words[i + 1];
+    const bool ordinal =
+        number.size() > 2 && std::isalpha(static_cast<unsigned char>(number.back()));
+    if (ordinal) number.resize(number.size() - 2);
+    if (ordinal || selects != words.end()) return WholeNumber(number);
+  }
+  return 0;
 }
 
 // "none (FlashAttention)", "no checkpointing", "checkpointing off"; not "full, no offload".
@@ -65,6 +88,26 @@ bool SaysNone(const std::vector<std::string>& words) {
 
 }  // namespace
 
+RecomputeModules ModulesIn(const std::string& said) {
+  const std::vector<std::string> words = TextWords(said);
+  RecomputeModules named, plain;
+  bool others = false;
+  for (size_t i = 0; i < words.size();) {
+    size_t count = ModuleAt(words, i, kNamed, named);
+    if (count == 0) count = ModuleAt(words, i, kPlain, plain);
+    const bool sign = std::isalnum(static_cast<unsigned char>(words[i][0])) == 0;
+    others |= count == 0 && !sign && std::ranges::find(kJoins, words[i]) == std::end(kJoins);
+    i += std::max<size_t>(count, 1);
+  }
+  if (!others) named.bits |= plain.bits;
+  return named;
+}
+
+bool SelectsModules(RecomputeModules modules) {
+  modules.remove(RecomputeModule::kCoreAttention);
+  return !modules.empty();
+}
+
 std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selective) {
   const std::string text = LowerCase(said);
   const auto is = [&](std::initializer_list<std::string_view> words) {
@@ -80,38 +123,72 @@ std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selectiv
     return Recompute::kAlternate;
   }
   if (text.starts_with("full")) return Recompute::kFull;
-  if (NamesLightModules(said)) return Recompute::kLight;
-  if (selective == Recompute::kOperators && NamesEveryNth(text)) {
-    return text.back() == '1' ? Recompute::kFull : Recompute::kAlternate;
-  }
+  if (SelectsModules(ModulesIn(said))) return Recompute::kModules;
+  const int32_t nth = NthLayer(said, selective == Recompute::kOperators);
+  if (nth > 0) return nth == 2 ? Recompute::kAlternate : Recompute::kFull;
   if (has({"selective", "attn", "attention"}) || is({"op", "sac"})) return selective;
   if (is({"yes", "y", "on", "true", "1", "1.0", "all", "recompute all"}) ||
-      has({"checkpointing", "uniform", "block", "layer"})) {
+      has({"checkpointing", "uniform", "block", "layer"}) || ChosenLayers(said) > 0) {
     return Recompute::kFull;
   }
   return std::nullopt;
 }
 
+namespace {
+
+// The modules of a row that has them as a column of their own, or names them as what it recomputes.
+RecomputeModules ModulesOf(const Fields& f, const std::optional<Recompute>& said,
+                           TrainingRow& row) {
+  const std::string column = f.Text("recompute_modules");
+  if (column.empty()) return ModulesIn(f.Text("recompute"));
+  const RecomputeModules modules = ModulesIn(column);
+  const bool other = said == Recompute::kFull || said == Recompute::kNone;
+  if (modules.empty() || other) {
+    NoteUnread(fmt::format("recompute_modules '{}' {}", column,
+                           other ? "is of selective recomputation, which the row does not have"
+                                 : "names no module that is known"),
+               row);
+    return {};
+  }
+  return modules;
+}
+
+// Of these, what layers of the model have.
+void SetModules(RecomputeModules modules, TrainingRow& row) {
+  const RecomputeModules idle = IdleModules(row.config, modules);
+  for (int i = 0; i < static_cast<int>(RecomputeModule::kCount); ++i) {
+    const auto module = static_cast<RecomputeModule>(i);
+    if (idle.has(module)) modules.remove(module);
+  }
+  if (!idle.empty()) {
+    row.notes.push_back(fmt::format(
+        "recompute modules {}: the model has none, or another has them in it", ToString(idle)));
+  }
+  ParallelMapping& m = row.mapping;
+  m.modules = SelectsModules(modules) ? modules : RecomputeModules();
+  m.recompute = !m.modules.empty() ? Recompute::kModules
+                : modules.empty()  ? Recompute::kNone
+                                   : row.software.selective;
+}
+
+}  // namespace
+
 void SetRecomputation(const Fields& f, TrainingRow& row) {
   const std::string recompute = f.Text("recompute");
   const StackRelease& software = row.software;
-  row.recompute_stated = !recompute.empty() || software.recompute != Recompute::kNone;
+  const bool modules = f.States("recompute_modules");
+  row.recompute_stated = !recompute.empty() || modules || software.recompute != Recompute::kNone;
   row.mapping.recompute = software.recompute;
-  if (recompute.empty()) return;
+  if (recompute.empty() && !modules) return;
   const auto said = RecomputeIn(recompute, software.selective);
-  row.mapping.recompute = said.value_or(software.selective);
-  const bool light = said == Recompute::kLight;
-  const std::string parts = PartModules(recompute, light);
-  if (light) {
-    row.notes.push_back(fmt::format(
-        "recompute '{}' is taken for light: norms, rotary embedding, gated activations and GEMMs "
-        "up from latents run again{}",
-        recompute, parts.empty() ? "" : ", not " + parts));
-  } else if (said && *said != Recompute::kNone && !parts.empty()) {
-    row.notes.push_back(fmt::format("recompute '{}': {} by itself is not covered, taken for {}",
-                                    recompute, parts, Name(row.mapping.recompute)));
+  if (!recompute.empty()) row.mapping.recompute = said.value_or(software.selective);
+  if (said == Recompute::kModules || modules) {
+    const RecomputeModules named = ModulesOf(f, said, row);
+    if (!named.empty()) SetModules(named, row);
   }
-  if (!said && !SaysRecomputation(f)) {
+  const int32_t nth = NthLayer(recompute, software.selective == Recompute::kOperators);
+  if (said == Recompute::kFull && nth > 2) row.mapping.recomputed_every = nth;
+  if (!recompute.empty() && !said && !modules && !SaysRecomputation(f)) {
     NoteUnread(
         fmt::format("recompute '{}' is taken for selective; known are none, selective and full",
                     recompute),

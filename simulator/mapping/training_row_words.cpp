@@ -44,8 +44,9 @@ std::string OtherThanWords(const Fields& f, std::string_view column) {
 }
 
 bool SaysRecomputation(const Fields& f) {
-  return std::ranges::any_of(
-      WordsOf(f), [](const std::string& word) { return ParseEnum<Recompute>(word).has_value(); });
+  return std::ranges::any_of(WordsOf(f), [](const std::string& word) {
+    return ParseEnum<Recompute>(word).has_value() || word.starts_with("recompute=");
+  });
 }
 
 absl::Status AddRowWords(const Fields& f, const TrainingRow& row, ParallelMapping& m) {
@@ -91,6 +92,10 @@ std::string OtherColumn(const Fields& f, const TrainingRow& row, const ParallelM
   if (!f.Text("recompute").empty() && recompute && SaysRecomputation(f) &&
       *recompute != stated.recompute) {
     return "recompute";
+  }
+  const RecomputeModules modules = ModulesIn(f.Text("recompute_modules"));
+  if (SelectsModules(modules) && SaysRecomputation(f) && modules != stated.modules) {
+    return "recompute_modules";
   }
   if (stated.narrow() && f.States("precision") && !PrecisionAllows(f.Text("precision"), stated)) {
     return "precision";

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -54,6 +56,17 @@ void AppendExperts(const TransformerConfig& model, const MappingSpace& space, Pa
   }
 }
 
+// Weights divided within each node, whose links are faster (HYBRID_SHARD), where replicas are in
+// several.
+void AppendHybrid(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
+                  std::vector<ParallelMapping>& all) {
+  const int32_t within = space.devices_per_node / m.tensor;
+  if (m.zero < 3 || within < 2 || within >= m.replicas() || m.replicas() % within != 0) return;
+  m.hybrid = within;
+  m.overlap_gradients = false;
+  AppendExperts(model, space, m, all);
+}
+
 // The choices that do not change degrees.
 void AppendChoices(const TransformerConfig& model, const MappingSpace& space, ParallelMapping m,
                    std::vector<ParallelMapping>& all) {
@@ -86,6 +99,7 @@ void AppendChoices(const TransformerConfig& model, const MappingSpace& space, Pa
           if (overlap && (!space.overlap_gradients || !replicated || zero == 3)) continue;
           AppendExperts(model, space, m, all);
         }
+        AppendHybrid(model, space, m, all);
       }
     }
   }
@@ -152,6 +166,28 @@ class Frontier {
   size_t keep_;
   std::vector<std::pair<SimTime, size_t>> best_;  // (time, candidate), ascending
   std::vector<std::pair<SimTime, Bytes>> points_;
+};
+
+// Candidates by their bounds, the lowest first, of which more come as others are evaluated.
+class Promising {
+ public:
+  using Bounded = std::pair<SimTime, size_t>;
+  // In order.
+  explicit Promising(std::vector<Bounded> first) : first_(std::move(first)) {}
+
+  bool empty() const { return at_ == first_.size() && more_.empty(); }
+  void Add(const Bounded& candidate) { more_.push(candidate); }
+  Bounded Take() {
+    if (more_.empty() || (at_ < first_.size() && first_[at_] < more_.top())) return first_[at_++];
+    const Bounded next = more_.top();
+    more_.pop();
+    return next;
+  }
+
+ private:
+  std::vector<Bounded> first_;
+  size_t at_ = 0;
+  std::priority_queue<Bounded, std::vector<Bounded>, std::greater<>> more_;
 };
 
 std::vector<size_t> ParetoFront(const std::vector<RankedMapping>& ranked) {
@@ -283,6 +319,7 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
                                                 const SearchControl& control) {
   SearchResult result;
   result.candidates = static_cast<int64_t>(candidates.size());
+  std::vector<ParallelMapping> tried = candidates;
   // Promising candidates first, so that the bound bites.
   std::vector<std::pair<SimTime, size_t>> order;
   constexpr size_t kLook = 1024;  // bounds between two looks for an interruption
@@ -297,24 +334,25 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
     order.emplace_back(evaluator.LowerBound(candidates[i]), i);
   }
   std::sort(order.begin(), order.end());
+  Promising promising(std::move(order));
   Frontier frontier(control.keep);
   std::vector<std::pair<size_t, Evaluation>> found;
-  for (size_t at = 0; at < order.size();) {
-    if (control.progress) control.progress(static_cast<int64_t>(at), result.candidates);
+  for (int64_t done = 0; !promising.empty();) {
+    if (control.progress) control.progress(done, result.candidates);
     if (control.interrupted && control.interrupted()) {
       result.interrupted = true;
       break;
     }
     std::vector<size_t> chosen;
     std::vector<ParallelMapping> batch;
-    for (; at < order.size() && batch.size() < kBatch; ++at) {
-      const auto& [bound, index] = order[at];
-      if (frontier.Excludes(bound, [&] { return evaluator.Memory(candidates[index]); })) {
+    for (; !promising.empty() && batch.size() < kBatch; ++done) {
+      const auto [bound, index] = promising.Take();
+      if (frontier.Excludes(bound, [&] { return evaluator.Memory(tried[index]); })) {
         ++result.pruned;
         continue;
       }
       chosen.push_back(index);
-      batch.push_back(candidates[index]);
+      batch.push_back(tried[index]);
     }
     const auto answers = evaluate(batch);
     if (absl::IsCancelled(answers.status())) {
@@ -324,17 +362,23 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
     FORETRACE_RETURN_IF_ERROR(answers.status());
     const auto& evaluations = *answers;
     for (size_t i = 0; i < chosen.size(); ++i) {
-      if (!evaluations[i]) {
-        ++result.infeasible;
+      if (evaluations[i]) {
+        ++result.evaluated;
+        found.emplace_back(chosen[i], *evaluations[i]);
+        frontier.Add(evaluations[i]->iteration, evaluations[i]->memory, chosen[i]);
         continue;
       }
-      ++result.evaluated;
-      found.emplace_back(chosen[i], *evaluations[i]);
-      frontier.Add(evaluations[i]->iteration, evaluations[i]->memory, chosen[i]);
+      ++result.infeasible;
+      if (!control.instead) continue;
+      const std::optional<ParallelMapping> other = control.instead(batch[i]);
+      if (!other) continue;
+      promising.Add({evaluator.LowerBound(*other), tried.size()});
+      tried.push_back(*other);
+      ++result.candidates;
     }
   }
   if (control.progress) control.progress(result.candidates, result.candidates);
-  Rank(candidates, std::move(found), result);
+  Rank(tried, std::move(found), result);
   if (result.ranked.empty() && !result.interrupted) return NothingFeasible(evaluator, candidates);
   result.pareto = ParetoFront(result.ranked);
   return result;

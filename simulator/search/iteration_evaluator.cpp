@@ -1,4 +1,5 @@
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/memory_model.h"
 #include "simulator/search/mapping_search.h"
 
@@ -10,11 +11,23 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   const TransformerConfig& model = model_.model();
   const int64_t layers = StageLayers(model, m, m.pipeline - 1);
   const PassTimes& mixture = *passes;
-  const PassTimes& plain = passes->dense != nullptr ? *passes->dense : *passes;
+  const PassTimes* const kept = passes->kept.get();
+  const PassTimes& plain = kept != nullptr && kept->dense != nullptr ? *kept->dense
+                           : passes->dense != nullptr                ? *passes->dense
+                                                                     : *passes;
   const int64_t dense = passes->dense != nullptr ? StageDenseLayers(model, m, m.pipeline - 1) : 0;
-  const auto both = [](const PassTimes& p) { return p.layer_forward + p.layer_backward; };
+  // Of a layer; where some are recomputed, as much as those take at least that are not.
+  const auto both = [](const PassTimes& p) {
+    const PassTimes& least = p.kept != nullptr ? *p.kept : p;
+    return least.layer_forward + least.layer_backward;
+  };
+  SimTime again;
+  if (mixture.kept != nullptr && dense == 0) {
+    const SimTime more = mixture.layer_backward - mixture.kept->layer_backward;
+    again = SimTime::FromPs(more.ps() * StageLayersAgain(model, m, m.pipeline - 1));
+  }
   const SimTime stage =
-      SimTime::FromPs(both(mixture).ps() * (layers - dense) + both(plain).ps() * dense) +
+      SimTime::FromPs(both(mixture).ps() * (layers - dense) + both(plain).ps() * dense) + again +
       passes->head_forward + passes->head_backward;
   // To and from the first chunk of the last stage. Split backward passes leave the weights'
   // gradient for later.

@@ -5,6 +5,7 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/idle_choice.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/search/mapping_search.h"
 
 namespace foretrace {
@@ -17,6 +18,10 @@ class Moves {
       : model_(model), space_(space), rng_(rng) {}
 
   ParallelMapping Draw(ParallelMapping m) {
+    // How many layers are recomputed, and how inputs are kept, follows from the rest.
+    const Recompute plain = m.recomputes_some() ? Recompute::kNone : m.recompute;
+    m = WithoutRecomputation(m);
+    m.recompute = plain;
     const uint64_t pick = rng_() % 12;
     if (pick < 3) {
       int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data, &m.context};
@@ -107,8 +112,13 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     if (rng() % 2 == 0) candidate = moves.Draw(candidate);
     if (candidate == now.mapping || candidate.tensor > space.max_tensor ||
         candidate.context > space.max_context ||
-        !CheckMapping(model, candidate, space.devices).ok() || !evaluator.Fits(candidate)) {
+        !CheckMapping(model, candidate, space.devices).ok()) {
       return std::nullopt;
+    }
+    if (!evaluator.Fits(candidate)) {
+      const auto some = MakeFit(evaluator, model, space, candidate);
+      if (!some || *some == now.mapping) return std::nullopt;
+      candidate = *some;
     }
     const auto evaluation = evaluator.Evaluate(candidate);
     if (!evaluation.ok()) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -46,7 +47,9 @@ struct MappingSpace {
   int32_t max_tensor = 64;
   int32_t max_micro_batch = 64;
   int32_t max_chunks = 8;
-  bool recompute = true;  // also selective and full, else none
+  // Also selective and full, and instead of what does not fit MakeFit's; else none.
+  bool recompute = true;
+  bool inputs_on_host = false;  // kept inputs may be there, whose rate is known
   bool sequence_parallel = true;
   int32_t max_zero = 1;  // ZeRO stages up to this
   int32_t max_context = 1;
@@ -77,6 +80,15 @@ void DivideLayers(const TransformerConfig& model, ParallelMapping& mapping);
 std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
                                                const MappingSpace& space);
 
+// Of a mapping that does not fit, the same with another recomputation with which it does; nullopt:
+// there is none. Of one that recomputes nothing, as few layers whole as fit, as the space's
+// software chooses them: the first ones of each chunk (ParallelMapping::recomputed_layers), or
+// every so many'th. Of one that recomputes all layers, without software, the first that fits of one
+// input for as few layers as do, of inputs divided over tensor-parallel ranks, and of inputs on the
+// host.
+std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
+                                       const MappingSpace& space, const ParallelMapping& mapping);
+
 struct RankedMapping {
   ParallelMapping mapping;
   Evaluation evaluation;
@@ -101,6 +113,9 @@ struct SearchControl {
   std::function<void(int64_t done, int64_t total)> progress;
   // Asked between batches; true ends the search with what there is.
   std::function<bool()> interrupted;
+  // Of a candidate that is evaluated and does not fit, another to try, of no lower bound; null:
+  // none are. What would be tried instead of candidates that are pruned is not.
+  std::function<std::optional<ParallelMapping>(const ParallelMapping&)> instead;
 };
 
 // Evaluates all candidates in batches, the most promising first, except those whose lower bound

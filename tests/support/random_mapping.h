@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
 
@@ -46,8 +46,27 @@ inline ParallelMapping DrawMapping(std::mt19937& rng, TransformerConfig& model) 
   m.async_tensor = m.sequence_parallel && rng() % 2 == 0;
   m.chunked_tensor = m.sequence_parallel && !m.async_tensor && rng() % 2 == 0;
   if (m.zero > 0 && m.replicas() == 4 && rng() % 2 == 0) m.hybrid = 2;
+  if (model.experts > 0) model.shared_ffn = rng() % 2 == 0 ? 512 : 0;
+  if (m.recompute == Recompute::kModules) {
+    m.modules.bits = static_cast<uint8_t>(rng());
+    m.modules.bits &= (1 << static_cast<int>(RecomputeModule::kCount)) - 1;
+    m.modules.bits &= static_cast<uint8_t>(~IdleModules(model, m.modules).bits);
+    if (m.modules.empty()) m.recompute = Recompute::kNone;
+  }
   if (m.recompute == Recompute::kFull) {
-    if (rng() % 2 == 0) m.recomputed_together = 2 + static_cast<int32_t>(rng() % 2);
+    switch (rng() % 4) {
+      case 0:
+        m.recomputed_together = 2 + static_cast<int32_t>(rng() % 2);
+        break;
+      case 1:
+        m.recomputed_layers = static_cast<int32_t>(rng() % 4);
+        break;
+      case 2:
+        m.recomputed_every = 2 + static_cast<int32_t>(rng() % 2);
+        break;
+      default:
+        break;
+    }
     m.divided_inputs = m.tensor > 1 && !m.sequence_parallel && rng() % 2 == 0;
     m.inputs_on_host = rng() % 2 == 0;
   }

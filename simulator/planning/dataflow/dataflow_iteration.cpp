@@ -30,6 +30,7 @@ std::string Unsaid(const TransformerConfig& c, const ParallelMapping& m) {
   if (m.offload || m.offload_weights) return "what the host keeps";
   if (m.schedule != ScheduleKind::k1F1B) return fmt::format("schedule {}", Name(m.schedule));
   if (m.recompute > Recompute::kFull) return fmt::format("recomputation {}", Name(m.recompute));
+  if (m.recomputes_some()) return "recomputation of some layers";
   if (!m.layers.empty() || m.counted_ends) return "stages of unequal layers";
   return "";
 }

@@ -258,7 +258,9 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
   command.add_option("--max-context", o.space.max_context, "largest context parallelism")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--max-zero", o.space.max_zero, "ZeRO stages up to this one")
+  command
+      .add_option("--max-zero", o.space.max_zero,
+                  "ZeRO stages up to this one; of 3 also within each node (hsdpN)")
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
   command.add_flag("--overlap", o.space.overlap_gradients,
@@ -298,7 +300,8 @@ void RegisterOutput(CLI::App& command, SearchCommandOptions& o) {
   command
       .add_option("--compare", o.compare,
                   "evaluate these mappings instead, of which two are set side by side: files, or "
-                  "words such as 'tp8 pp4 dp2 mb1'")
+                  "words such as 'tp8 pp4 dp2 mb1', also those that no search tries by itself "
+                  "(docs/search.md)")
       ->type_name("MAPPING");
   command
       .add_option("--journal", o.journal,

@@ -84,6 +84,7 @@ MappingSpace SpaceOf(const SearchQuestion& o, int32_t global_batch, const Traini
   space.devices = job.devices;
   space.global_batch = global_batch;
   space.devices_per_node = job.cluster.devices_per_node;
+  space.inputs_on_host = job.cluster.host_link > Bandwidth();
   if (job.software) space.software = &job.software->release;
   space.schedules = Named<ScheduleKind>(o.schedules);
   space.dispatches = Named<ExpertDispatch>(o.dispatches);
@@ -146,6 +147,9 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   control.bounding = [&](int64_t done, int64_t total) { run.Progress("bounds", done, total); };
   control.progress = [&](int64_t done, int64_t total) { run.Progress("mappings", done, total); };
   control.interrupted = [&] { return run.processes.Any(run.context.stop.stop_requested()); };
+  control.instead = [&](const ParallelMapping& mapping) {
+    return MakeFit(evaluator, model, space, mapping);
+  };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
   if (!result.ranked.empty()) {

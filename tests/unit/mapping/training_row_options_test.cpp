@@ -45,35 +45,73 @@ TEST(TrainingRowsTest, DispatchIsNamed) {
   EXPECT_THAT(rows[4].notes, testing::Contains(HasSubstr("is of whole experts")));
 }
 
-// Megatron Core's modules of recomputation, of which one has the word "layer" in it.
+// Megatron Core's modules of recomputation, of which one has the word "layer" in it, as people and
+// columns write them.
 TEST(TrainingRowsTest, ModulesThatAreRecomputed) {
-  const std::pair<const char*, Recompute> words[] = {
-      {"\"moe_act, layernorm\"", Recompute::kLight},
-      {"mla_up_proj", Recompute::kLight},
-      {"\"selective: up_proj, mlp\"", Recompute::kLight},
-      {"selective (core_attn)", Recompute::kSelective},
-      {"\"selective: moe\"", Recompute::kSelective}};
-  std::string text;
-  for (const auto& [word, recompute] : words) text += RowOf("BF16", "none", word);
-  const auto rows = RowsOf(text, Stacks());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].mapping.recompute, words[i].second) << words[i].first;
-    EXPECT_EQ(rows[i].notes.size(), i == 3 ? 0u : 1u) << words[i].first;
+  const auto row = [](const char* word, const char* model = "experts", Cells others = {}) {
+    Cells cells = {{"recompute", word}, {"micro_batch", "1"}};
+    cells.insert(cells.end(), others.begin(), others.end());
+    const TrainingRow read = Judge(cells, model);
+    EXPECT_EQ(read.refused, "") << word;
+    return read;
+  };
+  const std::pair<const char*, const char*> words[] = {
+      {"moe_act, layernorm", "moe_act+layernorm"},
+      {"selective: moe act", "moe_act"},
+      {"selective (core_attn, moe)", "core_attn+moe"},
+      {"selective: moe", "moe"},
+      {"selective: moe layer", "moe"},
+      {"selective, layernorm, no moe_act", "layernorm"},
+      {"attention + layer norm", "core_attn+layernorm"}};
+  for (const auto& [word, modules] : words) {
+    const TrainingRow read = row(word);
+    EXPECT_EQ(read.mapping.recompute, Recompute::kModules) << word;
+    EXPECT_EQ(ToString(read.mapping.modules), modules) << word;
+    EXPECT_THAT(read.notes, IsEmpty()) << word;
   }
-  EXPECT_THAT(rows[2].notes, ElementsAre(HasSubstr("not mlp")));
+  EXPECT_EQ(ToString(row("selective: attention and mlp", "known").mapping.modules),
+            "core_attn+mlp");
+  EXPECT_EQ(row("selective (core_attn)").mapping.recompute, Recompute::kSelective);
+  // A column of their own, as trainers' options have it.
+  EXPECT_EQ(
+      ToString(row("selective", "experts", {{"recompute_modules", "moe_act moe"}}).mapping.modules),
+      "moe");
+  EXPECT_EQ(ToString(row("", "known", {{"recompute_modules", "[\"mlp\"]"}}).mapping.modules),
+            "mlp");
+  const TrainingRow full = row("full", "known", {{"recompute_modules", "mlp"}});
+  EXPECT_EQ(full.mapping.recompute, Recompute::kFull);
+  EXPECT_THAT(full.notes, ElementsAre(HasSubstr("which the row does not have")));
+  // What the model has no layers of.
+  const TrainingRow dense = row("selective: mla_up_proj, mlp", "known");
+  EXPECT_EQ(ToString(dense.mapping.modules), "mlp");
+  EXPECT_THAT(dense.notes, ElementsAre(HasSubstr("mla_up_proj: the model has none")));
+  EXPECT_EQ(row("selective: mlp").mapping.recompute, Recompute::kNone);
 }
 
 // torchtitan's option by a number, of software that selects operators.
 TEST(TrainingRowsTest, EverySecondLayerByItsOption) {
   const std::pair<const char*, Recompute> words[] = {
-      {"selective 2", Recompute::kAlternate},
-      {"selective_ac_option=2", Recompute::kAlternate},
-      {"selective 1", Recompute::kFull},
-      {"selective", Recompute::kOperators},
-      {"selective op", Recompute::kOperators}};
+      {"selective 2", Recompute::kAlternate}, {"selective_ac_option=2", Recompute::kAlternate},
+      {"selective 1", Recompute::kFull},      {"selective 3", Recompute::kFull},
+      {"selective", Recompute::kOperators},   {"selective op", Recompute::kOperators}};
   for (const auto& [word, recompute] : words) {
     EXPECT_EQ(RecomputeIn(word, Recompute::kOperators), recompute) << word;
     EXPECT_EQ(RecomputeIn(word, Recompute::kSelective), Recompute::kSelective) << word;
+  }
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].selective = Recompute::kOperators;
+  const std::pair<const char*, int32_t> every[] = {{"selective 3", 3},
+                                                   {"selective_ac_option=4", 4},
+                                                   {"selective (every 4 layers)", 4},
+                                                   {"every 3rd layer", 3},
+                                                   {"selective", 0},
+                                                   {"selective 2", 0},
+                                                   {"full, 3 nodes", 0}};
+  for (const auto& [word, number] : every) {
+    const TrainingRow row = Judge({{"recompute", word}, {"micro_batch", "1"}}, "known", stacks);
+    EXPECT_EQ(row.mapping.recomputed_every, number) << word;
+    EXPECT_EQ(row.mapping.recompute == Recompute::kFull, number > 0 || word[0] == 'f') << word;
+    EXPECT_EQ(row.refused, "") << word;
   }
 }
 
@@ -210,10 +248,10 @@ TEST(TrainingRowsTest, HowInputsAreKept) {
   EXPECT_EQ(said(7), std::tuple(0, false, false));
   EXPECT_THAT(rows[7].notes, ElementsAre(HasSubstr("as sequence parallelism divides them")));
   EXPECT_EQ(said(8), std::tuple(0, false, false));
-  EXPECT_THAT(rows[8].notes, ElementsAre(HasSubstr("(block)")));
+  EXPECT_EQ(rows[8].mapping.recomputed_layers, 3);
   EXPECT_EQ(said(9), std::tuple(0, false, true));
   EXPECT_EQ(rows[9].mapping.recompute, Recompute::kFull);
-  for (const size_t i : {0, 2, 4, 5}) EXPECT_THAT(rows[i].notes, IsEmpty()) << i;
+  for (const size_t i : {0, 2, 4, 5, 8}) EXPECT_THAT(rows[i].notes, IsEmpty()) << i;
 }
 
 }  // namespace

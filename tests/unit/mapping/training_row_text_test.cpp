@@ -90,9 +90,9 @@ TEST(TrainingRowTextTest, ModulesByWholeWords) {
   EXPECT_EQ(of("full MoE activation checkpointing"), Recompute::kFull);
   EXPECT_EQ(of("MoE activation checkpointing"), Recompute::kFull);
   EXPECT_EQ(of("full, offload to the host"), Recompute::kFull);
-  EXPECT_EQ(of("core_attn, layernorm"), Recompute::kLight);
+  EXPECT_EQ(of("core_attn, layernorm"), Recompute::kModules);
   EXPECT_THAT(Judge({{"recompute", "core_attn, layernorm"}, {"micro_batch", "1"}}).notes,
-              ElementsAre(HasSubstr("not core attn")));
+              IsEmpty());
 }
 
 // How many layers run again at once, by method, and what is no number of them.
@@ -103,11 +103,34 @@ TEST(TrainingRowTextTest, LayersThatRunAgainAtOnce) {
     if (cells[0].first != "recompute") cells.emplace_back("recompute", "full");
     return Judge(cells);
   };
-  const TrainingRow block = row({{"recompute_method", "block"}, {"recompute_num_layers", "1"}});
-  EXPECT_THAT(block.notes, ElementsAre(HasSubstr("1 layers a chunk (block)")));
-  const TrainingRow named = row({{"recompute", "block"}, {"recompute_num_layers", "3"}});
-  EXPECT_EQ(named.mapping.recomputed_together, 0);
-  EXPECT_THAT(named.notes, ElementsAre(HasSubstr("(block)")));
+  // Those of a chunk's 32 that are recomputed alone.
+  const std::pair<Cells, int32_t> blocks[] = {
+      {{{"recompute_method", "block"}, {"recompute_num_layers", "1"}}, 1},
+      {{{"recompute", "block"}, {"recompute_num_layers", "3"}}, 3},
+      {{{"recompute", "full, block 4"}}, 4},
+      {{{"recompute", "block (5 layers)"}}, 5},
+      {{{"recompute", "first-8"}}, 8},
+      {{{"recompute", "full"}, {"note", "--recompute-method block --recompute-num-layers 6"}}, 6},
+      {{{"recompute", "full, last 2 layers"}}, 2},
+      {{{"recompute_method", "block"}, {"recompute_num_layers", "32"}}, -1},
+      {{{"recompute", "full by block"}}, -1}};
+  for (const auto& [cells, layers] : blocks) {
+    const TrainingRow block = row(cells);
+    EXPECT_EQ(block.mapping.recompute, Recompute::kFull) << cells[0].second;
+    EXPECT_EQ(block.mapping.recomputed_layers, layers) << cells[0].second;
+    EXPECT_EQ(block.mapping.recomputed_together, 0) << cells[0].second;
+    EXPECT_THAT(block.notes, IsEmpty()) << cells[0].second;
+  }
+  const TrainingRow nothing = row({{"recompute", "block"}, {"recompute_num_layers", "0"}});
+  EXPECT_EQ(nothing.mapping.recompute, Recompute::kNone);
+  EXPECT_THAT(nothing.notes, ElementsAre(HasSubstr("is none")));
+  EXPECT_EQ(row({{"recompute", "uniform 4"}}).mapping.recomputed_together, 4);
+  const TrainingRow method = Judge({{"recompute", ""},
+                                    {"recompute_method", "block"},
+                                    {"recompute_num_layers", "2"},
+                                    {"micro_batch", "1"}});
+  EXPECT_EQ(method.mapping.recompute, Recompute::kFull);
+  EXPECT_EQ(method.mapping.recomputed_layers, 2);
   const TrainingRow other =
       row({{"note", "fp8 scales per block 128"}, {"recompute_num_layers", "4"}});
   EXPECT_EQ(other.mapping.recomputed_together, 4);

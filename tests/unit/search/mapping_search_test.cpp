@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 #include <set>
@@ -309,6 +311,124 @@ TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
   m.micro_batch = m.global_batch = 8;
   EXPECT_THAT(CheckMemory(Gpt3(), m, Bytes(80'000'000'000), true).message(),
               testing::HasSubstr("GiB"));
+}
+
+// Eight devices of one pipeline; memory in which a part of the layers has to be recomputed.
+TEST(MappingSearchTest, RecomputesNoMoreLayersThanItHasTo) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  TransformerConfig model = Gpt3();
+  model.layers = 16;
+  MappingSpace space = Space(8, 16);
+  space.max_micro_batch = space.max_chunks = 1;
+  const ParallelMapping none = *ParseMapping("tp8 mb1 sp", 16, "test");
+  ParallelMapping full = none, some = none;
+  full.recompute = some.recompute = Recompute::kFull;
+  some.recomputed_layers = 5;
+  const Bytes capacity = MemoryOf(model, some).total();
+  ASSERT_LT(MemoryOf(model, full).total(), capacity);
+  ASSERT_GT(MemoryOf(model, none).total(), capacity);
+  const IterationEvaluator evaluator(model, cluster, capacity);
+  const auto fewest = MakeFit(evaluator, model, space, none);
+  ASSERT_TRUE(fewest.has_value());
+  EXPECT_EQ(*fewest, some);
+  EXPECT_FALSE(MakeFit(evaluator, model, space, full).has_value());
+  // Neither where nothing has to be recomputed, nor where all layers and more would have to be.
+  const IterationEvaluator large(model, cluster, MemoryOf(model, none).total());
+  EXPECT_FALSE(MakeFit(large, model, space, none).has_value());
+  const IterationEvaluator small(model, cluster, MemoryOf(model, full).total() - Bytes(1));
+  EXPECT_FALSE(MakeFit(small, model, space, none).has_value());
+  // As software chooses them: every third of 16 are five, every fourth are four.
+  StackRelease release;
+  space.software = &release;
+  EXPECT_FALSE(MakeFit(evaluator, model, space, none).has_value());
+  release.some_layers = SomeLayers::kEvery;
+  const auto every = MakeFit(evaluator, model, space, none);
+  ASSERT_TRUE(every.has_value());
+  EXPECT_EQ(every->recomputed_every, 3);
+  EXPECT_EQ(evaluator.Memory(*every), capacity);
+  space.software = nullptr;
+
+  SearchControl control;
+  const std::vector<ParallelMapping> candidates = {full, none};
+  const auto without = SearchExhaustively(evaluator, OnThreads(evaluator, 1), candidates, control);
+  control.instead = [&](const ParallelMapping& m) { return MakeFit(evaluator, model, space, m); };
+  const auto with = SearchExhaustively(evaluator, OnThreads(evaluator, 1), candidates, control);
+  ASSERT_TRUE(without.ok() && with.ok());
+  EXPECT_EQ(without->ranked.front().mapping, full);
+  EXPECT_EQ(with->ranked.front().mapping, some);
+  EXPECT_EQ(with->candidates, 3);
+  EXPECT_LT(with->ranked.front().evaluation.iteration,
+            without->ranked.front().evaluation.iteration);
+  const auto local = SearchLocally(evaluator, model, space, full, 2000, 1);
+  ASSERT_TRUE(local.ok());
+  EXPECT_LE(local->evaluation.iteration, with->ranked.front().evaluation.iteration);
+  EXPECT_LE(local->evaluation.memory, capacity);
+}
+
+// Less than full recomputation needs: two layers to an input, or inputs divided over eight ranks
+// where these have the same; a host keeps them where there is one whose rate is known.
+TEST(MappingSearchTest, KeepsFewerInputs) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  const TransformerConfig model = Gpt3();
+  MappingSpace space = Space(8, 16);
+  const ParallelMapping full = *ParseMapping("tp8 mb1 full", 16, "test");
+  const auto fit = [&](const char* words, int64_t missing) {
+    const auto m = ParseMapping(words, 16, "test");
+    const IterationEvaluator evaluator(model, cluster,
+                                       MemoryOf(model, *m).total() - Bytes(missing));
+    const auto found = MakeFit(evaluator, model, space, full);
+    return found ? ToString(*found) : "";
+  };
+  const std::string plain = "tp8 pp1 dp1 mb1 v1 full";
+  EXPECT_EQ(fit("tp8 mb1 full", 0), "");
+  const std::string together = fit("tp8 mb1 full uniform3", 0);
+  EXPECT_EQ(together.find(plain + " uniform"), 0u) << together;
+  EXPECT_EQ(fit("tp8 mb1 full partition-activations", 0), plain + " partition-activations");
+  EXPECT_EQ(fit("tp8 mb1 full partition-activations", 1), "");
+  space.inputs_on_host = true;
+  EXPECT_EQ(fit("tp8 mb1 full partition-activations", 1), plain + " offload-activations");
+  EXPECT_EQ(fit("tp8 mb1 full offload-activations", 1), "");
+}
+
+// Weights divided within nodes of eight are tried where replicas are in several.
+TEST(MappingSearchTest, DividesWeightsWithinNodes) {
+  MappingSpace space = Space(32, 64);
+  space.max_zero = 3;
+  int within = 0;
+  for (const ParallelMapping& m : EnumerateMappings(Gpt3(), space)) {
+    if (m.hybrid == 0) continue;
+    ++within;
+    EXPECT_EQ(m.zero, 3) << ToString(m);
+    EXPECT_EQ(m.hybrid * m.tensor, 8) << ToString(m);
+    EXPECT_GT(m.replicas(), m.hybrid) << ToString(m);
+  }
+  EXPECT_GT(within, 0);
+}
+
+// Bounds hold of mappings that recompute some layers, or layers of two kinds.
+TEST(MappingSearchTest, BoundsOfSomeLayers) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  TransformerConfig mixed = Gpt3();
+  mixed.layers = 16;
+  mixed.experts = 8;
+  mixed.top_k = 2;
+  mixed.dense_first = 5;
+  mixed.dense_ffn = 49152;
+  for (const TransformerConfig& model : {Gpt3(), mixed}) {
+    const IterationEvaluator evaluator(model, cluster, Bytes(int64_t{1} << 60));
+    for (const char* degrees : {"tp8", "tp8 pp4", "tp8 pp4 v2", "tp8 pp4 zb-h1"}) {
+      for (const char* again : {"full block1", "full block2", "full every2", "full every3"}) {
+        const auto m = ParseMapping(fmt::format("{} mb1 {}", degrees, again), 16, "test");
+        ASSERT_TRUE(m.ok()) << m.status();
+        const auto evaluation = evaluator.Evaluate(*m);
+        ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+        EXPECT_LE(evaluator.LowerBound(*m), evaluation->iteration) << ToString(*m);
+      }
+    }
+  }
 }
 
 }  // namespace

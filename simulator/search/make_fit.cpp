@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "simulator/mapping/kept_inputs.h"
+#include "simulator/search/mapping_search.h"
+
+namespace foretrace {
+namespace {
+
+// The least number that does, between one that does not and a larger one that does.
+template <typename Does>
+int32_t LeastThatDoes(int32_t fails, int32_t does, const Does& check) {
+  while (does - fails > 1) {
+    const int32_t middle = fails + (does - fails) / 2;
+    (check(middle) ? does : fails) = middle;
+  }
+  return does;
+}
+
+class Fitter {
+ public:
+  Fitter(const Evaluator& evaluator, const TransformerConfig& model, const MappingSpace& space)
+      : evaluator_(evaluator), model_(model), space_(space) {}
+
+  // As few layers recomputed as fit; `m` recomputes all, which fits.
+  std::optional<ParallelMapping> FewestLayers(ParallelMapping m, SomeLayers choice) const {
+    const bool first = choice == SomeLayers::kFirst;
+    int64_t most = 0;
+    for (int32_t s = 0; s < m.pipeline; ++s) {
+      most = std::max(most,
+                      first ? MostTrainedLayers(model_, m, s) : StageTrainedLayers(model_, m, s));
+    }
+    int32_t ParallelMapping::*const number =
+        first ? &ParallelMapping::recomputed_layers : &ParallelMapping::recomputed_every;
+    const auto fits = [&](int32_t layers) {
+      m.*number = layers;
+      return evaluator_.Fits(m);
+    };
+    // Of every so many'th the fewest are of the largest number.
+    const auto limit = static_cast<int32_t>(most);
+    m.*number = LeastThatDoes(0, limit, [&](int32_t n) { return first ? fits(n) : !fits(n + 1); });
+    const bool all = first ? m.*number == limit : m.*number == 1;
+    return all ? std::nullopt : std::optional(m);
+  }
+
+  // The inputs of `m`, which recomputes all, kept otherwise: the first way that fits, of which one
+  // input for several layers takes no time, and the host takes most.
+  std::optional<ParallelMapping> OtherInputs(const ParallelMapping& m) const {
+    ParallelMapping none = m;
+    none.inputs_on_host = true;
+    // The least that is needed with any of them.
+    if (!evaluator_.Fits(none)) return std::nullopt;
+    ParallelMapping together = m;
+    int64_t most = 1;
+    for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, MostTrainedLayers(model_, m, s));
+    // An input is no more than what its layer keeps, so that beyond the root of the layers each
+    // further one that runs again at once needs more than inputs save.
+    for (int32_t n = 2; int64_t{n - 1} * (n - 1) < most; ++n) {
+      together.recomputed_together = n;
+      if (evaluator_.Fits(together)) return together;
+    }
+    ParallelMapping divided = m;
+    divided.divided_inputs = m.tensor > 1 && !m.sequence_parallel;
+    if (divided.divided_inputs && evaluator_.Fits(divided)) return divided;
+    return space_.inputs_on_host ? std::optional(none) : std::nullopt;
+  }
+
+  bool Fits(const ParallelMapping& m) const { return evaluator_.Fits(m); }
+  bool CanBe(const ParallelMapping& m) const {
+    return CheckMapping(model_, m, space_.devices).ok();
+  }
+
+ private:
+  const Evaluator& evaluator_;
+  const TransformerConfig& model_;
+  const MappingSpace& space_;
+};
+
+}  // namespace
+
+std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
+                                       const MappingSpace& space, const ParallelMapping& mapping) {
+  const Fitter fitter(evaluator, model, space);
+  const bool none = mapping.recompute == Recompute::kNone;
+  if (!space.recompute || (!none && mapping.recompute != Recompute::kFull)) return std::nullopt;
+  const ParallelMapping plain = WithoutRecomputation(mapping);
+  ParallelMapping full = plain;
+  full.recompute = Recompute::kFull;
+  if (!none && mapping != full) return std::nullopt;
+  if (!fitter.CanBe(mapping) || fitter.Fits(mapping)) return std::nullopt;
+  if (!none) return space.software == nullptr ? fitter.OtherInputs(full) : std::nullopt;
+  const SomeLayers choice =
+      space.software != nullptr ? space.software->some_layers : SomeLayers::kFirst;
+  if (choice == SomeLayers::kNone || !fitter.CanBe(full) || !fitter.Fits(full)) return std::nullopt;
+  return fitter.FewestLayers(full, choice);
+}
+
+}  // namespace foretrace
