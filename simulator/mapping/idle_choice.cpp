@@ -47,9 +47,6 @@ std::string IdleWord(const std::string& words, bool shards) {
   return "";
 }
 
-bool HasOppositePasses(const ParallelMapping& m) {
-  const bool fills = m.chunks > 1 && m.microbatches() == m.pipeline;
-  return m.alternates() && m.microbatches() > 1 && !fills;
-}
+bool HasOppositePasses(const ParallelMapping& m) { return m.alternates() && m.microbatches() > 1; }
 
 }  // namespace foretrace

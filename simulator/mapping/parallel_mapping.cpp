@@ -126,7 +126,6 @@ int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
   const int64_t behind = m.pipeline - stage - 1;
   if (m.chunks > 1) {
     const int64_t total = count * m.chunks;
-    if (count == m.pipeline) return total;  // all forward passes come first
     return std::min(total, behind * 2 + int64_t{m.chunks - 1} * m.pipeline + 1);
   }
   switch (m.schedule) {

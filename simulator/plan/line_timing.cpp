@@ -159,8 +159,7 @@ class InterleavedLine {
       : p_(line),
         stages_(line.stages),
         group_(int64_t{line.stages} * line.chunks),
-        total_(int64_t{line.microbatches} * line.chunks),
-        one_group_(total_ == group_) {
+        total_(int64_t{line.microbatches} * line.chunks) {
     FORETRACE_CHECK(stages_ > 1 && line.microbatches % stages_ == 0);
     const auto n = static_cast<size_t>(stages_);
     clock_.resize(n);
@@ -171,10 +170,8 @@ class InterleavedLine {
 
   LineTiming Run() {
     const int64_t last = stages_ - 1;
-    // Of the first stage's forward and the last stage's backward pass. With one group of
-    // micro-batches no stage goes backward before it went forward with all.
+    // Of the first stage's forward and the last stage's backward pass.
     int64_t forward = 0, backward = stages_ - group_ - last;
-    if (total_ == group_) backward -= last;
     Recurrence recurrence;
     bool looks = true;
     for (; backward - last < total_; ++forward, ++backward) {
@@ -204,9 +201,11 @@ class InterleavedLine {
   }
   int64_t Before(int64_t chunk) const { return chunk > 0 ? chunk - 1 : p_.chunks - 1; }
 
-  // LonePasses of a stage, each way: its warm-up, or all where there is one group of micro-batches.
+  // LonePasses of a stage, each way: its warm-up, or all where no forward pass follows the first
+  // backward one.
   int64_t Lone(int64_t stage) const {
-    return one_group_ ? group_ : 2 * (stages_ - 1 - stage) + group_ - stages_;
+    const int64_t warmup = 2 * (stages_ - 1 - stage) + group_ - stages_;
+    return warmup + 1 < total_ ? warmup : total_;
   }
   // Of pass `own` of a stage, counted as it takes them.
   SimTime ForwardOf(int64_t chunk, int64_t stage, int64_t own) const {
@@ -295,7 +294,6 @@ class InterleavedLine {
   const LinePipeline& p_;
   int64_t stages_, group_;
   int64_t total_;  // forward passes of a stage, without those that were left out
-  bool one_group_;
   bool has_lone_ = !p_.lone_forward.empty();
   std::vector<SimTime> clock_, forward_,
       backward_;  // when a stage is free, and ended its last ones

@@ -66,10 +66,10 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
     return pass;
   };
   const int32_t total = microbatches * chunks;
-  // Megatron-LM's warm-up; with one group of micro-batches all forwards come first.
-  const int32_t warmup = microbatches == stages
-                             ? total
-                             : std::min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages);
+  // Megatron Core's warm-up since 0.10 (November of 2024, pipeline_parallel/schedules.py,
+  // get_pp_rank_microbatches), and PyTorch's; before, all forwards of a single group of
+  // micro-batches came first on every stage.
+  const int32_t warmup = std::min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages);
   PassList passes;
   passes.reserve(2 * static_cast<size_t>(total));
   for (int32_t i = 0; i < warmup; ++i) passes.push_back(next(PassKind::kForward));

@@ -242,6 +242,18 @@ TEST(ScheduleTest, BadSchedulesAreNamed) {
   EXPECT_THAT(TimePipeline(p).status().message(), testing::HasSubstr("does not divide"));
 }
 
+// As many micro-batches as stages: 2 (4 - s - 1) + 4 forward passes come first where there are so
+// many, and one more before the first backward pass.
+TEST(ScheduleTest, InterleavedWarmUpOfOneGroup) {
+  for (int32_t s = 0; s < 4; ++s) {
+    const PassList passes = *InterleavedSchedule(4, 4, s, 2);
+    const auto backward = [](const Pass& p) { return p.kind == PassKind::kBackward; };
+    const auto first = std::find_if(passes.begin(), passes.end(), backward);
+    EXPECT_EQ(first - passes.begin(), std::min(8, 2 * (4 - s - 1) + 4 + 1)) << s;
+    EXPECT_EQ(PeakInFlight(passes), std::min(8, 2 * (4 - s - 1) + 4 + 1)) << s;
+  }
+}
+
 // Of 1F1B the warm-up's forward passes but the last, and as many backward ones at the end; of the
 // last stage the first forward and the last backward pass, as a micro-batch's own are no pair.
 TEST(ScheduleTest, LonePasses) {
@@ -262,6 +274,7 @@ TEST(ScheduleTest, LonePasses) {
   // it.
   EXPECT_EQ(text(*InterleavedSchedule(4, 2, 0, 2)), "FFFF........BBBB");
   EXPECT_EQ(text(*InterleavedSchedule(2, 2, 0, 2)), "FFFFBBBB");
+  EXPECT_EQ(text(*InterleavedSchedule(2, 2, 1, 2)), "FF....BB");
 }
 
 // Figure 3.5: sizes 2, 1, 2 and i_3 = 2. With 1F1B on stage 2: i_2 = 4, i_1 = 7, four
