@@ -2,9 +2,12 @@
 """SimuMax's measured training steps on 8 B200 to rows that `foretrace validate --mappings` reads.
 
 SOURCE is the folder of its tables as CSV, of which b200_dense_cases.csv is read: its columns stay,
-and what all runs had in common (its SOURCE.txt, "run conditions") is added in columns of their own:
-Megatron with Transformer Engine 2.11, a distributed optimizer, no recomputation, cross entropy fused,
-nothing overlapped. SimuMax's own predictions are left out.
+and what all runs had in common (its SOURCE.txt, "run conditions") is added in columns of their own
+where a row does not say otherwise: Megatron with Transformer Engine 2.11, a distributed optimizer, no
+recomputation, cross entropy fused, nothing overlapped. So is what SimuMax's scripts ask Megatron for
+(simu_tools/megatron_scripts/scripts/run_pretrain_*.sh): heads exchanged for sequences under context
+parallelism (CP_COMM_TYPE a2a), and of models with latent attention the first layer alone dense
+(MOE_LAYER_FREQ). SimuMax's own predictions are left out.
 """
 import csv
 import io
@@ -16,7 +19,17 @@ import import_common as common
 NEEDED = ["case", "model", "gpus", "gpu", "tp", "pp", "micro_batch_size", "step_ms", "precision",
           "max_allocated_GiB"]
 COMMON = {"framework": "Megatron-LM", "date": "2025-12", "sharding": "distributed optimizer",
-          "recompute": "none", "overlap": "none", "note": "fused cross entropy"}
+          "recompute": "none", "overlap": "none", "note": "fused cross entropy",
+          "cp_comm_type": "a2a"}
+LATENT = ("deepseek", "kimi")
+
+
+def whole_row(row):
+    """What the row states, and for the rest what all runs had in common."""
+    known = dict(COMMON)
+    if row["model"].lower().startswith(LATENT):
+        known["dense_layers"] = "1"
+    return {**known, **{name: value for name, value in row.items() if value}}
 
 
 def run(source, output):
@@ -27,11 +40,13 @@ def run(source, output):
     if not rows:
         common.fail(f"{path}: has a header and no rows")
     target = output / "simumax-b200-training-rows.csv"
-    own = [name for name in rows[0] if not name.startswith("simumax_")]
+    filled = [whole_row(row) for row in rows]
+    columns = list(dict.fromkeys(name for row in [rows[0], *filled] for name in row
+                                 if not name.startswith("simumax_")))
     text = io.StringIO()
-    writer = csv.DictWriter(text, own + list(COMMON), extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**row, **COMMON} for row in rows)
+    writer.writerows(filled)
     common.write_file(target, text.getvalue())
     print(f"{target}: {len(rows)} rows", file=sys.stderr)
 

@@ -27,6 +27,16 @@ class SimumaxRows(unittest.TestCase):
         self.assertEqual((rows[0]["sharding"], rows[0]["overlap"]), ("distributed optimizer", "none"))
         self.assertNotIn("simumax_step_ms", rows[0])
 
+    def test_what_rows_say_themselves_stands(self):
+        header = HEADER.replace("simumax_step_ms", "recompute,cp,dense_layers,simumax_step_ms")
+        done, rows = self.run_import(header + "a,llama3-8b,8,B200,2,1,1,843.5,bf16,66.5,full_block,2,,850\n"
+                                     "b,deepseekv3,8,B200,1,1,1,843.5,bf16,66.5,,1,,850\n"
+                                     "c,deepseekv3,8,B200,1,1,1,843.5,bf16,66.5,,1,3,850\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["recompute"] for row in rows], ["full_block", "none", "none"])
+        self.assertEqual([row["dense_layers"] for row in rows], ["", "1", "3"])
+        self.assertEqual([row["cp_comm_type"] for row in rows], ["a2a"] * 3)
+
     def test_nothing_to_import(self):
         for text, words in ((HEADER, "has a header and no rows"), (HEADER.replace("step_ms,", "", 1), "no column step_ms")):
             done, rows = self.run_import(text)
