@@ -58,9 +58,23 @@ class ExchangeCoster {
     return m_.recompute != Recompute::kModules || kernels_.parts_again[static_cast<size_t>(of)];
   }
 
-  PassExchange Timed(const PlacedExchange& placed, CollectiveOp op) {
+  // Queries, keys and values that go to other devices for whole sequences are exchanged one after
+  // the other (Transformer Engine, context_parallel.py, flash_attn_a2a_communicate); all others
+  // together.
+  std::vector<PassExchange> Each(const PlacedExchange& placed, CollectiveOp op) {
+    const GraphOp& exchanged = sharded_.graph.op(placed.op);
+    if (exchanged.exchange.group != ShardGroup::kContext || !m_.ulysses) {
+      return {Timed(placed, op, ExchangedBytes(sharded_.graph, sizes_, placed.op))};
+    }
+    std::vector<PassExchange> each;
+    for (const TensorId t : exchanged.inputs) {
+      each.push_back(Timed(placed, op, SizeOf(sharded_.graph, sizes_, t)));
+    }
+    return each;
+  }
+
+  PassExchange Timed(const PlacedExchange& placed, CollectiveOp op, Bytes bytes) {
     const GroupExchange& exchange = sharded_.graph.op(placed.op).exchange;
-    Bytes bytes = ExchangedBytes(sharded_.graph, sizes_, placed.op);
     if (op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor) {
       const RegionEdge edge = EdgeOf(l_, l_.graph().op(placed.of));
       const double share = GatheredShare(edge, l_.dtype(), m_, p_);
@@ -79,12 +93,13 @@ class ExchangeCoster {
 
   void OfEnd(const PlacedExchange& placed, const GroupExchange& exchange, PassExchanges& out) {
     if (exchange.forward != CollectiveOp::kUnknown) {
-      out.forward.push_back(Timed(placed, exchange.forward));
+      for (const PassExchange& e : Each(placed, exchange.forward)) out.forward.push_back(e);
     }
     for (const CollectiveOp op : BackwardExchanges(exchange)) {
       // The sum of the output layer's input gradient runs behind its weight gradient.
       const bool hidden = m_.overlap_tensor && !placed.after && op == exchange.backward;
-      if (!hidden) out.backward.push_back(Timed(placed, op));
+      if (hidden) continue;
+      for (const PassExchange& e : Each(placed, op)) out.backward.push_back(e);
     }
   }
 
@@ -93,7 +108,8 @@ class ExchangeCoster {
     const Bytes routed = ExchangedBytes(sharded_.graph, sizes_, placed.op);
     for (const bool forward : {true, false}) {
       PassExchanges::List& list = times.layer_exchanges.of(forward);
-      for (const PassExchange& e : dispatcher_.Exchange(forward != placed.after, routed)) {
+      for (const PassExchange& e :
+           dispatcher_.Exchange(forward != placed.after, routed, !placed.after)) {
         if (forward && MayRepeat(placed.of)) Join(again_, e);
         if (m_.overlap_experts) {
           experts_.of(forward).push_back(e);
@@ -132,24 +148,26 @@ class ExchangeCoster {
     const bool tensor = exchange.group == ShardGroup::kTensor;
     const RegionEdge edge = tensor ? EdgeOf(l_, l_.graph().op(placed.of)) : RegionEdge::kNone;
     if (exchange.forward != CollectiveOp::kUnknown) {
-      const PassExchange timed = Timed(placed, exchange.forward);
-      if (MayRepeat(placed.of)) Join(again_, timed);
-      if (!RunsBesideForward(edge, m_)) Join(times.layer_exchanges.forward, timed);
+      for (const PassExchange& timed : Each(placed, exchange.forward)) {
+        if (MayRepeat(placed.of)) Join(again_, timed);
+        if (!RunsBesideForward(edge, m_)) Join(times.layer_exchanges.forward, timed);
+      }
     }
     if (RunsBesideBackward(edge, m_)) return;
     const PassCost::Column* column = ColumnOf(placed.of, edge);
     const auto ops = BackwardExchanges(exchange);
     for (const CollectiveOp op : ops) {
-      PassExchange timed = Timed(placed, op);
-      if (column == nullptr) {
-        Join(times.layer_exchanges.backward, timed);
-        continue;
+      for (PassExchange timed : Each(placed, op)) {
+        if (column == nullptr) {
+          Join(times.layer_exchanges.backward, timed);
+          continue;
+        }
+        timed.beside = true;
+        timed.goes_on = op != ops.front();
+        const bool gathers = ops.size() > 1;
+        timed.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
+        beside_.backward.push_back(timed);
       }
-      timed.beside = true;
-      timed.goes_on = op != ops.front();
-      const bool gathers = ops.size() > 1;
-      timed.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
-      beside_.backward.push_back(timed);
     }
   }
 

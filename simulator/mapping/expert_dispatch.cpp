@@ -35,15 +35,28 @@ double ExpertDispatcher::Tokens() const {
   return static_cast<double>(l_.sizes().of(l_.axes().stream));
 }
 
-PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed) const {
+PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed, bool choices) const {
   switch (m_.dispatch) {
     case ExpertDispatch::kDeepEp:
       return DeepEp(to_experts);
     case ExpertDispatch::kAllGather:
       return {AllGather(to_experts)};
-    default:
-      return {AllToAll(to_experts, static_cast<double>(routed.count()))};
+    default: {
+      const auto bytes = static_cast<double>(routed.count());
+      PassExchanges::List list = {AllToAll(to_experts, bytes)};
+      if (choices && c_.weighs_activations) list.push_back(Choices(bytes));
+      return list;
+    }
   }
+}
+
+// A number of 32 bits for each copy of a token, by a collective of its own.
+PassExchange ExpertDispatcher::Choices(double routed) const {
+  constexpr double kWeight = 4;
+  const Bytes bytes = Whole(kWeight * routed / TokenWidth(false));
+  const auto op = CollectiveOp::kAllToAll;
+  return {ShardGroup::kExpert, op,
+          groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(bytes.count())), bytes};
 }
 
 PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {

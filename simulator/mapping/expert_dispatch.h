@@ -35,11 +35,14 @@ class ExpertDispatcher {
       : c_(model), m_(mapping), l_(layer), p_(cluster), groups_(groups) {}
 
   // One way of one layer, in order. `routed`: what a device sends or receives of tokens routed to
-  // experts, one copy for each, in the model's type.
-  PassExchanges::List Exchange(bool to_experts, Bytes routed) const;
+  // experts, one copy for each, in the model's type. `choices`: of the way that tokens go and their
+  // gradients come back, on which routers' weights, or theirs, go too where experts weigh their
+  // activations (Megatron Core, transformer/moe/token_dispatcher.py, token_dispatch).
+  PassExchanges::List Exchange(bool to_experts, Bytes routed, bool choices) const;
 
  private:
   PassExchange AllToAll(bool to_experts, double routed) const;
+  PassExchange Choices(double routed) const;
   PassExchange AllGather(bool to_experts) const;
   PassExchanges::List DeepEp(bool to_experts) const;
   double TokenWidth(bool to_experts) const;  // bytes of a token on its way

@@ -16,6 +16,9 @@ namespace {
 // scattered gradients, two cleared buffers (6), their casts and softmax (3), the sum of both ways
 // (1), the router's weights' own sum (1).
 constexpr int kChoicesForward = 27, kChoicesBackward = 16;
+// Of these, what only experts have that are padded: the largest of an expert, its mask, copies of
+// both results; backward the gradient through that mask.
+constexpr int kPaddingForward = 7, kPaddingBackward = 1;
 
 void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
             double instructions = 0) {
@@ -48,8 +51,11 @@ void Divide(KernelList& list) {
 void ExpertKernels::Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const {
   if (l_.sizes().of(l_.axes().experts) < 1 || !op.in_block) return;
   if (op.kind == GraphOpKind::kMatmul) OneByOne(op, forward, backward);
-  if (!p_.forms.padded_experts) return;
-  if (op.name == "router softmax") ChooseTokens(op, forward, backward.input);
+  const bool padded = p_.forms.padded_experts, stepwise = p_.forms.stepwise_choices;
+  if (op.name == "router softmax" && (padded || stepwise)) {
+    ChooseTokens(op, forward, backward.input);
+  }
+  if (!padded) return;
   if (op.name == "dispatch") GatherRows(op, forward, backward.input);
   if (op.name == "combine") AddUp(op, forward, backward.input);
 }
@@ -86,8 +92,12 @@ void ExpertKernels::OneByOne(const GraphOp& op, KernelList& forward, BackwardWor
 void ExpertKernels::ChooseTokens(const GraphOp& op, KernelList& forward,
                                  KernelList& backward) const {
   const int64_t n = Count(op.inputs[0]);
-  for (int i = 0; i < kChoicesForward; ++i) Append(forward, ElementwiseOp{n, n}, DType::kFloat32);
-  for (int i = 0; i < kChoicesBackward; ++i) Append(backward, ElementwiseOp{n, n}, DType::kFloat32);
+  const bool padded = p_.forms.padded_experts;
+  const auto append = [&](KernelList& list, int count) {
+    for (int i = 0; i < count; ++i) Append(list, ElementwiseOp{n, n}, DType::kFloat32);
+  };
+  append(forward, kChoicesForward - (padded ? 0 : kPaddingForward));
+  append(backward, kChoicesBackward - (padded ? 0 : kPaddingBackward));
 }
 
 // index_select; backward its gradient is added row by row to a cleared one, which the graph has.

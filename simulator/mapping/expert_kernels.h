@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of a mixture of experts as software runs them that fuses none.
+// The kernels of a mixture of experts as software runs them that does not fuse all.
 
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapped_layer.h"

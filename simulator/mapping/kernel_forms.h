@@ -35,6 +35,9 @@ struct KernelForms {
   // The GEMMs of a device's experts run one expert after another, and their results are put
   // together (Megatron Core, transformer/moe/experts.py, SequentialMLP); otherwise as one.
   bool sequential_experts = false;
+  // Routers' choices are made by a framework's own kernels, one for each step (Megatron Core
+  // without moe_router_fusion; expert_kernels.h).
+  bool stepwise_choices = false;
   // Experts take a fixed number of tokens, which PyTorch's own kernels choose, gather and add up
   // (Megatron Core, moe_pad_expert_input_to_capacity; expert_kernels.h).
   bool padded_experts = false;

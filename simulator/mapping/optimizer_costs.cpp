@@ -41,12 +41,28 @@ double OptimizerCosts::Seconds(double own, double kept) const {
     cast.output_dtype = c_.dtype;
     seconds += Run({cast, DType::kFloat32, Direction::kForward});
   }
-  return seconds + Clearing(kept);
+  return seconds + Clearing(kept) + BeforeReduction(kept);
+}
+
+double OptimizerCosts::BeforeReduction(double gradients) const {
+  const DType dtype = GradientType();
+  const auto n = static_cast<int64_t>(gradients);
+  double seconds = 0;
+  if (p_.checks_gradients && c_.dtype != DType::kFloat16) {
+    seconds += Run({ReductionOp{1, n}, dtype, Direction::kForward});
+  }
+  if (p_.scales_gradients && m_.replicas() > 1) {
+    seconds += Run({ElementwiseOp{n, n}, dtype, Direction::kForward});
+  }
+  return seconds;
+}
+
+DType OptimizerCosts::GradientType() const {
+  return GradientBytes(c_, m_) >= 4 ? DType::kFloat32 : c_.dtype;
 }
 
 double OptimizerCosts::Clearing(double gradients) const {
-  const DType dtype = GradientBytes(c_, m_) >= 4 ? DType::kFloat32 : c_.dtype;
-  return Run({FillOp{static_cast<int64_t>(gradients)}, dtype, Direction::kForward});
+  return Run({FillOp{static_cast<int64_t>(gradients)}, GradientType(), Direction::kForward});
 }
 
 }  // namespace foretrace

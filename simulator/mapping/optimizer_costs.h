@@ -19,12 +19,14 @@ class OptimizerCosts {
       : c_(model), m_(mapping), p_(cluster), host_(host), kernels_(cluster) {}
 
   // Mixed precision: the norm of the `own` gradients and clipping, Adam on 32-bit masters, the cast
-  // to the model's type, and clearing of the `kept` gradients for the next iteration. On the host
-  // where its states are.
+  // to the model's type, and clearing of the `kept` gradients for the next iteration, with what the
+  // software does to them before they are reduced. On the host where its states are.
   double Seconds(double own, double kept) const;
 
  private:
   double Clearing(double gradients) const;
+  double BeforeReduction(double gradients) const;
+  DType GradientType() const;
   double Run(const OperatorCall& call) const;
   double Adam(int64_t weights) const;
 

@@ -12,22 +12,39 @@ bool IsOneOf(const GraphOp& op, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, op.name) != names.end();
 }
 
-// Whether an operator of a layer is of the module; `routed`: the layer has experts.
-bool IsOf(RecomputeModule module, const GraphOp& op, bool routed) {
+// What a layer has, besides attention and a feed-forward layer.
+struct LayerKind {
+  bool routed = false, latent = false;
+};
+
+LayerKind KindOf(const OperatorGraph& graph) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(
+        graph.ops(), [&](const GraphOp& op) { return op.in_block && op.name == name; });
+  };
+  return {has("router"), has("key and value up")};
+}
+
+// Whether an operator of a layer is of the module. Norms before dense feed-forward layers and
+// before attention without latents are part of the GEMM that follows
+// (models/gpt/gpt_layer_specs.py: TELayerNormColumnParallelLinear), so that they run again with
+// that one or not at all.
+bool IsOf(RecomputeModule module, const GraphOp& op, const LayerKind& layer) {
+  const bool routed = layer.routed;
   switch (module) {
     case RecomputeModule::kCoreAttention:
       return op.attention_core || op.kind == GraphOpKind::kAttention ||
              op.kind == GraphOpKind::kContext;
     case RecomputeModule::kMlp:
-      return !routed && IsOneOf(op, {"ffn up", "activation", "ffn down"});
+      return !routed && IsOneOf(op, {"norm 2", "ffn up", "activation", "ffn down"});
     case RecomputeModule::kMoe:
-      return routed && (IsOf(RecomputeModule::kSharedExperts, op, routed) ||
+      return routed && (IsOf(RecomputeModule::kSharedExperts, op, layer) ||
                         IsOneOf(op, {"router", "router softmax", "dispatch", "ffn up", "activation",
                                      "ffn down", "combine", "expert sum"}));
     case RecomputeModule::kMoeActivation:
       return routed && op.name == "activation";
     case RecomputeModule::kLayerNorm:
-      return IsOneOf(op, {"norm 1", "norm 2"});
+      return (layer.latent && op.name == "norm 1") || (routed && op.name == "norm 2");
     case RecomputeModule::kLatentUp:
       return IsOneOf(op, {"latent norm", "query up", "query", "key and value up", "rotary"});
     case RecomputeModule::kSharedExperts:
@@ -43,10 +60,10 @@ bool DropsOutputs(RecomputeModule module) {
 }
 
 // RunPartsAgain's.
-int PartOf(const GraphOp& op, RecomputeModules modules, bool routed) {
+int PartOf(const GraphOp& op, RecomputeModules modules, const LayerKind& layer) {
   for (int i = 0; i < static_cast<int>(RecomputeModule::kCount); ++i) {
     const auto module = static_cast<RecomputeModule>(i);
-    if (!modules.has(module) || !IsOf(module, op, routed)) continue;
+    if (!modules.has(module) || !IsOf(module, op, layer)) continue;
     return DropsOutputs(module) ? kOutputs : i;
   }
   return kNotAgain;
@@ -64,9 +81,8 @@ PartialRecomputation PartsAgain(const OperatorGraph& graph, const ParallelMappin
   if (m.recompute != Recompute::kModules) {
     return {std::vector<bool>(graph.ops().size()), KeptOfBlock(graph, needs_input)};
   }
-  const bool routed = std::ranges::any_of(
-      graph.ops(), [](const GraphOp& op) { return op.in_block && op.name == "router"; });
-  const auto part_of = [&](const GraphOp& op) { return PartOf(op, m.modules, routed); };
+  const LayerKind layer = KindOf(graph);
+  const auto part_of = [&](const GraphOp& op) { return PartOf(op, m.modules, layer); };
   return RunPartsAgain(graph, part_of, needs_input);
 }
 
@@ -77,6 +93,7 @@ RecomputeModules IdleModules(const TransformerConfig& model, RecomputeModules mo
       {RecomputeModule::kMlp, dense},
       {RecomputeModule::kMoe, experts},
       {RecomputeModule::kMoeActivation, experts && !moe},
+      {RecomputeModule::kLayerNorm, experts || model.latent > 0},
       {RecomputeModule::kLatentUp, model.latent > 0},
       {RecomputeModule::kSharedExperts, model.shared_ffn > 0 && experts && !moe}};
   RecomputeModules idle;
@@ -92,8 +109,8 @@ absl::Status CheckModules(const TransformerConfig& model, const ParallelMapping&
   if (!idle.empty()) {
     return Infeasible(
         "mapping {}: recompute={} would change nothing: mlp is of layers without experts, moe, "
-        "moe_act and shared_experts are of those with them (moe has the others in it), and "
-        "mla_up_proj of latent attention; leave it out",
+        "moe_act and shared_experts are of those with them (moe has the others in it), "
+        "mla_up_proj of latent attention, and layernorm of either; leave it out",
         ToString(m), ToString(idle));
   }
   if (m.overlap_experts && m.modules.has(RecomputeModule::kMoe)) {

@@ -43,6 +43,11 @@ struct SoftwareBehaviour {
   // (PyTorch's first FSDP, torch/distributed/fsdp/flat_param.py, _get_unflat_views: torch.split,
   // whose backward pass concatenates).
   bool flat_parameters = false;
+  // Before gradients are reduced, all that a device has are divided by the number of replicas, and
+  // their norm is looked at for what is no number, unless a loss scale does that (Megatron Core,
+  // distributed/param_and_grad_buffer.py, start_grad_sync and check_grads; without
+  // average_in_collective, with check_for_nan_in_grad).
+  bool scales_gradients = false, checks_gradients = false;
   // Scales of 8-bit operands come from the operands themselves (operand_casts.cpp); otherwise from
   // earlier steps, and weights are cast once an iteration.
   bool dynamic_scaling = false;

@@ -192,6 +192,28 @@ void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
   if (error.empty()) error = contradiction;
 }
 
+// How parts of sequences exchange keys and values, as Megatron Core's cp_comm_type has it: "p2p"
+// from neighbour to neighbour, "a2a" heads for sequences, "all_gather" at once.
+void SetContextForm(const Fields& f, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  const std::string column = LowerCase(f.Text("cp_comm_type"));
+  const auto says = [&](const char* form, const char* term) {
+    return column.empty() ? SaidOf(f, {term}) == Told::kYes : column == form;
+  };
+  const bool heads = says("a2a", "cp comm type a2a"), ring = says("p2p", "cp comm type p2p");
+  const bool gathers = says("all_gather", "cp comm type all gather") || column == "allgather";
+  if (m.context == 1) return;
+  if (heads || ring || gathers) {
+    m.ulysses = heads;
+    m.ring = ring;
+  } else if (!column.empty()) {
+    NoteUnread(fmt::format("cp_comm_type '{}' is none of p2p, a2a and all_gather: taken as the "
+                           "software has it",
+                           f.Text("cp_comm_type")),
+               row);
+  }
+}
+
 // How exchanges of tensor parallelism hide behind GEMMs, as a row says it.
 enum class TensorOverlap : uint8_t { kNotSaid, kNone, kInParts, kByUserbuffers };
 
@@ -343,6 +365,7 @@ void ReadSoftware(const Fields& f, std::span<const SoftwareStack> stacks, Traini
   // What choices depend on; what is wrong with them, ReadWords says.
   AddRowWords(f, row, row.mapping).IgnoreError();
   SetDivision(f, row, schedule, error);
+  SetContextForm(f, row);
   SetOverlap(f, row);
   SetKeptInputs(f, row, error);
   SetExpertWidth(row);

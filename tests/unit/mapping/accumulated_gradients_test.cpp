@@ -55,6 +55,33 @@ TEST(AccumulatedGradientsTest, OfTheEmbedding) {
   EXPECT_NEAR(backward(0, 2) - backward(3, 2), 6 * table, 1e-3 * table);
 }
 
+// Before they are reduced: the norm reads 4 bytes a weight, division by the replicas reads and
+// writes them. A loss scale takes the norm's place in fp16; one replica divides by nothing.
+TEST(AccumulatedGradientsTest, CheckedAndScaledBeforeTheyAreReduced) {
+  const auto optimizer = [](const TransformerConfig& c, const ParallelMapping& m, bool checks,
+                            bool scales) {
+    ClusterParameters p = MemoryAlone();
+    p.checks_gradients = checks;
+    p.scales_gradients = scales;
+    return Times(c, m, p).optimizer.seconds();
+  };
+  ParallelMapping m = Twice(1, 4), alone = m;
+  alone.data = 1;
+  alone.zero = 0;
+  const double weights = 4 * (12 * kH2 + 13 * 1024) + (2048 + 1024 + 2) * 1024;
+  const auto more = [&](const TransformerConfig& c, const ParallelMapping& of, bool checks,
+                        bool scales) {
+    const double seconds = optimizer(c, of, checks, scales) - optimizer(c, of, false, false);
+    return seconds / (4 * weights / 1e9);
+  };
+  EXPECT_NEAR(more(Narrow(), m, true, false), 1, 0.01);
+  EXPECT_NEAR(more(Narrow(), m, false, true), 2, 0.01);
+  EXPECT_NEAR(more(Narrow(), alone, false, true), 0, 1e-6);
+  TransformerConfig half = Narrow();
+  half.dtype = DType::kFloat16;
+  EXPECT_NEAR(more(half, m, true, false), 0, 1e-6);
+}
+
 // Views' gradients are put together, 2 bytes read and written of each of 12 h^2 + 13 h weights.
 TEST(AccumulatedGradientsTest, OfFlatParameters) {
   ClusterParameters p = MemoryAlone();

@@ -272,6 +272,35 @@ TEST(TrainingRowsTest, TokensDecideBetweenBatchAndAccumulation) {
 
 // What no column says: exchanges of heads, adapters, layers by stage. In 2 s 16 GPUs at 4,096
 // tokens/s pass 32 sequences of 4,096, as 8 replicas of 2 x 2 have.
+// Megatron Core's cp_comm_type, by its column or in a note; words of the column `mapping` stand.
+TEST(TrainingRowsTest, HowPartsOfSequencesExchange) {
+  std::string header = kHeader;
+  header.insert(header.size() - 1, ",tokens_per_s_per_gpu,mapping,cp_comm_type");
+  const TempFolder folder;
+  const std::string path = folder.path() + "/forms.csv";
+  const std::string row =
+      "known,32,,,,,,4096,16,H100,8,1,1,8,2,,,2,2,,bfloat16,SHARD_GRAD_OP,,NeMo,0,";
+  const std::string alone =
+      "known,32,,,,,,4096,16,H100,8,1,1,16,1,,,2,2,,bfloat16,SHARD_GRAD_OP,,NeMo,0,";
+  std::ofstream(path) << header << row << ",,4096,,a2a\n"
+                      << row << ",,4096,,p2p\n"
+                      << row << ",,4096,,all_gather\n"
+                      << row << ",\"--cp-comm-type a2a\",4096,,\n"
+                      << row << ",,4096,ring,a2a\n"
+                      << alone << ",,4096,,a2a\n"
+                      << row << ",,4096,,carrier pigeon\n";
+  const auto read = LoadTrainingRows(path, KnownModel, Stacks());
+  ASSERT_TRUE(read.ok()) << read.status();
+  const std::vector<TrainingRow>& rows = *read;
+  const std::pair<bool, bool> ring_and_ulysses[] = {{false, true}, {true, false}, {false, false},
+                                                    {false, true}, {true, false}, {false, false}};
+  for (size_t i = 0; i < std::size(ring_and_ulysses); ++i) {
+    EXPECT_EQ(rows[i].refused, "") << i;
+    EXPECT_EQ(std::pair(rows[i].mapping.ring, rows[i].mapping.ulysses), ring_and_ulysses[i]) << i;
+  }
+  EXPECT_THAT(rows[6].unread, ElementsAre(HasSubstr("carrier pigeon")));
+}
+
 TEST(TrainingRowsTest, WordsOfMappingsAndWhatFollows) {
   std::string header = kHeader;
   header.insert(header.size() - 1, ",tokens_per_s_per_gpu,mapping");
