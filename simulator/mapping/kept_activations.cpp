@@ -12,6 +12,10 @@ std::vector<bool> KeptWithout(const OperatorGraph& graph, const ParallelMapping&
   return KeptOfBlock(graph, [&m](const GraphOp& op) { return NeedsInput(op, m); });
 }
 
+bool IsFused(const OperatorGraph& g, OpId op) {
+  return op != kNoOp && g.op(op).kind == GraphOpKind::kAttention;
+}
+
 // Sum over activations by `share` of their bytes.
 template <typename Share>
 double Sum(const MappedLayer& layer, const std::vector<bool>& of, const Share& share) {
@@ -55,7 +59,8 @@ double KeptBytes(const MappedLayer& layer, const ParallelMapping& m, Recompute r
   return Sum(layer, kept, [&](TensorId t) {
     const OpId producer = g.tensor(t).producer;
     const bool core = producer != kNoOp && g.op(producer).attention_core;
-    return recompute == Recompute::kSelective && core ? 0 : KeptShare(g, t, m);
+    const double twice = m.ulysses && IsFused(g, producer) ? 2 : 1;  // MappedLayer::stash
+    return recompute == Recompute::kSelective && core ? 0 : twice * KeptShare(g, t, m);
   });
 }
 

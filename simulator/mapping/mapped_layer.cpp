@@ -113,6 +113,7 @@ const Stash& MappedLayer::stash() const {
     stash_ = StashOfBlock(graph(), sizes_, [this](const GraphOp& op) {
       return IsTrained(op, mapping_) || IsAdapted(op, mapping_);
     });
+    if (mapping_.ulysses) stash_->whole += stash_->fused;
   }
   return *stash_;
 }

@@ -72,7 +72,9 @@ class MappedLayer {
   double trained_expert() const { return trained_expert_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
   // StashOfBlock of what is trained, which every stage of a mapping asks for; worked out once, the
-  // first time not by several threads.
+  // first time not by several threads. Where devices exchange heads for sequences attention keeps
+  // what it gave of its heads beside what the GEMM after it keeps of its tokens (Transformer Engine
+  // 2.8 on, context_parallel.py, AttnFuncWithCPAndQKVOA2A: out_part).
   const Stash& stash() const;
   DType dtype() const { return dtype_; }
   LossForm loss() const { return loss_; }

@@ -233,6 +233,12 @@ Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_
   return Rounded(most);
 }
 
+// Of one micro-batch.
+Bytes LogitsOfOne(const TransformerConfig& c, const ParallelMapping& m) {
+  const LogitMemory of_one = LogitMemoryOf(c, m);
+  return Rounded(of_one.kept * Num(1 + c.further_tokens) + of_one.passing);
+}
+
 // While the embedding's gradient is made, its pass has nothing else left.
 MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                          MemoryLedger use, Bytes gradient) {
@@ -241,9 +247,7 @@ MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int
   use.activations = use.activations - Rounded(chunk);
   use.recomputed = Bytes();
   if (HasHead(m, stage)) {
-    const LogitMemory of_one = LogitMemoryOf(model.model(), m);
-    const double gone = of_one.kept * Num(1 + model.model().further_tokens) + of_one.passing;
-    use.logits = use.logits - std::min(use.logits, Rounded(gone));
+    use.logits = use.logits - std::min(use.logits, LogitsOfOne(model.model(), m));
   }
   use.gathered += gradient;
   return use;

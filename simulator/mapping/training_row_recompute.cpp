@@ -30,11 +30,11 @@ constexpr ModuleTerm kNamed[] = {{"core attn", RecomputeModule::kCoreAttention},
                                  {"shared expert*", RecomputeModule::kSharedExperts},
                                  {"mlp", RecomputeModule::kMlp}};
 // Words that are a module's where nothing else is said ("attention + moe"), and what joins them.
-constexpr ModuleTerm kPlain[] = {{"moe layer*", RecomputeModule::kMoe},
-                                 {"moe", RecomputeModule::kMoe},
-                                 {"attn", RecomputeModule::kCoreAttention},
-                                 {"attention", RecomputeModule::kCoreAttention},
-                                 {"layer norm*", RecomputeModule::kLayerNorm}};
+constexpr ModuleTerm kPlain[] = {
+    {"moe layer*", RecomputeModule::kMoe},       {"moe", RecomputeModule::kMoe},
+    {"attn", RecomputeModule::kCoreAttention},   {"attention", RecomputeModule::kCoreAttention},
+    {"sdp", RecomputeModule::kCoreAttention},    {"sdpa", RecomputeModule::kCoreAttention},
+    {"layer norm*", RecomputeModule::kLayerNorm}};
 constexpr std::string_view kJoins[] = {"selective",   "recompute", "recomputation", "modules",
                                        "granularity", "of",        "and",           "only"};
 
@@ -100,6 +100,8 @@ RecomputeModules ModulesIn(const std::string& said) {
     i += std::max<size_t>(count, 1);
   }
   if (!others) named.bits |= plain.bits;
+  // SimuMax's recompute_granularity (core/config.py): mlp_only is of experts too.
+  if (ToldOf(words, {"mlp only"}) == Told::kYes) named.add(RecomputeModule::kMoe);
   return named;
 }
 
@@ -126,7 +128,7 @@ std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selectiv
   if (SelectsModules(ModulesIn(said))) return Recompute::kModules;
   const int32_t nth = NthLayer(said, selective == Recompute::kOperators);
   if (nth > 0) return nth == 2 ? Recompute::kAlternate : Recompute::kFull;
-  if (has({"selective", "attn", "attention"}) || is({"op", "sac"})) return selective;
+  if (has({"selective", "attn", "attention", "sdp"}) || is({"op", "sac"})) return selective;
   if (is({"yes", "y", "on", "true", "1", "1.0", "all", "recompute all"}) ||
       has({"checkpointing", "uniform", "block", "layer"}) || ChosenLayers(said) > 0) {
     return Recompute::kFull;

@@ -65,6 +65,13 @@ TEST(KeptActivationsTest, RoutersWeightsBeforeTheSecondGemm) {
   EXPECT_DOUBLE_EQ(after - LayerStash(c, Words("tp1"), Recompute::kNone), kTokens * 2 * 1024 * 2.0);
 }
 
+// Heads that are exchanged for sequences: attention's output of its heads, and of its tokens.
+TEST(KeptActivationsTest, OutputsOfExchangedHeadsAreKeptTwice) {
+  const double gathered = LayerStash(Latent(), Words("tp1 cp2"), Recompute::kNone);
+  const double exchanged = LayerStash(Latent(), Words("tp1 cp2 ulysses"), Recompute::kNone);
+  EXPECT_DOUBLE_EQ(exchanged - gathered, 2 * 256 * kTokens / 2);
+}
+
 TEST(KeptActivationsTest, RunningAgainTakesTime) {
   ClusterParameters cluster;
   cluster.issue = SimTime();  // or the CPU would be what all wait for
