@@ -299,7 +299,10 @@ void UnfusedKernels::CopyGroups(const GraphOp& op, KernelList& forward,
                                 KernelList& backward) const {
   const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
   const int64_t queries = Count(op.inputs[0]), keys = Count(op.inputs[1]);
-  if (keys >= queries) return;
+  // Of latent attention, whose keys' rotated part is a third input, the kernel that rotates also
+  // takes values apart from keys, and of queries moves the rotated part alone, which is no more
+  // (Megatron Core, fusions/fused_mla_yarn_rope_apply.py).
+  if (keys >= queries || op.inputs.size() > 2) return;
   Step(forward, queries, 1, dtype, dtype);
   Step(forward, keys, 1, dtype, dtype);
   Step(backward, queries + 2 * keys, 1, dtype, dtype);

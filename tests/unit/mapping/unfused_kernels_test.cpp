@@ -93,6 +93,14 @@ TEST(UnfusedKernelsTest, RepeatedKeysAndCopiedGroups) {
   all.kv_heads = all.heads;
   EXPECT_NEAR(Beyond(all, ParallelMapping(), repeats).forward, 0, 1e-9);
   EXPECT_NEAR(Beyond(all, ParallelMapping(), copies).forward, 0, 1e-9);
+  // Keys of latent attention have fewer elements than queries before their rotated part is there.
+  TransformerConfig latent = all;
+  latent.latent = 256;
+  latent.head_size = 96;
+  latent.rotary_size = 32;
+  latent.value_size = 64;
+  EXPECT_NEAR(Beyond(latent, ParallelMapping(), copies).forward, 0, 1e-9);
+  EXPECT_NEAR(Beyond(latent, ParallelMapping(), copies).backward, 0, 1e-9);
 }
 
 // Of both norms the rows and their gradients are read once less; what 128 multiprocessors sum of
