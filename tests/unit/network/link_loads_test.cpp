@@ -19,7 +19,7 @@ std::map<std::string, LinkKindLoad> Loads(const char* platform, CollectiveOp op,
   CollectiveQuery query;
   query.op = op;
   for (int32_t r = 0; r < ranks; ++r) query.members.push_back(r);
-  query.first_bytes = query.last_bytes = bytes;
+  query.first_bytes = query.last_bytes = Bytes(bytes);
   query.options.algorithm = algorithm;
   const auto rows = CollectiveTable(*topology, query);
   EXPECT_TRUE(rows.ok()) << rows.status();

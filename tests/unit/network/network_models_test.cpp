@@ -184,17 +184,17 @@ TEST(NetworkModels, RefuseBadTransfers) {
 TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllReduce, 8), 1.75);
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllToAll, 4), 0.75);
-  EXPECT_EQ(*ParseSize("4096"), 4096);
-  EXPECT_EQ(*ParseSize("32M"), 32 << 20);
-  EXPECT_EQ(*ParseSize("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(*ParseSize("4096"), Bytes(4096));
+  EXPECT_EQ(*ParseSize("32M"), Bytes(32 << 20));
+  EXPECT_EQ(*ParseSize("2GiB"), Bytes(int64_t{2} << 30));
   for (const char* bad : {"", "M", "-1", "1.5M", "4X", "99999999999G"}) {
     EXPECT_FALSE(ParseSize(bad).ok()) << bad;
   }
   const Topology topology = TwoNodes();
   CollectiveQuery query;
   query.members = {0, 1};
-  query.first_bytes = 1 << 20;
-  query.last_bytes = 4 << 20;
+  query.first_bytes = Bytes(1 << 20);
+  query.last_bytes = Bytes(4 << 20);
   const auto rows = CollectiveTable(topology, query);
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 3u);
@@ -210,8 +210,8 @@ TEST(CollectiveTable, InterruptedKeepsWhatThereIs) {
   const Topology topology = TwoNodes();
   CollectiveQuery query;
   query.members = {0, 1};
-  query.first_bytes = 1 << 20;
-  query.last_bytes = 4 << 20;
+  query.first_bytes = Bytes(1 << 20);
+  query.last_bytes = Bytes(4 << 20);
   query.progress = [](int64_t done, int64_t total) {
     EXPECT_EQ(total, 3);
     return done < 2;
