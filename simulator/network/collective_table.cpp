@@ -33,13 +33,13 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
     FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner.Choose(spec));
     row.algorithm = choice.algorithm;
     row.protocol = choice.protocol;
-    time = RealSeconds(choice.seconds);
+    time = choice.time;
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const PlannedRun alone, planner.PlanAndRun(spec));
     row.algorithm = alone.plan.algorithm;
     row.protocol = alone.plan.protocol;
     row.flows = alone.run.flows;
-    time = RealSeconds(alone.run.seconds);
+    time = alone.run.time;
     if (query.tier == NetworkTier::kSimgrid) {
       FORETRACE_ASSIGN_OR_RETURN(const auto network,
                                  SimgridNetwork::Create(topology, query.options));
@@ -47,7 +47,7 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
       time = RealSeconds(estimate.time);
     }
   }
-  FORETRACE_ASSIGN_OR_RETURN(row.time, TransferTime(time.seconds(), spec));
+  FORETRACE_ASSIGN_OR_RETURN(row.time, TransferTime(time, spec));
   if (time > RealSeconds()) {
     row.algorithm_bandwidth = RealBytes(row.bytes) / time;
     row.bus_bandwidth = row.algorithm_bandwidth * BusFactor(query.op, row.ranks);

@@ -69,8 +69,8 @@ std::string LinksText(const CollectiveRow& row, const std::vector<LinkKindLoad>&
       {{"link", Align::kLeft}, {"GB/s"}, {"links"}, {"most MB"}, {"mean MB"}, {"busy %"}});
   for (const LinkKindLoad& link : links) {
     table.AddRow({link.kind, fmt::format("{:.2f}", link.rate.gbps()), fmt::format("{}", link.links),
-                  fmt::format("{:.3f}", link.most * 1e-6),
-                  fmt::format("{:.3f}", link.mean() * 1e-6),
+                  fmt::format("{:.3f}", link.most.count() * 1e-6),
+                  fmt::format("{:.3f}", link.mean().count() * 1e-6),
                   fmt::format("{:.1f}", 100 * link.busy(row.time))});
   }
   return fmt::format(
@@ -194,8 +194,8 @@ std::string CollectiveJson(const std::vector<CollectiveRow>& rows,
       json.Field("kind", link.kind);
       json.Field("bandwidth_GBps", link.rate.gbps());
       json.Field("links", link.links);
-      json.Field("most_bytes", link.most);
-      json.Field("mean_bytes", link.mean());
+      json.Field("most_bytes", link.most.count());
+      json.Field("mean_bytes", link.mean().count());
       json.Field("busy_share", link.busy(rows.back().time));
       json.EndObject();
     }
