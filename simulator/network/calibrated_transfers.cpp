@@ -70,8 +70,8 @@ class Lookup {
       for (const CollectiveModel& model : calibration_->models()) {
         if (model.op != op || (model.nodes > 1) != (nodes > 1)) continue;
         if (exact && (model.ranks != ranks || model.nodes != nodes)) continue;
-        const auto least = RealBytes(Bytes(model.min_bytes));
-        const auto most = RealBytes(Bytes(model.max_bytes));
+        const RealBytes least(model.min_bytes);
+        const RealBytes most(model.max_bytes);
         const bool first = resolved.largest == RealBytes();
         resolved.smallest = first ? least : std::min(resolved.smallest, least);
         resolved.largest = std::max(resolved.largest, most);
