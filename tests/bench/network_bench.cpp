@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "simulator/network/fluid/run_alone.h"
+#include "simulator/network/transfer_planner.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
