@@ -21,6 +21,8 @@ class RealTime {
   explicit constexpr RealTime(double count) : count_(count) {}
   template <int64_t kOther>
   explicit constexpr RealTime(RealTime<kOther> t) : count_(t.template In<kPerSecond>()) {}
+  explicit constexpr RealTime(SimTime t)
+      : count_(static_cast<double>(t.ps()) * (static_cast<double>(kPerSecond) / 1e12)) {}
   static constexpr RealTime Infinite() { return RealTime(std::numeric_limits<double>::infinity()); }
 
   template <int64_t kOther>
@@ -45,6 +47,7 @@ class RealTime {
   friend constexpr RealTime operator+(RealTime a, RealTime b) { return a += b; }
   friend constexpr RealTime operator-(RealTime a, RealTime b) { return a -= b; }
   friend constexpr RealTime operator*(double k, RealTime t) { return RealTime(k * t.count_); }
+  friend constexpr RealTime operator*(RealTime t, double k) { return k * t; }
   friend constexpr RealTime operator/(RealTime t, double k) { return RealTime(t.count_ / k); }
   friend constexpr double operator/(RealTime a, RealTime b) { return a.count_ / b.count_; }
 
@@ -73,6 +76,7 @@ class RealBytes {
     return RealBytes(a.count_ - b.count_);
   }
   friend constexpr RealBytes operator*(double k, RealBytes b) { return RealBytes(k * b.count_); }
+  friend constexpr RealBytes operator*(RealBytes b, double k) { return k * b; }
   friend constexpr RealBytes operator/(RealBytes b, double k) { return RealBytes(b.count_ / k); }
   friend constexpr double operator/(RealBytes a, RealBytes b) { return a.count_ / b.count_; }
 
@@ -80,9 +84,15 @@ class RealBytes {
   double count_ = 0;
 };
 
-// The divisor must be positive.
-inline RealSeconds operator/(RealBytes b, Bandwidth w) {
+// Divisors must be positive.
+constexpr RealSeconds operator/(RealBytes b, Bandwidth w) {
   return RealSeconds(b.count() / w.bytes_per_second());
+}
+constexpr Bandwidth operator/(RealBytes b, RealSeconds t) {
+  return Bandwidth::BytesPerSecond(b.count() / t.seconds());
+}
+constexpr RealBytes operator*(Bandwidth w, RealSeconds t) {
+  return RealBytes(w.bytes_per_second() * t.seconds());
 }
 
 }  // namespace foretrace

@@ -55,6 +55,10 @@ class Bandwidth {
   constexpr double bytes_per_second() const { return v_; }
   constexpr double gbps() const { return v_ * 1e-9; }
   constexpr auto operator<=>(const Bandwidth&) const = default;
+  friend constexpr Bandwidth operator*(double k, Bandwidth w) { return Bandwidth(k * w.v_); }
+  friend constexpr Bandwidth operator*(Bandwidth w, double k) { return k * w; }
+  friend constexpr Bandwidth operator/(Bandwidth w, double k) { return Bandwidth(w.v_ / k); }
+  friend constexpr double operator/(Bandwidth a, Bandwidth b) { return a.v_ / b.v_; }
 
  private:
   explicit constexpr Bandwidth(double v) : v_(v) {}

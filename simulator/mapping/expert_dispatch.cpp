@@ -27,8 +27,8 @@ double DispatchShare(const ParallelMapping& m, const ClusterParameters& p) {
 }
 
 double ExpertDispatcher::TokenWidth(bool to_experts) const {
-  if (to_experts && m_.dispatch_fp8) return Fp8TokenBytes(c_.hidden);
-  return TokenBytes(c_.hidden, ElementSize(c_.dtype));
+  if (to_experts && m_.dispatch_fp8) return Fp8TokenBytes(c_.hidden).count();
+  return TokenBytes(c_.hidden, ElementSize(c_.dtype)).count();
 }
 
 double ExpertDispatcher::Tokens() const {
@@ -92,11 +92,11 @@ PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
                       static_cast<int32_t>(c_.expert_groups),
                       static_cast<int32_t>(c_.chosen_groups)};
   exchange.tokens = Tokens() * m_.expert_load();
-  exchange.token_bytes = TokenWidth(to_experts);
+  exchange.token_bytes = RealBytes(TokenWidth(to_experts));
   exchange.multiprocessors = kDispatchMultiprocessors;
   const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() + groups_.Handovers();
   const ExpertCopies copies = ExpectedCopies(exchange.routing);
-  const double bytes = exchange.tokens * exchange.token_bytes;
+  const double bytes = exchange.tokens * exchange.token_bytes.count();
   const Bytes to_nodes = Whole(bytes * copies.nodes), to_ranks = Whole(bytes * copies.ranks);
   const auto op = CollectiveOp::kAllToAll;
   if (nodes == 1) return {{ShardGroup::kExpert, op, time, to_ranks}};

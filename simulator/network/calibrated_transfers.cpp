@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/cost/collective/message_size.h"
 
 namespace foretrace {
@@ -20,7 +21,7 @@ class Lookup {
     const Resolved& resolved = Find(op, spec.members);
     if (!resolved.estimator.covered() || spec.bytes.count() < 0) return std::nullopt;
     const Bytes size = SizeOf(spec);
-    const double bytes = std::max(static_cast<double>(size.count()), 1.0);
+    const RealBytes bytes = std::max(RealBytes(size), RealBytes(1));
     if (bytes * kFarthest < resolved.smallest || bytes > resolved.largest * kFarthest) {
       return std::nullopt;
     }
@@ -37,7 +38,7 @@ class Lookup {
   struct Resolved {
     CollectiveEstimator estimator;
     bool even = true;
-    double smallest = 0, largest = 0;  // measured sizes
+    RealBytes smallest, largest;  // measured sizes
   };
 
   static Bytes SizeOf(const TransferSpec& spec) {
@@ -69,13 +70,13 @@ class Lookup {
       for (const CollectiveModel& model : calibration_->models()) {
         if (model.op != op || (model.nodes > 1) != (nodes > 1)) continue;
         if (exact && (model.ranks != ranks || model.nodes != nodes)) continue;
-        const auto least = static_cast<double>(model.min_bytes);
-        const auto most = static_cast<double>(model.max_bytes);
-        const bool first = resolved.largest == 0;
+        const RealBytes least(model.min_bytes);
+        const RealBytes most(model.max_bytes);
+        const bool first = resolved.largest == RealBytes();
         resolved.smallest = first ? least : std::min(resolved.smallest, least);
         resolved.largest = std::max(resolved.largest, most);
       }
-      if (resolved.largest > 0) return;
+      if (resolved.largest > RealBytes()) return;
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
@@ -21,10 +22,10 @@ constexpr int64_t kMaxRows = 64;
 absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuery& query,
                                   TransferPlanner& planner, const TransferSpec& spec) {
   CollectiveRow row;
-  row.bytes = spec.bytes.count();
+  row.bytes = spec.bytes;
   row.ranks = static_cast<int32_t>(spec.members.size());
   row.tier = query.tier;
-  double seconds = 0;
+  RealSeconds time;
   if (query.tier == NetworkTier::kSimgrid) {
     FORETRACE_RETURN_IF_ERROR(CheckSimgridSize(topology));
   }
@@ -32,25 +33,24 @@ absl::StatusOr<CollectiveRow> Row(const Topology& topology, const CollectiveQuer
     FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner.Choose(spec));
     row.algorithm = choice.algorithm;
     row.protocol = choice.protocol;
-    seconds = choice.seconds;
+    time = choice.time;
   } else {
     FORETRACE_ASSIGN_OR_RETURN(const PlannedRun alone, planner.PlanAndRun(spec));
     row.algorithm = alone.plan.algorithm;
     row.protocol = alone.plan.protocol;
     row.flows = alone.run.flows;
-    seconds = alone.run.seconds;
+    time = alone.run.time;
     if (query.tier == NetworkTier::kSimgrid) {
       FORETRACE_ASSIGN_OR_RETURN(const auto network,
                                  SimgridNetwork::Create(topology, query.options));
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate, network->IsolatedDuration(spec));
-      seconds = estimate.time.seconds();
+      time = RealSeconds(estimate.time);
     }
   }
-  FORETRACE_ASSIGN_OR_RETURN(row.time, TransferTime(seconds, spec));
-  if (seconds > 0) {
-    const double rate = static_cast<double>(row.bytes) / seconds;
-    row.algorithm_bandwidth = Bandwidth::BytesPerSecond(rate);
-    row.bus_bandwidth = Bandwidth::BytesPerSecond(rate * BusFactor(query.op, row.ranks));
+  FORETRACE_ASSIGN_OR_RETURN(row.time, TransferTime(time, spec));
+  if (time > RealSeconds()) {
+    row.algorithm_bandwidth = RealBytes(row.bytes) / time;
+    row.bus_bandwidth = row.algorithm_bandwidth * BusFactor(query.op, row.ranks);
   }
   return row;
 }
@@ -95,7 +95,7 @@ double BusFactor(CollectiveOp op, int32_t ranks) {
   }
 }
 
-absl::StatusOr<int64_t> ParseSize(std::string_view text) {
+absl::StatusOr<Bytes> ParseSize(std::string_view text) {
   int64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit = LowerCase(
@@ -111,35 +111,33 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
       value > std::numeric_limits<int64_t>::max() / factor) {
     return InvalidInput("'{}' is not a size; write for example 4096, 32M or 1G", text);
   }
-  return value * factor;
+  return Bytes(value * factor);
 }
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,
                                                            const CollectiveQuery& query) {
   if (query.last_bytes < query.first_bytes) {
     return InvalidInput("sizes run from {} to {} bytes: the first must not be larger",
-                        query.first_bytes, query.last_bytes);
+                        query.first_bytes.count(), query.last_bytes.count());
   }
   TransferPlanner planner(topology, query.options);
   TransferSpec spec;
   spec.op = query.op;
   spec.members = query.members;
+  const int64_t first = query.first_bytes.count(), last = query.last_bytes.count();
   int64_t sizes = 1;
-  for (int64_t b = query.first_bytes; b < query.last_bytes && b <= query.last_bytes / 2; ++sizes) {
+  for (int64_t b = first; b < last && b <= last / 2; ++sizes) {
     b = b == 0 ? 1 : 2 * b;
   }
   std::vector<CollectiveRow> rows;
-  for (int64_t bytes = query.first_bytes;;) {
+  for (int64_t bytes = first;;) {
     if (query.progress && !query.progress(static_cast<int64_t>(rows.size()), sizes)) break;
     spec.bytes = Bytes(bytes);
     const absl::StatusOr<CollectiveRow> row = Row(topology, query, planner, spec);
     if (absl::IsCancelled(row.status())) break;
     FORETRACE_RETURN_IF_ERROR(row.status());
     rows.push_back(*row);
-    if (bytes > query.last_bytes / 2 || bytes == query.last_bytes ||
-        static_cast<int64_t>(rows.size()) == kMaxRows) {
-      break;
-    }
+    if (bytes > last / 2 || bytes == last || static_cast<int64_t>(rows.size()) == kMaxRows) break;
     bytes = bytes == 0 ? 1 : 2 * bytes;
   }
   return rows;
@@ -155,7 +153,7 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
   TransferSpec spec;
   spec.op = query.op;
   spec.members = query.members;
-  spec.bytes = Bytes(row.bytes);
+  spec.bytes = row.bytes;
   FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner.Plan(spec));
   return LoadsByKind(topology, plan);
 }

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<NetworkModel>> MakeNetwork(NetworkTier tier,
                                                           NetworkOptions options);
 
 struct CollectiveRow {
-  int64_t bytes = 0;
+  Bytes bytes;
   int32_t ranks = 0;
   Algorithm algorithm = Algorithm::kAuto;
   Protocol protocol = Protocol::kRaw;
@@ -39,8 +39,8 @@ struct CollectiveRow {
 struct CollectiveQuery {
   CollectiveOp op = CollectiveOp::kAllReduce;
   std::vector<int32_t> members;
-  int64_t first_bytes = 0;
-  int64_t last_bytes = 0;  // sizes double from first to last
+  Bytes first_bytes;
+  Bytes last_bytes;  // sizes double from first to last
   NetworkTier tier = NetworkTier::kFluid;
   NetworkOptions options;
   // Told before each size how many are done; false: end with the rows that there are.
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<LinkKindLoad>> LinkLoadsOf(const Topology& topology,
                                                       const CollectiveRow& row);
 
 // "8", "32M", "1GiB", "4096", "16K": factors of 1,024.
-absl::StatusOr<int64_t> ParseSize(std::string_view text);
+absl::StatusOr<Bytes> ParseSize(std::string_view text);
 
 // algbw to bus bandwidth, as nccl-tests' PERFORMANCE.md defines it.
 double BusFactor(CollectiveOp op, int32_t ranks);

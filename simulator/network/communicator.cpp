@@ -17,15 +17,16 @@ class LinkLoads {
  public:
   explicit LinkLoads(const Topology& topology) : topology_(topology) {}
   void Clear() { loads_.clear(); }
-  double Add(DeviceId from, DeviceId to, double bytes) {
+  // Returns the latency of the route.
+  RealSeconds Add(DeviceId from, DeviceId to, RealBytes bytes) {
     topology_.FindRoute(from, to, route_);
     for (LinkId link : route_.links) loads_[link] += bytes;
-    return route_.latency.seconds();
+    return RealSeconds(route_.latency);
   }
-  double DrainTime() const {
-    double longest = 0;
+  RealSeconds DrainTime() const {
+    RealSeconds longest;
     for (const auto& [link, bytes] : loads_) {
-      longest = std::max(longest, bytes / topology_.link_rate(link).bytes_per_second());
+      longest = std::max(longest, bytes / topology_.link_rate(link));
     }
     return longest;
   }
@@ -33,7 +34,7 @@ class LinkLoads {
  private:
   const Topology& topology_;
   Route route_;
-  absl::flat_hash_map<LinkId, double> loads_;
+  absl::flat_hash_map<LinkId, RealBytes> loads_;
 };
 
 void MeasureNodes(const Topology& topology, Communicator& c) {
@@ -70,26 +71,27 @@ void FindDimensions(const Topology& topology, Communicator& c) {
 void MeasureRings(const Topology& topology, Communicator& c) {
   c.ring_orders = RingOrders(topology, c.devices);
   LinkLoads loads(topology);
-  const double share = 1.0 / static_cast<double>(c.ring_orders.size());
+  const RealBytes byte(1);  // on all rings together
+  const RealBytes share = byte / static_cast<double>(c.ring_orders.size());
   int64_t inter = 0;
   int64_t intra = 0;
   for (const auto& order : c.ring_orders) {
     for (size_t p = 0; p < order.size(); ++p) {
       const DeviceId from = c.devices[static_cast<size_t>(order[p])];
       const DeviceId to = c.devices[static_cast<size_t>(order[(p + 1) % order.size()])];
-      const double latency = loads.Add(from, to, share);
+      const RealSeconds latency = loads.Add(from, to, share);
       const bool leaves = topology.node_of(from) != topology.node_of(to);
       (leaves ? c.ring_latency_inter : c.ring_latency_intra) += latency;
       ++(leaves ? inter : intra);
     }
   }
-  if (inter > 0) c.ring_latency_inter /= static_cast<double>(inter);
-  if (intra > 0) c.ring_latency_intra /= static_cast<double>(intra);
+  if (inter > 0) c.ring_latency_inter = c.ring_latency_inter / static_cast<double>(inter);
+  if (intra > 0) c.ring_latency_intra = c.ring_latency_intra / static_cast<double>(intra);
   if (inter + intra > 0) {
     c.ring_inter_share = static_cast<double>(inter) / static_cast<double>(inter + intra);
   }
-  const double drain = loads.DrainTime();
-  c.ring_bandwidth = drain > 0 ? 1 / drain : 0;
+  const RealSeconds drain = loads.DrainTime();
+  if (drain > RealSeconds()) c.ring_bandwidth = byte / drain;
   c.tree_bandwidth = c.ring_bandwidth;
   const NodeSpec& node = topology.spec().node;
   auto paths = static_cast<int32_t>(c.ring_orders.size());
@@ -103,9 +105,8 @@ void MeasureRings(const Topology& topology, Communicator& c) {
   } else {
     const auto chains = static_cast<int32_t>(c.chain_orders.size());
     const PlatformSpec& spec = topology.spec();
-    c.tree_bandwidth = chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)]
-                                    .payload_rate()
-                                    .bytes_per_second();
+    c.tree_bandwidth =
+        chains * spec.links[static_cast<size_t>(spec.node.interconnect_link)].payload_rate();
     paths = chains;
   }
   // NCCL finds one channel a link (or NIC), then doubles them (src/graph/connect.cc).
@@ -148,15 +149,14 @@ class HopLoads {
   void Add(const Hop& hop) {
     for (const LinkId link : RouteOf(hop).links) ++hops_[link];
   }
-  double Seconds(const Hop& hop, LatencyScale scale) {
+  RealSeconds Time(const Hop& hop, LatencyScale scale) {
     const Route& route = RouteOf(hop);
-    double longest = 0;
+    RealSeconds longest;
     for (const LinkId link : route.links) {
-      longest =
-          std::max(longest, hops_[link] * hop.bytes / topology_.link_rate(link).bytes_per_second());
+      longest = std::max(longest, hops_[link] * hop.bytes / topology_.link_rate(link));
     }
     const bool intra = topology_.node_of(Device(hop.from)) == topology_.node_of(Device(hop.to));
-    return longest + route.latency.seconds() * (intra ? scale.intra : scale.inter);
+    return longest + RealSeconds(route.latency) * (intra ? scale.intra : scale.inter);
   }
 
  private:
@@ -173,11 +173,11 @@ class HopLoads {
 };
 
 // The step of an exchange between all pairs, from its fold; nullopt: it cannot be folded.
-std::optional<StepCost> FoldedStep(double bytes, std::span<const DeviceId> devices,
+std::optional<StepCost> FoldedStep(RealBytes bytes, std::span<const DeviceId> devices,
                                    const Topology& topology) {
   const std::optional<FoldedExchange> exchange = FoldExchange(topology, devices);
   if (!exchange) return std::nullopt;
-  std::vector<double> loads(exchange->links.size(), 0);
+  std::vector<RealBytes> loads(exchange->links.size());
   StepCost cost;
   for (const FoldedExchange::Class& c : exchange->classes) {
     cost.latency = std::max(cost.latency, c.latency);
@@ -196,7 +196,7 @@ constexpr int64_t kMostPairs = 1'100'000;
 // full): as the same buffers are exchanged within the most of the first nodes that have so few
 // pairs. Ports limit both, and each of theirs carries as much but for one part in the number of
 // nodes; what a fabric lacks above those nodes is not seen.
-std::optional<StepCost> StepOfPart(double bytes, std::span<const DeviceId> devices,
+std::optional<StepCost> StepOfPart(RealBytes bytes, std::span<const DeviceId> devices,
                                    const Topology& topology) {
   const auto ranks = static_cast<int64_t>(devices.size());
   if (ranks * (ranks - 1) <= kMostPairs) return std::nullopt;
@@ -220,30 +220,30 @@ std::optional<StepCost> StepOfPart(double bytes, std::span<const DeviceId> devic
 
 }  // namespace
 
-double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
-                const Topology& topology, LatencyScale scale) {
+RealSeconds FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                     const Topology& topology, LatencyScale scale) {
   HopLoads loads(devices, topology);
   std::vector<std::vector<Hop>> lanes(static_cast<size_t>(schedule.lanes()));
   for (int32_t lane = 0; lane < schedule.lanes(); ++lane) {
     schedule.Pieces(lane, lanes[static_cast<size_t>(lane)]);
     for (const Hop& hop : lanes[static_cast<size_t>(lane)]) loads.Add(hop);
   }
-  double longest = 0;
+  RealSeconds longest;
   for (const std::vector<Hop>& hops : lanes) {
-    double sum = 0, slowest = 0;
+    RealSeconds sum, slowest;
     for (const Hop& hop : hops) {
-      const double seconds = loads.Seconds(hop, scale);
-      sum += seconds;
-      slowest = std::max(slowest, seconds);
+      const RealSeconds time = loads.Time(hop, scale);
+      sum += time;
+      slowest = std::max(slowest, time);
     }
     longest = std::max(longest, sum - slowest);
   }
   return longest;
 }
 
-double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
-               const Topology& topology) {
-  if (const std::optional<double> bytes = schedule.BytesOfEveryPair()) {
+RealSeconds StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                    const Topology& topology) {
+  if (const std::optional<RealBytes> bytes = schedule.BytesOfEveryPair()) {
     auto cost = FoldedStep(*bytes, devices, topology);
     if (!cost) cost = StepOfPart(*bytes, devices, topology);
     if (cost) return schedule.steps() * (cost->drain + cost->latency);
@@ -251,7 +251,7 @@ double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> dev
   std::vector<StepCost> costs(static_cast<size_t>(schedule.steps()));
   std::vector<Send> sends;
   LinkLoads loads(topology);
-  double total = 0;
+  RealSeconds total;
   // Ranks of lanes (lane x ranks + rank) by the next step that they have something to do in, so
   // that idle ones cost nothing; in order within a step, since sums depend on it.
   const auto ranks = static_cast<size_t>(schedule.ranks());

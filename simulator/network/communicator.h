@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/collective/schedule.h"
 #include "simulator/network/flow_backend.h"
 #include "simulator/topology/topology.h"
@@ -25,11 +26,11 @@ struct Communicator {
   // Ranks divide evenly over nodes, in member order with nodes slowest.
   bool blocked = true;
   std::vector<int32_t> dimensions;  // for hierarchical algorithms, first fastest
-  double ring_bandwidth = 0;        // bytes per second of bus bandwidth of the rings
-  double tree_bandwidth = 0;        // the same for trees and chains
+  Bandwidth ring_bandwidth;         // bus bandwidth of the rings
+  Bandwidth tree_bandwidth;         // the same for trees and chains
   int32_t channels = 1;             // NCCL's: parallel pipelines that share the data
-  double ring_latency_intra = 0;    // seconds, mean over hops of that kind
-  double ring_latency_inter = 0;
+  RealSeconds ring_latency_intra;   // mean over hops of that kind
+  RealSeconds ring_latency_inter;
   double ring_inter_share = 0;  // share of ring hops that leave a node
 
   int32_t size() const { return static_cast<int32_t>(devices.size()); }
@@ -47,23 +48,23 @@ class CommunicatorCache {
   absl::flat_hash_map<std::vector<int32_t>, std::shared_ptr<const Communicator>> cache_;
 };
 
-// Seconds for the sends of one step to drain if they start together, and their longest latency:
-// the most loaded link decides.
+// What the sends of one step take to drain if they start together, and their longest latency: the
+// most loaded link decides.
 struct StepCost {
-  double drain = 0;
-  double latency = 0;
+  RealSeconds drain;
+  RealSeconds latency;
 };
 
-// Seconds that filling a schedule's pipelines takes before all their hops stream: the longest lane,
+// What filling a schedule's pipelines takes before all their hops stream: the longest lane,
 // each hop but the slowest one (which the stream itself holds) with a piece at the rate that the
 // most loaded link of its route leaves it while the hops of all lanes stream. Proportional to the
 // pieces, so that it never falls as they grow.
-double FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
-                const Topology& topology, LatencyScale scale);
+RealSeconds FillTime(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                     const Topology& topology, LatencyScale scale);
 
 // Sums, over the steps of a schedule run one after the other, the drain time of the most loaded
 // link and the longest latency. Equal to the fluid result where all ranks move in lock-step.
-double StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
-               const Topology& topology);
+RealSeconds StepSum(const CollectiveSchedule& schedule, std::span<const DeviceId> devices,
+                    const Topology& topology);
 
 }  // namespace foretrace

@@ -7,13 +7,13 @@ namespace foretrace {
 absl::StatusOr<Estimate> FittedNetwork::IsolatedDuration(const TransferSpec& spec) {
   if (measured_) {
     if (const auto estimate = measured_(spec)) {
-      FORETRACE_RETURN_IF_ERROR(TransferTime(estimate->time.seconds(), spec).status());
+      FORETRACE_RETURN_IF_ERROR(TransferTime(RealSeconds(estimate->time), spec).status());
       return *estimate;
     }
   }
   FORETRACE_ASSIGN_OR_RETURN(const Choice choice, planner_.Choose(spec));
   // With measured curves at hand, a closed form answers for what they do not cover.
-  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(choice.seconds, spec));
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(choice.time, spec));
   return Estimate{time, EstimateSource::kAnalytic, measured_ != nullptr};
 }
 

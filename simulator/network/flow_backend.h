@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/topology/topology.h"
 
 namespace foretrace {
@@ -29,13 +30,13 @@ class FlowSink {
 class FlowBackend {
  public:
   virtual ~FlowBackend() = default;
-  // Seconds since the start of the simulation.
-  virtual double now() const = 0;
-  // Starts a flow now. bytes = 0 takes only the route's latency; so does a flow to itself.
-  virtual void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+  // Since the start of the simulation.
+  virtual RealSeconds now() const = 0;
+  // Starts a flow now. One without bytes takes only the route's latency; so does a flow to itself.
+  virtual void Launch(DeviceId from, DeviceId to, RealBytes bytes, LatencyScale scale,
                       uint32_t token) = 0;
   // `time` may not lie before now().
-  virtual void CallAt(double time, uint32_t token) = 0;
+  virtual void CallAt(RealSeconds time, uint32_t token) = 0;
 };
 
 }  // namespace foretrace

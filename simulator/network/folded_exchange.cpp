@@ -44,7 +44,7 @@ class Folder {
         classes_.try_emplace(path_, static_cast<uint32_t>(folded_.classes.size()));
     if (fresh) {
       folded_.classes.emplace_back();
-      folded_.classes.back().latency = route_.latency.seconds();
+      folded_.classes.back().latency = RealSeconds(route_.latency);
       folded_.classes.back().inter = topology_.node_of(from) != topology_.node_of(to);
     }
     FoldedExchange::Class& c = folded_.classes[known->second];
@@ -64,7 +64,7 @@ class Folder {
     const auto [it, fresh] =
         places_.try_emplace(orbit.first, static_cast<uint32_t>(folded_.links.size()));
     if (fresh) {
-      folded_.links.push_back(topology_.link_rate(link).bytes_per_second());
+      folded_.links.push_back(topology_.link_rate(link));
       sizes_.push_back(orbit.size);
     }
     return it->second;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/topology/topology.h"
 
 namespace foretrace {
@@ -16,8 +17,8 @@ namespace foretrace {
 struct FoldedExchange {
   // Messages over the same kinds of links.
   struct Class {
-    double latency = 0;  // of the route, unscaled
-    bool inter = false;  // leaves its node
+    RealSeconds latency;  // of the route, unscaled
+    bool inter = false;   // leaves its node
     // Places of `links`, in order of the first traversal, and how many messages of this class pass
     // each of the links that stand behind it.
     std::vector<uint32_t> links;
@@ -29,7 +30,7 @@ struct FoldedExchange {
     int32_t to = 0;
     uint32_t in = 0;  // class
   };
-  std::vector<double> links;  // rates in bytes per second
+  std::vector<Bandwidth> links;
   std::vector<Class> classes;
   std::vector<Message> messages;
   int32_t ranks_per_node = 1;

@@ -32,7 +32,7 @@ std::string KindOf(std::string_view name) {
 }  // namespace
 
 void WalkRoutes(const Topology& topology, const TransferPlan& plan,
-                absl::FunctionRef<void(LinkId link, double bytes)> carry) {
+                absl::FunctionRef<void(LinkId link, RealBytes bytes)> carry) {
   const CollectiveSchedule& schedule = *plan.schedule;
   std::vector<Send> sends;
   Route route;
@@ -43,7 +43,7 @@ void WalkRoutes(const Topology& topology, const TransferPlan& plan,
         sends.clear();
         schedule.Sends(rank, lane, step, sends);
         for (const Send& send : sends) {
-          if (send.bytes <= 0) continue;
+          if (send.bytes <= RealBytes()) continue;
           topology.FindRoute(plan.devices[static_cast<size_t>(rank)],
                              plan.devices[static_cast<size_t>(send.to)], route);
           for (const LinkId link : route.links) carry(link, send.bytes);
@@ -60,14 +60,15 @@ absl::StatusOr<std::vector<LinkKindLoad>> LoadsByKind(const Topology& topology,
     return Infeasible("--links: {} messages are too many to follow one by one; ask for fewer ranks",
                       plan.schedule->flows());
   }
-  std::vector<double> bytes(topology.link_count());
-  WalkRoutes(topology, plan, [&](LinkId link, double sent) { bytes[link] += sent * plan.payload; });
-  std::map<std::pair<std::string, double>, LinkKindLoad> kinds;
+  std::vector<RealBytes> bytes(topology.link_count());
+  WalkRoutes(topology, plan,
+             [&](LinkId link, RealBytes sent) { bytes[link] += sent * plan.payload; });
+  std::map<std::pair<std::string, Bandwidth>, LinkKindLoad> kinds;
   for (LinkId link = 0; link < bytes.size(); ++link) {
-    if (bytes[link] <= 0) continue;
+    if (bytes[link] <= RealBytes()) continue;
     const Bandwidth rate = topology.link_rate(link);
     std::string kind = KindOf(topology.LinkName(link));
-    LinkKindLoad& load = kinds[{kind, rate.bytes_per_second()}];
+    LinkKindLoad& load = kinds[{kind, rate}];
     load.kind = std::move(kind);
     load.rate = rate;
     ++load.links;

@@ -20,7 +20,7 @@ TransferSpec SpecOf(const StudyTable& table, const PlatformSpec& platform,
   spec.op = table.op;
   spec.point_to_point = row.one_way;
   spec.dtype = row.dtype;
-  spec.bytes = Bytes(row.bytes);
+  spec.bytes = row.bytes;
   const int32_t per_node = table.ranks / table.nodes;
   for (int32_t r = 0; r < table.ranks; ++r) {
     spec.members.push_back(r / per_node * platform.node.devices + r % per_node);
@@ -38,7 +38,7 @@ double Loss(const PlatformSpec& platform, const NetworkOptions& options,
   double count = 0;
   for (const StudyTable& table : tables) {
     for (size_t i = 0; i < table.rows.size(); ++i) {
-      const double e = std::log(table.predicted_us[i] / table.rows[i].time_us);
+      const double e = std::log(table.predicted[i] / table.rows[i].time);
       sum += e * e;
       ++count;
     }
@@ -49,7 +49,7 @@ double Loss(const PlatformSpec& platform, const NetworkOptions& options,
 // The rows of the smallest size, the third and so on; and the others.
 std::array<std::vector<MeasuredCollective>, 2> EverySecondSize(
     const std::vector<MeasuredCollective>& rows) {
-  std::map<int64_t, size_t> place;
+  std::map<Bytes, size_t> place;
   for (const MeasuredCollective& row : rows) place[row.bytes] = 0;
   size_t next = 0;
   for (auto& [bytes, index] : place) index = next++;
@@ -60,7 +60,7 @@ std::array<std::vector<MeasuredCollective>, 2> EverySecondSize(
 
 }  // namespace
 
-std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes,
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, Bytes min_bytes,
                                    HoldOut hold_out) {
   std::map<std::tuple<CollectiveOp, int32_t, int32_t>, std::vector<MeasuredCollective>> groups;
   for (const MeasuredCollective& row : rows) {
@@ -101,14 +101,14 @@ absl::Status PredictTables(const PlatformSpec& platform, NetworkTier tier,
           "a table has {} ranks on {} nodes; platform '{}' has {} nodes of {} devices", table.ranks,
           table.nodes, platform.name, platform.nodes, platform.node.devices);
     }
-    table.predicted_us.clear();
+    table.predicted.clear();
     std::vector<double> errors;
     for (const MeasuredCollective& row : table.rows) {
       if (progress && !progress("rows", done++, total)) return Interrupted();
       FORETRACE_ASSIGN_OR_RETURN(const Estimate estimate,
                                  network->IsolatedDuration(SpecOf(table, platform, row)));
-      table.predicted_us.push_back(estimate.time.us());
-      errors.push_back(estimate.time.us() / row.time_us - 1);
+      table.predicted.emplace_back(estimate.time);
+      errors.push_back(table.predicted.back() / row.time - 1);
     }
     table.errors = SummarizeErrors(errors);
   }
@@ -119,10 +119,6 @@ namespace {
 
 // A value of a platform that is fitted: the platform with it scaled.
 using Parameter = std::function<void(PlatformSpec& platform, double factor)>;
-
-void Scale(Bandwidth& rate, double factor) {
-  rate = Bandwidth::BytesPerSecond(rate.bytes_per_second() * factor);
-}
 
 // Where the channels' rate is known, what NVLinks lose besides is NCCL's own constant.
 std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, bool sends,
@@ -137,7 +133,8 @@ std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, 
   if (!what.links) return parameters;
   const bool channel = library.channel > Bandwidth();
   if (channel) {
-    parameters.push_back([](PlatformSpec& p, double f) { Scale(p.library.channel, f); });
+    parameters.push_back(
+        [](PlatformSpec& p, double factor) { p.library.channel = p.library.channel * factor; });
   }
   if (channel && !sends) {
     parameters.push_back([](PlatformSpec& p, double factor) {
@@ -146,7 +143,9 @@ std::vector<Parameter> ParametersOf(const PlatformSpec& platform, FitWhat what, 
   }
   const bool network_channel = library.network_channel > Bandwidth();
   if (sends && network_channel) {
-    parameters.push_back([](PlatformSpec& p, double f) { Scale(p.library.network_channel, f); });
+    parameters.push_back([](PlatformSpec& p, double factor) {
+      p.library.network_channel = p.library.network_channel * factor;
+    });
   }
   for (size_t l = 0; l < platform.links.size(); ++l) {
     const LinkClass kind = platform.links[l].link_class;
@@ -209,8 +208,8 @@ ErrorSummary Summarize(const std::vector<StudyTable>& tables, bool held_out) {
   std::vector<double> errors;
   for (const StudyTable& table : tables) {
     if (table.held_out != held_out) continue;
-    for (size_t i = 0; i < table.predicted_us.size(); ++i) {
-      errors.push_back(table.predicted_us[i] / table.rows[i].time_us - 1);
+    for (size_t i = 0; i < table.predicted.size(); ++i) {
+      errors.push_back(table.predicted[i] / table.rows[i].time - 1);
     }
   }
   return SummarizeErrors(errors);

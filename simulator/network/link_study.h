@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/statistics.h"
+#include "simulator/base/units.h"
 #include "simulator/network/collective_table.h"
 #include "simulator/network/measured_table.h"
 
@@ -21,7 +23,7 @@ struct StudyTable {
   int32_t nodes = 1;
   bool held_out = false;
   std::vector<MeasuredCollective> rows;
-  std::vector<double> predicted_us;
+  std::vector<RealUs> predicted;
   ErrorSummary errors;
 };
 
@@ -32,7 +34,7 @@ enum class HoldOut : uint8_t { kTables, kSizes };
 // Groups rows of `min_bytes` and more into tables, ordered by operation, nodes, ranks, the first
 // for fitting, the second held out, and so on; by sizes, each is two: of the smallest size, the
 // third and so on for fitting, then of the others.
-std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, int64_t min_bytes,
+std::vector<StudyTable> MakeTables(const std::vector<MeasuredCollective>& rows, Bytes min_bytes,
                                    HoldOut hold_out = HoldOut::kTables);
 
 // Told how many rows, or step sizes of a fit, are done; false: end with Cancelled.

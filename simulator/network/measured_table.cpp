@@ -14,8 +14,8 @@ namespace foretrace {
 namespace {
 
 // A nanosecond to a week and a half: beyond, a column was taken for another.
-constexpr double kLeastUs = 1e-3;
-constexpr double kMostUs = 1e12;
+constexpr RealUs kLeast(1e-3);
+constexpr RealUs kMost(1e12);
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -79,6 +79,8 @@ class Reader {
     row.op = ParseCollectiveOp(fields[columns_["op"]]);
     if (row.op == CollectiveOp::kUnknown) return absl::OkStatus();
     bool in_place = false;
+    int64_t bytes = 0;
+    double us = 0;
     if (const auto dtype = columns_.find("dtype"); dtype != columns_.end()) {
       row.dtype = ParseDType(fields[dtype->second]);
     }
@@ -88,18 +90,20 @@ class Reader {
       const std::string_view key = pair.substr(0, equals);
       const std::string_view value = pair.substr(equals + 1);
       bool good = true;
-      if (key == "bytes") good = Parse(value, row.bytes);
+      if (key == "bytes") good = Parse(value, bytes);
       if (key == "ranks") good = Parse(value, row.ranks);
       if (key == "nodes") good = Parse(value, row.nodes);
       if (key == "inplace") in_place = value == "1";
       if (key == "oneway") row.one_way = value == "1";
       if (!good) return InvalidInput("{}:{}: '{}' is not a number", file_, line_, pair);
     }
-    if (!Parse(fields[columns_["time_us"]], row.time_us) || !(row.time_us >= kLeastUs) ||
-        !(row.time_us <= kMostUs)) {
+    const bool parsed = Parse(fields[columns_["time_us"]], us);
+    row.time = RealUs(us);
+    if (!parsed || !(row.time >= kLeast) || !(row.time <= kMost)) {
       return InvalidInput("{}:{}: time_us must be a number from 0.001 to 1e12", file_, line_);
     }
-    if (row.bytes <= 0 || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
+    row.bytes = Bytes(bytes);
+    if (row.bytes <= Bytes() || row.ranks < 1 || row.nodes < 1 || row.ranks % row.nodes != 0) {
       return InvalidInput("{}:{}: needs bytes > 0, and ranks that divide over nodes", file_, line_);
     }
     if (row.one_way && (row.op != CollectiveOp::kSendRecv || row.ranks != 2)) {

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/collective_op.h"
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_quantities.h"
+#include "simulator/base/units.h"
 
 namespace foretrace {
 
@@ -16,8 +18,8 @@ struct MeasuredCollective {
   CollectiveOp op = CollectiveOp::kUnknown;
   int32_t ranks = 0;
   int32_t nodes = 1;
-  int64_t bytes = 0;  // as TransferSpec.bytes
-  double time_us = 0;
+  Bytes bytes;  // as TransferSpec.bytes
+  RealUs time;
   DType dtype = DType::kUnknown;
   bool one_way = false;  // a send/recv of which one rank only sends and the other only receives
 };

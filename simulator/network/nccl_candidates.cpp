@@ -13,13 +13,13 @@ int32_t CeilLog2(int32_t n) {
 }
 
 // Of the bus bandwidth that links carry, what a protocol leaves.
-double Attained(double links, const ProtocolCost& cost) {
-  return std::min(links * cost.bandwidth, cost.max_bandwidth);
+Bandwidth Attained(Bandwidth links, const ProtocolCost& cost) {
+  return std::min(links * cost.share, cost.max_bandwidth);
 }
 
 }  // namespace
 
-double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& cost) const {
+RealSeconds TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& cost) const {
   return (1 - c.ring_inter_share) * c.ring_latency_intra * cost.intra_latency +
          c.ring_inter_share * c.ring_latency_inter * cost.inter_latency;
 }
@@ -27,8 +27,7 @@ double TransferPlanner::StepLatency(const Communicator& c, const ProtocolCost& c
 Bandwidth TransferPlanner::PortRate() const {
   const PlatformSpec& spec = topology_.spec();
   const LinkType& link = spec.links[static_cast<size_t>(spec.node.interconnect_link)];
-  return Bandwidth::BytesPerSecond(spec.node.links_per_device *
-                                   link.payload_rate().bytes_per_second());
+  return spec.node.links_per_device * link.payload_rate();
 }
 
 bool TransferPlanner::Allowed(const Choice& candidate) const {
@@ -46,26 +45,26 @@ Bandwidth TransferPlanner::Adder(const Job& job) const {
 
 // What all channels of a ring reach over a port, the mean over steps that add and steps that pass
 // on alone.
-double TransferPlanner::RingRate(const Job& job) const {
+Bandwidth TransferPlanner::RingRate(const Job& job) const {
   const Bandwidth pass = PassRate(topology_.spec().library.channel);
   const auto shared = [&](Bandwidth each) {
-    return SharedRate(job.communicator->channels, each, PortRate()).bytes_per_second();
+    return SharedRate(job.communicator->channels, each, PortRate());
   };
-  const double passing = shared(pass);
+  const Bandwidth passing = shared(pass);
   const bool adds =
       job.spec.op == CollectiveOp::kReduceScatter || job.spec.op == CollectiveOp::kReduce;
   if (!adds && job.spec.op != CollectiveOp::kAllReduce) return passing;
-  const double adding = shared(AddingRate(pass, Adder(job)));
-  return adds ? adding : 2 / (1 / passing + 1 / adding);
+  const Bandwidth adding = shared(AddingRate(pass, Adder(job)));
+  const RealBytes byte(1);
+  return adds ? adding : 2 * byte / (byte / passing + byte / adding);
 }
 
 // Of what the links of a communicator's rings or trees carry, what its channels pass on between
 // nodes.
-double TransferPlanner::ShareOfChannels(const Communicator& c, double links) const {
+double TransferPlanner::ShareOfChannels(const Communicator& c, Bandwidth links) const {
   const CollectiveLibrary& library = topology_.spec().library;
   if (c.nodes < 2 || library.network_channels == 0) return 1;
-  return std::min(1.0,
-                  library.network_channels * library.network_channel.bytes_per_second() / links);
+  return std::min(1.0, library.network_channels * library.network_channel / links);
 }
 
 // Of what a ring's links carry, what its channels reach.
@@ -82,8 +81,8 @@ Choice TransferPlanner::OnRing(const Job& job, Protocol protocol) const {
   const CollectiveLibrary& library = topology_.spec().library;
   Choice choice{Algorithm::kRing, protocol};
   choice.cost = RingCost(protocol, library.generation, c.nodes, c.ranks_per_node);
-  choice.cost.launch += library.launch.seconds();
-  choice.cost.bandwidth *= ShareOfRing(job);
+  choice.cost.launch += RealSeconds(library.launch);
+  choice.cost.share *= ShareOfRing(job);
   return choice;
 }
 
@@ -91,7 +90,7 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
   const int32_t steps = job.spec.op == CollectiveOp::kAllReduce ? 2 * (n - 1) : n - 1;
-  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  const RealBytes bytes(job.spec.bytes);
   for (Protocol protocol : kNcclProtocols) {
     Choice candidate = OnRing(job, protocol);
     const Bandwidth channel = topology_.spec().library.channel;
@@ -101,8 +100,8 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
       candidate.cost.launch +=
           LastReceive(bytes / n, c.channels, adds ? AddingRate(channel, Adder(job)) : channel);
     }
-    const double bandwidth = Attained(c.ring_bandwidth, candidate.cost);
-    candidate.seconds =
+    const Bandwidth bandwidth = Attained(c.ring_bandwidth, candidate.cost);
+    candidate.time =
         candidate.cost.launch + steps * (StepLatency(c, candidate.cost) + bytes / n / bandwidth);
     if (Allowed(candidate)) out.push_back(candidate);
   }
@@ -113,33 +112,33 @@ void TransferPlanner::ConsiderRing(const Job& job, std::vector<Choice>& out) con
 void TransferPlanner::ConsiderChain(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const int32_t n = c.size();
-  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  const RealBytes bytes(job.spec.bytes);
   for (Protocol protocol : kNcclProtocols) {
     Choice candidate = OnRing(job, protocol);
-    const double bandwidth = Attained(c.ring_bandwidth, candidate.cost);
-    candidate.seconds = candidate.cost.launch + (n - 1) * StepLatency(c, candidate.cost) +
-                        ((n - 2) * PieceBytes(job, candidate) + bytes) / bandwidth;
+    const Bandwidth bandwidth = Attained(c.ring_bandwidth, candidate.cost);
+    candidate.time = candidate.cost.launch + (n - 1) * StepLatency(c, candidate.cost) +
+                     ((n - 2) * PieceBytes(job, candidate) + bytes) / bandwidth;
     if (Allowed(candidate)) out.push_back(candidate);
   }
 }
 
 void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
-  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  const RealBytes bytes(job.spec.bytes);
   for (Protocol protocol : kNcclProtocols) {
     Choice candidate{Algorithm::kDoubleBinaryTree, protocol};
     candidate.cost = TreeCost(protocol, topology_.spec().library.generation, c.nodes);
-    candidate.cost.bandwidth *= ShareOfChannels(c, c.tree_bandwidth);
-    candidate.cost.launch += topology_.spec().library.launch.seconds();
+    candidate.cost.share *= ShareOfChannels(c, c.tree_bandwidth);
+    candidate.cost.launch += RealSeconds(topology_.spec().library.launch);
     // A chain inside a node, a binary tree over nodes, there and back; every port carries the data
     // twice (NCCL's tuner: algorithm bandwidth is half of the trees' bus bandwidth).
     const int32_t chain_hops = 2 * (c.ranks_per_node - 1);
     const int32_t tree_hops = 2 * CeilLog2(c.nodes);
-    const double latency = chain_hops * c.ring_latency_intra * candidate.cost.intra_latency +
-                           tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
-    const double bandwidth = Attained(c.tree_bandwidth, candidate.cost);
-    const double fill = (chain_hops + tree_hops - 1) * PieceBytes(job, candidate) / bandwidth;
-    candidate.seconds = candidate.cost.launch + latency + fill + 2 * bytes / bandwidth;
+    const RealSeconds latency = chain_hops * c.ring_latency_intra * candidate.cost.intra_latency +
+                                tree_hops * c.ring_latency_inter * candidate.cost.inter_latency;
+    const Bandwidth bandwidth = Attained(c.tree_bandwidth, candidate.cost);
+    const RealSeconds fill = (chain_hops + tree_hops - 1) * PieceBytes(job, candidate) / bandwidth;
+    candidate.time = candidate.cost.launch + latency + fill + 2 * bytes / bandwidth;
     if (Allowed(candidate)) out.push_back(candidate);
   }
 }
@@ -154,23 +153,23 @@ void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out)
   }
   Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};
   candidate.cost = NvlsCost(c.size());
-  candidate.cost.launch += spec.library.launch.seconds();
-  const auto bytes = static_cast<double>(job.spec.bytes.count());
-  candidate.seconds = candidate.cost.launch + (bytes + kSwitchPieces * PieceBytes(job, candidate)) /
-                                                  (c.ring_bandwidth * candidate.cost.bandwidth);
+  candidate.cost.launch += RealSeconds(spec.library.launch);
+  const RealBytes bytes(job.spec.bytes);
+  candidate.time = candidate.cost.launch + (bytes + kSwitchPieces * PieceBytes(job, candidate)) /
+                                               (c.ring_bandwidth * candidate.cost.share);
   if (Allowed(candidate)) out.push_back(candidate);
 }
 
 // What a pipeline passes on whole, hop by hop.
-double TransferPlanner::PieceBytes(const Job& job, const Choice& choice) const {
+RealBytes TransferPlanner::PieceBytes(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
-  const auto bytes = static_cast<double>(job.spec.bytes.count());
+  const RealBytes bytes(job.spec.bytes);
   if (choice.algorithm == Algorithm::kInSwitch) return NvlsPieceBytes(bytes, c.size());
   if (options_.chunks > 0) return bytes / options_.chunks;
   // Between nodes proxies pass whole pieces on, so the first one fills every hop in turn before the
   // others stream behind it. Trees of one node show no such fill: they are chains of small slices.
   const bool tree = choice.algorithm == Algorithm::kDoubleBinaryTree;
-  if (tree && c.nodes == 1 && choice.protocol != Protocol::kRaw) return 0;
+  if (tree && c.nodes == 1 && choice.protocol != Protocol::kRaw) return {};
   const Protocol protocol = choice.protocol == Protocol::kRaw ? Protocol::kSimple : choice.protocol;
   return c.channels * TreeChunkBytes(protocol, bytes, c.channels, c.nodes, c.ranks_per_node);
 }

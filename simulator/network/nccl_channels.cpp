@@ -7,13 +7,14 @@
 namespace foretrace {
 namespace {
 
-constexpr double kNvlinkStep = 512.0 * 1024;   // NCCL_P2P_NVL_CHUNKSIZE
-constexpr double kNetworkStep = 128.0 * 1024;  // NCCL_P2P_NET_CHUNKSIZE
-constexpr double kPage = 4096;                 // parts are multiples of it
-constexpr int32_t kPeersAtATime = 8;           // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
-constexpr double kNicRateOfChannel = 14;       // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
-constexpr double kWarpsOfCollectives = 16;     // NCCL_SIMPLE_MAX_NTHREADS / 32
-constexpr double kWarpsOfSends = 20;           // NCCL_MAX_NTHREADS / 32
+constexpr RealBytes kNvlinkStep(512.0 * 1024);   // NCCL_P2P_NVL_CHUNKSIZE
+constexpr RealBytes kNetworkStep(128.0 * 1024);  // NCCL_P2P_NET_CHUNKSIZE
+constexpr RealBytes kPage(4096);                 // parts are multiples of it
+constexpr RealBytes kByte(1);
+constexpr int32_t kPeersAtATime = 8;        // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+constexpr double kNicRateOfChannel = 14;    // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
+constexpr double kWarpsOfCollectives = 16;  // NCCL_SIMPLE_MAX_NTHREADS / 32
+constexpr double kWarpsOfSends = 20;        // NCCL_MAX_NTHREADS / 32
 
 int32_t ChannelsOfSends(int32_t channels) {
   return std::min(kMaxChannels, static_cast<int32_t>(
@@ -40,15 +41,15 @@ int32_t ChannelsOfNic(Bandwidth nic) {
   return std::max(1, static_cast<int32_t>(std::ceil(std::floor(nic.gbps()) / kNicRateOfChannel)));
 }
 
-PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels, int32_t of_nic,
+PairSplit SplitPair(RealBytes bytes, int32_t ranks, int32_t nodes, int32_t channels, int32_t of_nic,
                     int32_t of_peer) {
   const int32_t all = ChannelsOfSends(channels);
   const int32_t most = nodes > 1 ? MostOfRemotePeer(ranks, all, of_nic, of_peer) : all;
   PairSplit split;
   split.channels = most;
   while (int64_t{split.channels} * ranks > all && split.channels > 1) split.channels /= 2;
-  const double step = nodes > 1 ? kNetworkStep : kNvlinkStep;
-  const double largest = nodes > 1 ? step : 32 * step;
+  const RealBytes step = nodes > 1 ? kNetworkStep : kNvlinkStep;
+  const RealBytes largest = nodes > 1 ? step : 32 * step;
   while (bytes / split.channels > largest && split.channels <= most / 2) {
     split.channels *= 2;
     split.held_part = largest;
@@ -64,39 +65,38 @@ double PairRounds(const PairSplit& split, int32_t peers, int32_t channels) {
 }
 
 Bandwidth SendRate(Bandwidth channel, bool both_ways) {
-  return Bandwidth::BytesPerSecond(channel.bytes_per_second() * kWarpsOfSends /
-                                   kWarpsOfCollectives / (both_ways ? 2 : 1));
+  return channel * kWarpsOfSends / kWarpsOfCollectives / (both_ways ? 2 : 1);
 }
 
 Bandwidth NetworkSendRate(Bandwidth channel, Bandwidth network_channel, Bandwidth nic,
                           bool both_ways) {
-  const auto seconds_a_byte = [](Bandwidth rate) { return 1 / rate.bytes_per_second(); };
-  const double wire = seconds_a_byte(nic);
-  double handling = 0;
+  // Of a byte.
+  const RealSeconds wire = kByte / nic;
+  RealSeconds handling;
   if (network_channel > Bandwidth()) {
-    handling = std::max(
-        0.0, seconds_a_byte(network_channel) - seconds_a_byte(SendRate(channel, true)) - wire);
+    const RealSeconds copying = kByte / SendRate(channel, true);
+    handling = std::max(RealSeconds(), kByte / network_channel - copying - wire);
   }
-  return Bandwidth::BytesPerSecond(
-      1 / (seconds_a_byte(SendRate(channel, both_ways)) + wire + handling));
+  return kByte / (kByte / SendRate(channel, both_ways) + wire + handling);
 }
 
 Bandwidth PassRate(Bandwidth channel) {
   constexpr double kCopies = 1.5;  // three accesses, of which a copy has two
-  return Bandwidth::BytesPerSecond(channel.bytes_per_second() / kCopies);
+  return channel / kCopies;
 }
 
 Bandwidth SharedRate(int32_t channels, Bandwidth each, Bandwidth link) {
-  const double at_link = 1 / link.bytes_per_second();
-  const double alone = std::max(0.0, 1 / each.bytes_per_second() - at_link);
-  double rate = 0;
+  // A customer is a byte.
+  const RealSeconds at_link = kByte / link;
+  const RealSeconds alone = std::max(RealSeconds(), kByte / each - at_link);
+  Bandwidth rate;
   double waiting = 0;  // mean customers at the link
   for (int32_t customers = 1; customers <= channels; ++customers) {
-    const double response = at_link * (1 + waiting);
-    rate = customers / (alone + response);
-    waiting = rate * response;
+    const RealSeconds response = at_link * (1 + waiting);
+    rate = customers * kByte / (alone + response);
+    waiting = rate * response / kByte;
   }
-  return Bandwidth::BytesPerSecond(rate);
+  return rate;
 }
 
 Bandwidth ByteAdder(double clock_hz) {
@@ -109,16 +109,14 @@ Bandwidth AddingRate(Bandwidth rate, Bandwidth adder) {
   if (rate == Bandwidth() || adder == Bandwidth()) return rate;
   constexpr int32_t kQuarters = 4;  // of a multiprocessor
   constexpr auto kWarps = static_cast<int32_t>(kWarpsOfCollectives) / kQuarters;
-  const Bandwidth quarter = Bandwidth::BytesPerSecond(adder.bytes_per_second() / kQuarters);
-  const double warp =
-      1 / (kWarpsOfCollectives / rate.bytes_per_second() + 1 / quarter.bytes_per_second());
-  const Bandwidth shared = SharedRate(kWarps, Bandwidth::BytesPerSecond(warp), quarter);
-  return Bandwidth::BytesPerSecond(kQuarters * shared.bytes_per_second());
+  const Bandwidth quarter = adder / kQuarters;
+  const Bandwidth warp = kByte / (kWarpsOfCollectives * kByte / rate + kByte / quarter);
+  return kQuarters * SharedRate(kWarps, warp, quarter);
 }
 
-double LastReceive(double share, int32_t channels, Bandwidth channel) {
-  const double rate = channels * channel.bytes_per_second();
-  return rate > 0 ? share / rate : 0;
+RealSeconds LastReceive(RealBytes share, int32_t channels, Bandwidth channel) {
+  const Bandwidth rate = channels * channel;
+  return rate > Bandwidth() ? share / rate : RealSeconds();
 }
 
 }  // namespace foretrace

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/units.h"
 
 namespace foretrace {
@@ -18,12 +19,12 @@ inline constexpr int32_t kTwoChannelsSince = 212;    // release 2.12: of a peer 
 // How what a rank sends to one peer is split.
 struct PairSplit {
   int32_t channels = 1;  // that share it
-  double part = 0;       // bytes of one channel
-  double step = 0;       // bytes that a channel passes on at a time
+  RealBytes part;        // of one channel
+  RealBytes step;        // what a channel passes on at a time
   // The least part that a channel has taken for any smaller message: NCCL doubles the channels
   // where a part grows beyond its limit, and a larger message then takes less time than one just
   // below. Here it takes as long.
-  double held_part = 0;
+  RealBytes held_part;
 };
 
 // Channels that releases from 2.29 on give a peer behind a NIC of that rate (14 GB/s each), where
@@ -31,7 +32,7 @@ struct PairSplit {
 int32_t ChannelsOfNic(Bandwidth nic);
 // `channels`: those of the communicator's collectives; `of_nic`: ChannelsOfNic, 0 for releases
 // before 2.29; `of_peer`: of one on another node, for those.
-PairSplit SplitPair(double bytes, int32_t ranks, int32_t nodes, int32_t channels,
+PairSplit SplitPair(RealBytes bytes, int32_t ranks, int32_t nodes, int32_t channels,
                     int32_t of_nic = 0, int32_t of_peer = 2);
 // Rounds that the sends to `peers`, which are this rank too in an all-to-all, take on the
 // communicator's channels.
@@ -61,8 +62,8 @@ Bandwidth ByteAdder(double clock_hz);
 // What a channel reaches whose warps, at `rate` together, also add on their quarter of such units,
 // where they wait for one another as channels do at a link.
 Bandwidth AddingRate(Bandwidth rate, Bandwidth adder);
-// Seconds of the last receive of a ring in one node: its data is in a buffer of this rank, and no
+// The time of the last receive of a ring in one node: its data is in a buffer of this rank, and no
 // warp sends while it is copied out of it. `share` is what each rank receives last.
-double LastReceive(double share, int32_t channels, Bandwidth channel);
+RealSeconds LastReceive(RealBytes share, int32_t channels, Bandwidth channel);
 
 }  // namespace foretrace

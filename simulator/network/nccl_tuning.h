@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace {
 
@@ -20,11 +21,12 @@ inline constexpr std::array<Protocol, 3> kNcclProtocols = {Protocol::kLL, Protoc
                                                            Protocol::kSimple};
 
 struct ProtocolCost {
-  double launch = 0;            // seconds per collective
-  double intra_latency = 1;     // multiples of the links' own latency, hops inside a node
-  double inter_latency = 1;     // the same, hops between nodes
-  double bandwidth = 1;         // share of the link bandwidth that reaches the payload
-  double max_bandwidth = 1e30;  // bytes per second of bus bandwidth, whatever the links
+  RealSeconds launch;        // per collective
+  double intra_latency = 1;  // multiples of the links' own latency, hops inside a node
+  double inter_latency = 1;  // the same, hops between nodes
+  double share = 1;          // of the links' bandwidth that the payload gets
+  // Of bus bandwidth, whatever the links.
+  Bandwidth max_bandwidth = Bandwidth::BytesPerSecond(1e30);
 };
 
 // `generation`: 0 Volta, 1 Ampere, 2 Hopper. Link latencies in platform files are those of the
@@ -33,8 +35,8 @@ ProtocolCost RingCost(Protocol protocol, int32_t generation, int32_t nodes, int3
 ProtocolCost TreeCost(Protocol protocol, int32_t generation, int32_t nodes);
 // The pieces in which a tree passes data on; a tree of many hops is filled and drained by one piece
 // a hop (src/enqueue.cc, calcCollChunking). `channels` share the data.
-double TreeChunkBytes(Protocol protocol, double bytes, int32_t channels, int32_t nodes,
-                      int32_t ranks_per_node);
+RealBytes TreeChunkBytes(Protocol protocol, RealBytes bytes, int32_t channels, int32_t nodes,
+                         int32_t ranks_per_node);
 // All-reduce in the switch (NVLink SHARP), Simple only. A port carries the data once each way (read
 // for reduction on the way in, multicast on the way out) and once more its own n-th part: the
 // reduced part that it receives and the one that it sends to the multicast. So (n+1)/n of the data,
@@ -44,7 +46,7 @@ ProtocolCost NvlsCost(int32_t ranks);
 // and a channel does by masks. An unknown type is taken for none.
 bool AddsByBytes(DType dtype);
 // What the channels reduce at a time before they multicast it (calcCollChunking).
-double NvlsPieceBytes(double bytes, int32_t ranks);
+RealBytes NvlsPieceBytes(RealBytes bytes, int32_t ranks);
 // Grouped sends and receives (all-to-all, gather, scatter, send/recv): Simple only.
 ProtocolCost PointToPointCost();
 

@@ -9,7 +9,7 @@
 
 namespace foretrace {
 
-void ScheduleRunner::Begin(uint32_t name, TransferPlan plan, double time) {
+void ScheduleRunner::Begin(uint32_t name, TransferPlan plan, RealSeconds time) {
   uint32_t slot;
   if (free_slots_.empty()) {
     slot = static_cast<uint32_t>(transfers_.size());
@@ -28,7 +28,7 @@ void ScheduleRunner::Begin(uint32_t name, TransferPlan plan, double time) {
   t.open = int64_t{t.lanes} * t.ranks;
   t.states.assign(static_cast<size_t>(t.open), State{});
   t.early.clear();
-  const double start = time + plan.launch;
+  const RealSeconds start = time + plan.launch;
   t.plan = std::move(plan);
   by_name_[name] = slot;
   backend_->CallAt(start, slot);

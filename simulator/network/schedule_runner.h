@@ -18,7 +18,7 @@ namespace foretrace {
 struct TransferPlan {
   std::shared_ptr<const CollectiveSchedule> schedule;
   std::vector<DeviceId> devices;  // of each rank of the schedule
-  double launch = 0;              // seconds before the streams: start-up, and filling pipelines
+  RealSeconds launch;             // before the streams: start-up, and filling pipelines
   // Factors on route latencies, within a node and between nodes (protocols differ in them).
   double latency_scale_intra = 1;
   double latency_scale_inter = 1;
@@ -32,7 +32,7 @@ struct TransferPlan {
 class ScheduleRunner : public FlowSink {
  public:
   struct Finished {
-    double time;
+    RealSeconds time;
     uint32_t transfer;
   };
 
@@ -40,7 +40,7 @@ class ScheduleRunner : public FlowSink {
   void set_backend(FlowBackend* backend) { backend_ = backend; }
 
   // Starts `plan` at `time` (not before the backend's now); `transfer` names it from then on.
-  void Begin(uint32_t transfer, TransferPlan plan, double time);
+  void Begin(uint32_t transfer, TransferPlan plan, RealSeconds time);
   // Transfers that have completed since the last call of Take.
   std::vector<Finished> TakeFinished();
   bool has_finished() const { return !finished_.empty(); }

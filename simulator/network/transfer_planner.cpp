@@ -29,20 +29,20 @@ std::string Describe(const TransferSpec& spec) {
                      spec.members.size());
 }
 
-absl::StatusOr<SimTime> TransferTime(double seconds, const TransferSpec& spec) {
-  constexpr double kLongest = 86'400;
-  if (seconds >= 0 && seconds <= kLongest) return SimTime::FromSeconds(seconds);
+absl::StatusOr<SimTime> TransferTime(RealSeconds time, const TransferSpec& spec) {
+  constexpr RealSeconds kLongest(86'400);
+  if (time >= RealSeconds() && time <= kLongest) return SimTime::FromSeconds(time.seconds());
   return Infeasible("{}: takes {:.3g} s, more than the day that can be simulated", Describe(spec),
-                    seconds);
+                    time.seconds());
 }
 
-absl::StatusOr<SimTime> CompletionTime(double seconds) {
-  constexpr double kLongest = 26 * 86'400.0;
-  if (seconds <= kLongest) return SimTime::FromSeconds(seconds);
+absl::StatusOr<SimTime> CompletionTime(RealSeconds time) {
+  constexpr RealSeconds kLongest(26 * 86'400.0);
+  if (time <= kLongest) return SimTime::FromSeconds(time.seconds());
   return Infeasible(
       "the simulated communication ends after {:.3g} s, more than the 26 days that can "
       "be simulated; check the sizes of the collectives",
-      seconds);
+      time.seconds());
 }
 
 absl::StatusOr<TransferPlanner::Job> TransferPlanner::Check(const TransferSpec& spec) {
@@ -62,28 +62,27 @@ absl::StatusOr<TransferPlanner::Job> TransferPlanner::Check(const TransferSpec& 
 }
 
 // The share of the links' rate that the protocol leaves for payload.
-double TransferPlanner::WireRate(const Communicator& c, const Choice& choice) const {
-  const double links =
+double TransferPlanner::PayloadShare(const Communicator& c, const Choice& choice) const {
+  const Bandwidth links =
       choice.algorithm == Algorithm::kDoubleBinaryTree ? c.tree_bandwidth : c.ring_bandwidth;
-  double rate = choice.cost.bandwidth;
-  if (links > 0) rate = std::min(rate, choice.cost.max_bandwidth / links);
-  return rate;
+  const double share = choice.cost.share;
+  return links > Bandwidth() ? std::min(share, choice.cost.max_bandwidth / links) : share;
 }
 
-// A protocol's bandwidth is modelled as more bytes on the wire.
+// What a protocol leaves of the links, the share `payload`, is modelled as more bytes on the wire.
 CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
-                                           double rate) const {
+                                           double payload) const {
   const Communicator& c = *job.communicator;
   const Algorithm algorithm = choice.algorithm;
   CollectiveRequest request;
   request.op = job.spec.op;
   request.point_to_point = job.spec.point_to_point;
   request.ranks = c.size();
-  request.bytes = static_cast<double>(job.spec.bytes.count()) / rate;
+  request.bytes = RealBytes(job.spec.bytes) / payload;
   request.split_bytes = job.spec.split_bytes;
-  if (rate != 1) {
+  if (payload != 1) {
     for (int64_t& split : request.split_bytes)
-      split = std::llround(static_cast<double>(split) / rate);
+      split = std::llround(static_cast<double>(split) / payload);
   }
   request.dimensions = c.dimensions;
   request.chunks = std::max(1, options_.chunks);
@@ -98,7 +97,7 @@ CollectiveRequest TransferPlanner::Request(const Job& job, const Choice& choice,
   if (tree && choice.protocol != Protocol::kRaw) request.nodes = c.node_of;
   if (tree || rooted || algorithm == Algorithm::kInSwitch) {
     const bool in_switch = algorithm == Algorithm::kInSwitch;
-    request.piece = (in_switch ? kSwitchPieces : 1) * PieceBytes(job, choice) / rate;
+    request.piece = (in_switch ? kSwitchPieces : 1) * PieceBytes(job, choice) / payload;
   }
   return request;
 }
@@ -128,44 +127,44 @@ const LinkType* TransferPlanner::Nic() const {
 }
 
 // The same to one peer on another node.
-double TransferPlanner::CopyingOfSend(const Job& job, const PairSplit& split) const {
+RealSeconds TransferPlanner::CopyingOfSend(const Job& job, const PairSplit& split) const {
   const CollectiveLibrary& library = topology_.spec().library;
-  if (Nic() == nullptr) return 0;
+  if (Nic() == nullptr) return {};
   const Bandwidth nic = Nic()->payload_rate();
   const Bandwidth one = library.channel == Bandwidth()
                             ? library.network_channel
                             : NetworkSendRate(library.channel, library.network_channel, nic,
                                               !job.spec.point_to_point);
-  if (one == Bandwidth()) return 0;
-  return split.channels * split.held_part / SharedRate(split.channels, one, nic).bytes_per_second();
+  if (one == Bandwidth()) return {};
+  return split.channels * split.held_part / SharedRate(split.channels, one, nic);
 }
 
-// Seconds that copying takes the channels of grouped sends; 0: not known. `exchange`: the share of
-// the NVLinks that is reached.
-double TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
-                                       double exchange) const {
+// What copying takes the channels of grouped sends; 0: not known. `exchange`: the share of the
+// NVLinks that is reached.
+RealSeconds TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
+                                            double exchange) const {
   const Communicator& c = *job.communicator;
   const CollectiveLibrary& library = topology_.spec().library;
   if (c.nodes > 1 && peers == 1) return CopyingOfSend(job, split);
-  if (library.channel == Bandwidth()) return 0;
+  if (library.channel == Bandwidth()) return {};
   if (c.nodes > 1) {
     // An all-to-all sends to itself too. Channels have several peers at a time: while a step of one
     // is on its way they copy another's.
     return PairRounds(split, c.size(), c.channels) * split.held_part /
-           SendRate(library.channel, true).bytes_per_second();
+           SendRate(library.channel, true);
   }
   const Bandwidth each = SendRate(library.channel, !job.spec.point_to_point);
-  const Bandwidth port = Bandwidth::BytesPerSecond(PortRate().bytes_per_second() * exchange);
+  const Bandwidth port = PortRate() * exchange;
   const int32_t parts = peers * split.channels;
-  const Bandwidth shared = SharedRate(std::min(kMaxChannels, parts), each, port);
-  return parts * split.held_part / shared.bytes_per_second();
+  return parts * split.held_part / SharedRate(std::min(kMaxChannels, parts), each, port);
 }
 
-// Charges a choice of grouped sends, which take `links` seconds of the links, with the share of
+// Charges a choice of grouped sends, which take the links the time `links`, with the share of
 // these that channels leave, and with the copy out of the last step's buffer, which nothing
 // overlaps. A send one way ends where its data is in the receiver's buffers. Returns what the links
 // then take.
-double TransferPlanner::SendsOverChannels(const Job& job, double links, Choice& choice) const {
+RealSeconds TransferPlanner::SendsOverChannels(const Job& job, RealSeconds links,
+                                               Choice& choice) const {
   const Communicator& c = *job.communicator;
   const TransferSpec& spec = job.spec;
   const CollectiveLibrary& library = topology_.spec().library;
@@ -174,20 +173,20 @@ double TransferPlanner::SendsOverChannels(const Job& job, double links, Choice& 
   const bool pairs = all || spec.point_to_point || spec.op == CollectiveOp::kSendRecv;
   if (spec.bytes.count() == 0 || !pairs) return links;
   const int32_t peers = all ? c.size() - 1 : 1;
-  const auto bytes = static_cast<double>(spec.bytes.count()) / (all ? c.size() : 1);
+  const RealBytes bytes = RealBytes(spec.bytes) / (all ? c.size() : 1);
   const bool by_nic = library.release >= kChannelsByNicSince && Nic() != nullptr;
   const PairSplit split =
       SplitPair(bytes, c.size(), c.nodes, c.channels, by_nic ? ChannelsOfNic(Nic()->bandwidth) : 0,
                 library.release < kTwoChannelsSince ? 1 : 2);
   if (both_ways && library.channel > Bandwidth()) {
-    choice.cost.launch += split.step / SendRate(library.channel, true).bytes_per_second();
+    choice.cost.launch += split.step / SendRate(library.channel, true);
   }
   const double exchange = c.nodes == 1 && peers > 1 ? library.exchange : 1;
-  const double latency = std::min(links, std::max(c.ring_latency_intra, c.ring_latency_inter));
-  const double seconds =
+  const RealSeconds latency = std::min(links, std::max(c.ring_latency_intra, c.ring_latency_inter));
+  const RealSeconds sending =
       std::max((links - latency) / exchange, CopyingOfSends(job, split, peers, exchange));
-  if (seconds > 0) choice.cost.bandwidth = (links - latency) / seconds;
-  return latency + seconds;
+  if (sending > RealSeconds()) choice.cost.share = (links - latency) / sending;
+  return latency + sending;
 }
 
 // Any algorithm as a sum over its steps.
@@ -198,7 +197,7 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
   const bool library = protocol != Protocol::kRaw;
   if (library) {
     choice.cost = PointToPointCost();
-    choice.cost.launch += topology_.spec().library.launch.seconds();
+    choice.cost.launch += RealSeconds(topology_.spec().library.launch);
     if (job.spec.op == CollectiveOp::kAllToAll && algorithm == Algorithm::kDirect) {
       const int32_t rounds = (c.size() - 2 + kPeersPerRound) / kPeersPerRound;
       choice.cost.launch +=
@@ -207,15 +206,15 @@ absl::StatusOr<Choice> TransferPlanner::Generic(const Job& job, Algorithm algori
   }
   FORETRACE_ASSIGN_OR_RETURN(const auto schedule, MakeSchedule(algorithm, Request(job, choice, 1)));
   FORETRACE_RETURN_IF_ERROR(CheckWork(job, algorithm, *schedule));
-  double steps = StepSum(*schedule, c.devices, topology_);
+  RealSeconds steps = StepSum(*schedule, c.devices, topology_);
   if (library && algorithm == Algorithm::kDirect) {
     steps = SendsOverChannels(job, steps, choice);
   }
-  choice.seconds = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) + steps;
+  choice.time = choice.cost.launch + FillTime(*schedule, c.devices, topology_, {}) + steps;
   if (schedule->serial() && schedule->lanes() > 1) {
     // Pipelined: StepSum adds the chunks of a step, but only the first waits for every step.
     AlphaBeta net{std::max(c.ring_latency_intra, c.ring_latency_inter), c.ring_bandwidth};
-    choice.seconds = choice.cost.launch + schedule->ClosedForm(net);
+    choice.time = choice.cost.launch + schedule->ClosedForm(net);
   }
   return choice;
 }
@@ -286,13 +285,13 @@ absl::StatusOr<Choice> TransferPlanner::Choose(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const Job job, Check(spec));
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates(job));
   return *std::min_element(candidates.begin(), candidates.end(),
-                           [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+                           [](const Choice& a, const Choice& b) { return a.time < b.time; });
 }
 
 absl::StatusOr<TransferPlan> TransferPlanner::PlanFor(const Job& job, const Choice& choice) const {
   const Communicator& c = *job.communicator;
   TransferPlan plan;
-  plan.payload = WireRate(c, choice);
+  plan.payload = PayloadShare(c, choice);
   FORETRACE_ASSIGN_OR_RETURN(plan.schedule,
                              MakeSchedule(choice.algorithm, Request(job, choice, plan.payload)));
   plan.devices = c.devices;
@@ -330,7 +329,7 @@ absl::StatusOr<PlannedRun> TransferPlanner::Fastest(const Job& job,
     PlannedRun trial;
     FORETRACE_ASSIGN_OR_RETURN(trial.plan, PlanFor(job, candidates[i]));
     FORETRACE_ASSIGN_OR_RETURN(trial.run, RunAlone(topology_, trial.plan, true, options_.progress));
-    if (best.plan.schedule != nullptr && trial.run.seconds >= best.run.seconds) continue;
+    if (best.plan.schedule != nullptr && trial.run.time >= best.run.time) continue;
     best = std::move(trial);
     chosen = i;
   }

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/communicator.h"
 #include "simulator/network/fluid/run_alone.h"
 #include "simulator/network/nccl_channels.h"
@@ -32,7 +33,7 @@ struct Choice {
   Algorithm algorithm = Algorithm::kAuto;
   Protocol protocol = Protocol::kRaw;
   ProtocolCost cost;
-  double seconds = 0;  // on an idle network
+  RealSeconds time;  // on an idle network
 };
 
 struct PlannedRun {
@@ -78,26 +79,26 @@ class TransferPlanner {
   // Of a device's NVLinks into its switch.
   Bandwidth PortRate() const;
   Bandwidth Adder(const Job& job) const;
-  double RingRate(const Job& job) const;
-  double ShareOfChannels(const Communicator& c, double links) const;
+  Bandwidth RingRate(const Job& job) const;
+  double ShareOfChannels(const Communicator& c, Bandwidth links) const;
   double ShareOfRing(const Job& job) const;
   const LinkType* Nic() const;
   bool Allowed(const Choice& candidate) const;
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
   std::vector<Algorithm> Known(const Job& job, Protocol protocol) const;
-  double CopyingOfSend(const Job& job, const PairSplit& split) const;
-  double CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
-                        double exchange) const;
-  double SendsOverChannels(const Job& job, double links, Choice& choice) const;
+  RealSeconds CopyingOfSend(const Job& job, const PairSplit& split) const;
+  RealSeconds CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
+                             double exchange) const;
+  RealSeconds SendsOverChannels(const Job& job, RealSeconds links, Choice& choice) const;
   absl::StatusOr<Choice> Generic(const Job& job, Algorithm algorithm, Protocol protocol) const;
   // Of the candidates, the one that is fastest when run alone.
   absl::StatusOr<PlannedRun> Fastest(const Job& job, const std::vector<Choice>& candidates);
   absl::StatusOr<TransferPlan> PlanFor(const Job& job, const Choice& choice) const;
-  CollectiveRequest Request(const Job& job, const Choice& choice, double rate) const;
-  double PieceBytes(const Job& job, const Choice& choice) const;
-  double WireRate(const Communicator& c, const Choice& choice) const;
-  double StepLatency(const Communicator& c, const ProtocolCost& cost) const;
+  CollectiveRequest Request(const Job& job, const Choice& choice, double payload) const;
+  RealBytes PieceBytes(const Job& job, const Choice& choice) const;
+  double PayloadShare(const Communicator& c, const Choice& choice) const;
+  RealSeconds StepLatency(const Communicator& c, const ProtocolCost& cost) const;
 
   const Topology& topology_;
   NetworkOptions options_;
@@ -108,9 +109,9 @@ class TransferPlanner {
 };
 
 // The time of a transfer; one of more than a day is refused, long before SimTime ends.
-absl::StatusOr<SimTime> TransferTime(double seconds, const TransferSpec& spec);
+absl::StatusOr<SimTime> TransferTime(RealSeconds time, const TransferSpec& spec);
 // An instant of a simulation of many transfers; one after 26 days is refused.
-absl::StatusOr<SimTime> CompletionTime(double seconds);
+absl::StatusOr<SimTime> CompletionTime(RealSeconds time);
 // "all_reduce of 1048576 bytes on 8 ranks", for messages.
 std::string Describe(const TransferSpec& spec);
 

@@ -18,7 +18,7 @@
 namespace foretrace {
 namespace {
 
-absl::StatusOr<int64_t> SizeOption(std::string_view option, const std::string& text) {
+absl::StatusOr<Bytes> SizeOption(std::string_view option, const std::string& text) {
   auto size = ParseSize(text);
   if (size.ok()) return size;
   return InvalidInput("{}: {}", option, std::string(size.status().message()));
@@ -79,7 +79,7 @@ absl::StatusOr<CollectiveOp> ParseOperation(const std::string& text) {
 // Send/recv runs point to point, with limits of its own: only on request.
 absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(auto rows, ReadMeasuredCollectives(options.measured));
-  FORETRACE_ASSIGN_OR_RETURN(const int64_t min_bytes, SizeOption("--min-bytes", options.min_bytes));
+  FORETRACE_ASSIGN_OR_RETURN(const Bytes min_bytes, SizeOption("--min-bytes", options.min_bytes));
   CollectiveOp only = CollectiveOp::kUnknown;
   if (!options.op.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(only, ParseOperation(options.op));
@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<StudyTable>> MeasuredTables(const CollectiveOptions& 
       MakeTables(rows, min_bytes, options.hold_out == "sizes" ? HoldOut::kSizes : HoldOut::kTables);
   if (tables.empty()) {
     return InvalidInput("{}: no {} of {} bytes or more", options.measured,
-                        options.op.empty() ? "collective" : options.op, min_bytes);
+                        options.op.empty() ? "collective" : options.op, min_bytes.count());
   }
   return tables;
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "simulator/base/json_writer.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace {
 namespace {
@@ -13,8 +14,9 @@ namespace {
 using Align = TextTable::Align;
 
 // "64 MiB"; what is no whole number of units in bytes.
-std::string SizeText(int64_t bytes) {
+std::string SizeText(Bytes size) {
   constexpr std::array<std::string_view, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  int64_t bytes = size.count();
   size_t unit = 0;
   while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size()) {
     bytes /= 1024;
@@ -52,7 +54,7 @@ std::string RowsText(const std::vector<CollectiveRow>& rows, const TextStyle& st
                    {"busbw GB/s"},
                    {"flows"}});
   for (const CollectiveRow& row : rows) {
-    table.AddRow({fmt::format("{}", row.bytes), fmt::format("{}", row.ranks),
+    table.AddRow({fmt::format("{}", row.bytes.count()), fmt::format("{}", row.ranks),
                   std::string(Name(row.algorithm)), std::string(Name(row.protocol)),
                   std::string(Name(row.tier)), fmt::format("{:.2f}", row.time.us()),
                   fmt::format("{:.2f}", row.algorithm_bandwidth.gbps()),
@@ -67,8 +69,8 @@ std::string LinksText(const CollectiveRow& row, const std::vector<LinkKindLoad>&
       {{"link", Align::kLeft}, {"GB/s"}, {"links"}, {"most MB"}, {"mean MB"}, {"busy %"}});
   for (const LinkKindLoad& link : links) {
     table.AddRow({link.kind, fmt::format("{:.2f}", link.rate.gbps()), fmt::format("{}", link.links),
-                  fmt::format("{:.3f}", link.most * 1e-6),
-                  fmt::format("{:.3f}", link.mean() * 1e-6),
+                  fmt::format("{:.3f}", link.most.count() * 1e-6),
+                  fmt::format("{:.3f}", link.mean().count() * 1e-6),
                   fmt::format("{:.1f}", 100 * link.busy(row.time))});
   }
   return fmt::format(
@@ -108,13 +110,13 @@ void WritePoints(JsonWriter& json, const StudyTable& table) {
   json.StartArray();
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const MeasuredCollective& row = table.rows[i];
-    const double predicted_us = table.predicted_us[i];
-    const double gigabytes = static_cast<double>(row.bytes) * BusFactor(row.op, row.ranks) * 1e-9;
+    const double predicted_us = table.predicted[i].us();
+    const double gigabytes = RealBytes(row.bytes).count() * BusFactor(row.op, row.ranks) * 1e-9;
     json.StartObject();
-    json.Field("bytes", row.bytes);
-    json.Field("measured_us", row.time_us);
+    json.Field("bytes", row.bytes.count());
+    json.Field("measured_us", row.time.us());
     json.Field("predicted_us", predicted_us);
-    json.Field("measured_busbw_GBps", gigabytes / row.time_us * 1e6);
+    json.Field("measured_busbw_GBps", gigabytes / row.time.us() * 1e6);
     json.Field("predicted_busbw_GBps", gigabytes / predicted_us * 1e6);
     json.EndObject();
   }
@@ -172,7 +174,7 @@ std::string CollectiveJson(const std::vector<CollectiveRow>& rows,
   json.StartArray();
   for (const CollectiveRow& row : rows) {
     json.StartObject();
-    json.Field("bytes", row.bytes);
+    json.Field("bytes", row.bytes.count());
     json.Field("ranks", row.ranks);
     json.Field("algorithm", Name(row.algorithm));
     json.Field("protocol", Name(row.protocol));
@@ -192,8 +194,8 @@ std::string CollectiveJson(const std::vector<CollectiveRow>& rows,
       json.Field("kind", link.kind);
       json.Field("bandwidth_GBps", link.rate.gbps());
       json.Field("links", link.links);
-      json.Field("most_bytes", link.most);
-      json.Field("mean_bytes", link.mean());
+      json.Field("most_bytes", link.most.count());
+      json.Field("mean_bytes", link.mean().count());
       json.Field("busy_share", link.busy(rows.back().time));
       json.EndObject();
     }

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/engine/transfer_spec.h"
 #include "simulator/network/link_loads.h"
 #include "simulator/network/transfer_planner.h"
@@ -13,7 +14,7 @@
 namespace foretrace {
 namespace {
 
-using BytesOfLinks = std::map<LinkId, double>;
+using BytesOfLinks = std::map<LinkId, RealBytes>;
 
 class LoadFinder {
  public:
@@ -33,8 +34,7 @@ class LoadFinder {
         continue;
       }
       for (const auto& [link, sent] : *bytes) {
-        const double share =
-            sent / (at.second - at.first).seconds() / topology_.link_rate(link).bytes_per_second();
+        const double share = sent / RealSeconds(at.second - at.first) / topology_.link_rate(link);
         uses_[link].push_back({at.first, at.second, share});
         bytes_[link] += sent;
       }
@@ -82,7 +82,7 @@ class LoadFinder {
     const absl::StatusOr<TransferPlan> plan = planner_.Plan(spec);
     if (!plan.ok() || plan->schedule->flows() > kMostMessages) return std::nullopt;
     BytesOfLinks bytes;
-    WalkRoutes(topology_, *plan, [&](LinkId link, double sent) { bytes[link] += sent; });
+    WalkRoutes(topology_, *plan, [&](LinkId link, RealBytes sent) { bytes[link] += sent; });
     return bytes;
   }
 
@@ -104,7 +104,7 @@ class LoadFinder {
   TransferPlanner planner_;
   std::map<Key, std::optional<BytesOfLinks>> known_;
   std::map<LinkId, std::vector<LinkUse>> uses_;
-  std::map<LinkId, double> bytes_;
+  BytesOfLinks bytes_;
 };
 
 }  // namespace

@@ -122,7 +122,7 @@ Estimate CollectiveTimes::Time(CollectiveOp op, CommScope scope, Bytes bytes) {
   if (alone) return {SimTime(), EstimateSource::kAnalytic, false};
   const double size = std::max(1.0, static_cast<double>(bytes.count()));
   if (const auto& curve = three_region_[At(scope)][At(op)]; curve != nullptr) {
-    return {SimTime::FromUs(curve->TimeUs(size)),
+    return {SimTime::FromUs(curve->Time(RealBytes(size)).us()),
             estimators_[At(scope)][At(op)].covered() ? EstimateSource::kCalibrated
                                                      : EstimateSource::kAnalytic,
             false};

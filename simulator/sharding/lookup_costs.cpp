@@ -71,7 +71,7 @@ LookupTimes LookupCosts::StackTimes(std::span<const uint32_t> ids) const {
     StackTable of;
     of.lookup = lookups_[id];
     of.poolings = table.inputs.empty() ? std::span<const double>(&table.pooling, 1) : table.inputs;
-    of.element_bytes = static_cast<double>(ElementSize(table.dtype));
+    of.element = Bytes(ElementSize(table.dtype));
     const auto time = [&](LookupPass pass) {
       return StackTime(*stack_, device_, of, pass, task_.gpus > 1);
     };
@@ -115,7 +115,7 @@ LookupTimes LookupCosts::Compute(std::span<const uint32_t> ids, bool data_parall
     const auto us = [&](const EmbeddingModels::Choice& choice, LookupPass pass) {
       times.extrapolated |=
           choice.other_kernels || (choice.model->calibrated() && !choice.model->InRange(traffic));
-      return choice.model->Time(device_, query, traffic, pass).total_us();
+      return choice.model->Time(device_, query, traffic, pass).total().us();
     };
     times.forward += SimTime::FromUs(us(forward_, LookupPass::kForward));
     times.backward += SimTime::FromUs(us(backward_, LookupPass::kBackward));

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "simulator/network/fluid/run_alone.h"
+#include "simulator/network/transfer_planner.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -41,7 +42,7 @@ void Run(benchmark::State& state, const Topology& topology, TransferSpec spec,
       return;
     }
     flows += static_cast<double>(run->flows);
-    benchmark::DoNotOptimize(run->seconds);
+    benchmark::DoNotOptimize(run->time);
   }
   state.counters["flows"] = benchmark::Counter(flows, benchmark::Counter::kAvgIterations);
   state.counters["flows/s"] = benchmark::Counter(flows, benchmark::Counter::kIsRate);

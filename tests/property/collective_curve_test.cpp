@@ -33,14 +33,14 @@ TEST(CollectiveCurveProperty, EveryAcceptedCurveIsMonotoneAndContinuous) {
     RC_ASSERT(curve.ok());
     double last = 0;
     for (double at = 0; at < 40; at += 0.01) {
-      const double time = curve->TimeUs(std::exp2(at));
+      const double time = curve->Time(RealBytes(std::exp2(at))).us();
       RC_ASSERT(std::isfinite(time) && time > 0);
       RC_ASSERT(time >= last * (1 - 1e-12));
       last = time;
     }
     for (const CurveKnot& knot : spec.knots) {
-      const double below = curve->TimeUs(std::exp2(knot.log2_bytes - 1e-9));
-      const double above = curve->TimeUs(std::exp2(knot.log2_bytes + 1e-9));
+      const double below = curve->Time(RealBytes(std::exp2(knot.log2_bytes - 1e-9))).us();
+      const double above = curve->Time(RealBytes(std::exp2(knot.log2_bytes + 1e-9))).us();
       RC_ASSERT(std::abs(above / below - 1) < 1e-5);
     }
   });
@@ -56,7 +56,7 @@ TEST(CollectiveCurveProperty, FitsOfArbitraryTimesAreMonotone) {
     RC_ASSERT(curve.ok());
     double last = 0;
     for (double at = 6; at < 40; at += 0.1) {
-      const double time = curve->TimeUs(std::exp2(at));
+      const double time = curve->Time(RealBytes(std::exp2(at))).us();
       RC_ASSERT(std::isfinite(time) && time >= last * (1 - 1e-12));
       last = time;
     }

@@ -94,7 +94,8 @@ LeastSquaresProblem BuildProblem(const std::vector<SmoothedPoint>& points, Curve
     const CurveSpec spec = SpecOf(p, form, bus_factor);
     for (size_t i = 0; i < points.size(); ++i) {
       const double x = points[i].log2_bytes;
-      residuals[i] = std::log(ClosedFormUs(spec, std::exp2(x), x)) - points[i].log_time;
+      residuals[i] =
+          std::log(ClosedForm(spec, RealBytes(std::exp2(x)), x).us()) - points[i].log_time;
     }
   };
   return problem;
@@ -115,7 +116,7 @@ absl::StatusOr<CollectiveCurve> WithKnots(CurveSpec spec,
   spec.knots.clear();
   FORETRACE_ASSIGN_OR_RETURN(const CollectiveCurve form, CollectiveCurve::Create(spec));
   const auto log_form = [&](const SmoothedPoint& point) {
-    return std::log(form.TimeUs(std::exp2(point.log2_bytes)));
+    return std::log(form.Time(RealBytes(std::exp2(point.log2_bytes))).us());
   };
   // True when the segment from `from` to `to` meets all points between.
   const auto straight = [&](size_t from, size_t to) {
@@ -155,8 +156,8 @@ CurveSpec ScaledToMeet(CurveSpec spec, std::span<const SizeTime> points, const K
   double ss = kTowardsPrior, sm = 0, mm = kTowardsPrior, s1 = kTowardsPrior, m1 = kTowardsPrior;
   for (const SizeTime& point : points) {
     const double factor = std::exp(kept(point.bytes)) / point.time_us;
-    const double moving =
-        (ClosedFormUs(spec, point.bytes, std::log2(point.bytes)) - spec.start_up_us) * factor;
+    const RealUs form = ClosedForm(spec, RealBytes(point.bytes), std::log2(point.bytes));
+    const double moving = (form.us() - spec.start_up_us) * factor;
     const double start = spec.start_up_us * factor;
     ss += start * start;
     sm += start * moving;
@@ -209,7 +210,9 @@ absl::StatusOr<CollectiveCurve> FitCollectiveCurve(std::span<const SizeTime> mea
   CurveSpec spec = RoundedSpec(SpecOf(fit.parameters, form, bus_factor));
   if (form == CurveForm::kThreeRegion) return CollectiveCurve::Create(std::move(spec));
   FORETRACE_ASSIGN_OR_RETURN(const CollectiveCurve closed_form, CollectiveCurve::Create(spec));
-  const auto log_form = [&](double bytes) { return std::log(closed_form.TimeUs(bytes)); };
+  const auto log_form = [&](double bytes) {
+    return std::log(closed_form.Time(RealBytes(bytes)).us());
+  };
   smooth = MergeNeighbours(WithoutOutliers(points, log_form), log_form);
   MakeNonDecreasing(smooth);
   return WithKnots(std::move(spec), smooth);
@@ -230,11 +233,12 @@ absl::StatusOr<CollectiveCurve> AdaptCollectiveCurve(const CollectiveCurve& prio
   // ln(prior / its closed form), which stays where it is while the form is scaled.
   const auto kept = [&](double bytes) {
     if (detail == PriorDetail::kDropped) return 0.0;
-    return std::log(prior.TimeUs(bytes) / ClosedFormUs(prior.spec(), bytes, std::log2(bytes)));
+    const RealUs form = ClosedForm(prior.spec(), RealBytes(bytes), std::log2(bytes));
+    return std::log(prior.Time(RealBytes(bytes)) / form);
   };
   const CurveSpec spec = RoundedSpec(ScaledToMeet(prior.spec(), sorted, kept));
   const auto scaled = [&](double x) {
-    return std::log(ClosedFormUs(spec, std::exp2(x), x)) + kept(std::exp2(x));
+    return std::log(ClosedForm(spec, RealBytes(std::exp2(x)), x).us()) + kept(std::exp2(x));
   };
   std::vector<std::pair<double, double>> correction;  // log2 bytes, ln ratio
   std::vector<double> sizes;

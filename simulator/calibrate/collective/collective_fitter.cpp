@@ -81,8 +81,8 @@ absl::Status CheckRanks(std::span<const BenchmarkRow> rows) {
 
 CollectiveModel WithCurve(const Sweep& sweep, CollectiveCurve curve) {
   CollectiveModel model = sweep.key;
-  model.min_bytes = SizeOf(*sweep.rows.front());
-  model.max_bytes = SizeOf(*sweep.rows.back());
+  model.min_bytes = Bytes(SizeOf(*sweep.rows.front()));
+  model.max_bytes = Bytes(SizeOf(*sweep.rows.back()));
   model.points = static_cast<int64_t>(sweep.rows.size());
   model.curve = std::move(curve);
   return model;
@@ -164,8 +164,9 @@ std::vector<EvaluatedRow> FittedCollectives::Evaluate(std::span<const BenchmarkR
       EvaluatedRow result{row, key.Name(), 0, false};
       if (own != by_name.end()) {
         const CollectiveModel& model = *own->second;
-        result.predicted_us = TimeOf(calibration_.models(), model, SizeOf(*row));
-        result.extrapolated = SizeOf(*row) < model.min_bytes || SizeOf(*row) > model.max_bytes;
+        const Bytes size(SizeOf(*row));
+        result.predicted_us = TimeOf(calibration_.models(), model, size).us();
+        result.extrapolated = size < model.min_bytes || size > model.max_bytes;
       } else {
         const Estimate estimate = looked_up.Time(Bytes(SizeOf(*row)));
         result.predicted_us = estimate.time.us();
@@ -243,7 +244,8 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Adapt(
       }
       size_t covered = model.inplace == sweep.key.inplace ? 1 : 0;
       for (const BenchmarkRow* row : sweep.rows) {
-        covered += SizeOf(*row) >= model.min_bytes && SizeOf(*row) <= model.max_bytes ? 2 : 0;
+        const Bytes size(SizeOf(*row));
+        covered += size >= model.min_bytes && size <= model.max_bytes ? 2 : 0;
       }
       if (best == nullptr || covered > best_covered) {
         best = &model;

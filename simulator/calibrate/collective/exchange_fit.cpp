@@ -111,7 +111,7 @@ absl::Status FitKernel(const std::vector<Free>& free, const Samples& samples,
   const auto residual = [&](std::span<const double> parameters, const ExchangeSample& s) {
     ExpertKernel k = kernel;
     Set(free, parameters, k);
-    return LogError(TransferUs(k, s.links, s.exchange), s.time_us);
+    return LogError(TransferOf(k, s.links, s.exchange).us(), s.time_us);
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters, Solve(free, samples, residual));
   Set(free, parameters, kernel);
@@ -135,7 +135,7 @@ absl::Status FitDirect(const Samples& samples, ExpertKernel& within, ExpertKerne
   if (samples.empty()) return absl::OkStatus();
   const auto residual = [](std::span<const double> parameters, const ExchangeSample& s) {
     const ExpertKernel k = DirectKernel(parameters, s.exchange.routing.nodes > 1);
-    return LogError(TransferUs(k, s.links, s.exchange), s.time_us);
+    return LogError(TransferOf(k, s.links, s.exchange).us(), s.time_us);
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters,
                              Solve(kDirect, samples, residual));
@@ -150,8 +150,8 @@ absl::Status FitNotify(const Samples& samples, ExpertKernel& kernel) {
   const auto residual = [&](std::span<const double> parameters, const ExchangeSample& s) {
     ExpertKernel k = kernel;
     Set(kNotify, parameters, k);
-    const double transfer = TransferUs(kernel, s.links, s.exchange);
-    return LogError(NotifyUs(k, s.exchange.routing, transfer), s.time_us);
+    const RealUs transfer = TransferOf(kernel, s.links, s.exchange);
+    return LogError(NotifyOf(k, s.exchange.routing, transfer).us(), s.time_us);
   };
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> parameters,
                              Solve(kNotify, samples, residual));
@@ -162,7 +162,7 @@ absl::Status FitNotify(const Samples& samples, ExpertKernel& kernel) {
 // What the sample moved through a NIC a second, of its rate.
 double NicShare(const ExchangeSample& s) {
   ExpertKernel whole;  // of the NIC's rate
-  return BoundsOf(whole, s.links, s.exchange).nic_us * s.exchange.tokens / s.time_us;
+  return BoundsOf(whole, s.links, s.exchange).nic.us() * s.exchange.tokens / s.time_us;
 }
 
 std::set<int32_t> CongestedNodes(const Samples& samples) {

@@ -71,12 +71,12 @@ std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow
     const bool notifies =
         kernel.notify_us + kernel.notify_us_per_doubling + kernel.notify_share > 0;
     if (!IsFitted(kernel) || (s.notify && !notifies)) continue;
-    const double transfer = TransferUs(kernel, s.links, s.exchange);
+    const RealUs transfer = TransferOf(kernel, s.links, s.exchange);
     EvaluatedRow result;
     result.row = &row;
     result.model = fmt::format("{} {} {} node{}", Name(s.exchange.algorithm), row.op, routing.nodes,
                                routing.nodes == 1 ? "" : "s");
-    result.predicted_us = s.notify ? NotifyUs(kernel, routing, transfer) : transfer;
+    result.predicted_us = (s.notify ? NotifyOf(kernel, routing, transfer) : transfer).us();
     result.extrapolated = fit_.congested_nodes.contains(routing.nodes) &&
                           s.exchange.algorithm == ExpertAlgorithm::kDeduplicated;
     evaluated.push_back(std::move(result));

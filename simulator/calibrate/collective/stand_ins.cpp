@@ -39,7 +39,7 @@ LibraryName Parse(const std::string& library) {
 // collective, ranks, type and library: beyond its few sizes a closed form knows neither latency nor
 // bandwidth, and all cross the same links. nullptr: none.
 const CollectiveModel* ThatGoesOn(const std::vector<CollectiveModel>& models,
-                                  const CollectiveModel& own, int64_t edge, int64_t bytes) {
+                                  const CollectiveModel& own, Bytes edge, Bytes bytes) {
   const CollectiveModel* best = nullptr;
   std::tuple<bool, bool, bool, bool> likeness;
   const std::string words = Parse(own.library).words;
@@ -104,14 +104,13 @@ bool NearestStack::Answer(const CalibrationHeader& header, std::vector<Collectiv
   return estimator_.covered();
 }
 
-double TimeOf(const std::vector<CollectiveModel>& models, const CollectiveModel& own,
-              int64_t bytes) {
-  const int64_t edge = std::clamp(bytes, own.min_bytes, own.max_bytes);
-  const auto us = [](const CollectiveModel& model, int64_t size) {
-    return model.curve.TimeUs(static_cast<double>(size));
+RealUs TimeOf(const std::vector<CollectiveModel>& models, const CollectiveModel& own, Bytes bytes) {
+  const Bytes edge = std::clamp(bytes, own.min_bytes, own.max_bytes);
+  const auto us = [](const CollectiveModel& model, Bytes size) {
+    return model.curve.Time(RealBytes(size)).us();
   };
   const CollectiveModel* on = edge == bytes ? nullptr : ThatGoesOn(models, own, edge, bytes);
-  return on == nullptr ? us(own, bytes) : us(own, edge) * us(*on, bytes) / us(*on, edge);
+  return RealUs(on == nullptr ? us(own, bytes) : us(own, edge) * us(*on, bytes) / us(*on, edge));
 }
 
 }  // namespace foretrace

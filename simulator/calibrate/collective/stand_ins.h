@@ -31,9 +31,8 @@ class NearestStack {
   std::string library_;
 };
 
-// us of `own` at a size; beyond its sizes as the sweep that goes on there and is most like it,
-// scaled to meet it.
-double TimeOf(const std::vector<CollectiveModel>& models, const CollectiveModel& own,
-              int64_t bytes);
+// The time of `own` at a size; beyond its sizes as the sweep that goes on there and is most like
+// it, scaled to meet it.
+RealUs TimeOf(const std::vector<CollectiveModel>& models, const CollectiveModel& own, Bytes bytes);
 
 }  // namespace foretrace

@@ -166,10 +166,10 @@ double EmbeddingPriorSpread(size_t parameter, LookupPass pass) {
 double PredictUs(const EmbeddingModel& model, const GpuPeaks& device, const LookupSample& sample,
                  const EmbeddingTraffic& traffic) {
   const EmbeddingTime time = model.Time(device, sample.query, traffic, sample.pass);
-  const double us = sample.part == TimedPart::kAll       ? time.total_us()
-                    : sample.part == TimedPart::kKernels ? time.kernel_us
-                                                         : time.sort_us;
-  return sample.calls * std::max(us, 1e-3);
+  const RealUs part = sample.part == TimedPart::kAll       ? time.total()
+                      : sample.part == TimedPart::kKernels ? time.kernel
+                                                           : time.sort;
+  return sample.calls * std::max(part.us(), 1e-3);
 }
 
 absl::StatusOr<EmbeddingModel> FitEmbeddingModel(const GpuPeaks& device, LookupPass pass,

@@ -66,7 +66,7 @@ std::vector<EvaluatedRow> FittedMemory::Evaluate(std::span<const BenchmarkRow> r
     if (model == nullptr) continue;
     for (const BenchmarkRow* row : sweep) {
       evaluated.push_back({row, model->Name(),
-                           model->curve.TimeUs(static_cast<double>(SizeOf(*row))),
+                           model->curve.Time(RealBytes(Bytes(SizeOf(*row)))).us(),
                            !model->InRange(SizeOf(*row))});
     }
   }

@@ -54,24 +54,24 @@ CollectiveCalibration::CollectiveCalibration(CalibrationHeader header,
 }
 
 CollectiveCalibration::Time CollectiveCalibration::GroupTime(const Group& group,
-                                                             int64_t bytes) const {
+                                                             Bytes bytes) const {
   const CollectiveModel* nearest = nullptr;
   double nearest_ratio = std::numeric_limits<double>::infinity();
   for (uint32_t index : group.models) {
     const CollectiveModel& model = models_[index];
     if (bytes >= model.min_bytes && bytes <= model.max_bytes) {
-      return {model.curve.TimeUs(static_cast<double>(bytes)), false};
+      return {model.curve.Time(RealBytes(bytes)), false};
     }
-    const auto size = static_cast<double>(std::max<int64_t>(bytes, 1));
-    const double ratio = bytes < model.min_bytes ? static_cast<double>(model.min_bytes) / size
-                                                 : size / static_cast<double>(model.max_bytes);
+    const RealBytes size(std::max(bytes, Bytes(1)));
+    const double ratio = bytes < model.min_bytes ? RealBytes(model.min_bytes) / size
+                                                 : size / RealBytes(model.max_bytes);
     if (ratio < nearest_ratio) {
       nearest_ratio = ratio;
       nearest = &model;
     }
   }
   FORETRACE_CHECK(nearest != nullptr);
-  return {nearest->curve.TimeUs(static_cast<double>(bytes)), true};
+  return {nearest->curve.Time(RealBytes(bytes)), true};
 }
 
 CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t ranks,
@@ -108,38 +108,38 @@ CollectiveEstimator CollectiveCalibration::Resolve(CollectiveOp op, int32_t rank
 }
 
 double CollectiveEstimator::GrowingShare(const CollectiveCalibration::Group& group,
-                                         int64_t bytes) const {
-  const int64_t below = std::max<int64_t>(bytes / 2, 1);
-  const int64_t above = std::max<int64_t>(bytes, 1) > std::numeric_limits<int64_t>::max() / 2
-                            ? bytes
-                            : std::max<int64_t>(bytes, 1) * 2;
-  const double low = calibration_->GroupTime(group, below).us;
-  const double high = calibration_->GroupTime(group, above).us;
-  const double doublings = std::log2(static_cast<double>(above) / static_cast<double>(below));
+                                         Bytes bytes) const {
+  const int64_t size = std::max<int64_t>(bytes.count(), 1);
+  const Bytes below(std::max<int64_t>(size / 2, 1));
+  const Bytes above(size > std::numeric_limits<int64_t>::max() / 2 ? size : size * 2);
+  const RealUs low = calibration_->GroupTime(group, below).time;
+  const RealUs high = calibration_->GroupTime(group, above).time;
+  const double doublings = std::log2(RealBytes(above) / RealBytes(below));
   return std::clamp(std::log2(high / low) / doublings, 0.0, 1.0);
 }
 
 Estimate CollectiveEstimator::Time(Bytes bytes) const {
   FORETRACE_CHECK(covered());
-  const auto [low_us, extrapolated] = calibration_->GroupTime(*low_, bytes.count());
+  const auto [low_time, extrapolated] = calibration_->GroupTime(*low_, bytes);
   Estimate estimate;
   estimate.source = EstimateSource::kCalibrated;
   estimate.extrapolated = extrapolated || extrapolated_ranks_;
   // What crosses the busiest link goes with the bus factor. Latency does not: among more ranks it
   // grows as the ranks on either side show; beyond them the bus factor is nearer to how it grows
   // than nothing.
-  double factor = bus_factor_ / low_->bus_factor, share = 1, us = low_us;
+  double factor = bus_factor_ / low_->bus_factor, share = 1;
+  RealUs time = low_time;
   if (high_ != nullptr) {
-    const auto high = calibration_->GroupTime(*high_, bytes.count());
-    us *= std::pow(high.us / us, high_weight_);
+    const auto high = calibration_->GroupTime(*high_, bytes);
+    time = time * std::pow(high.time / time, high_weight_);
     factor *= std::pow(low_->bus_factor / high_->bus_factor, high_weight_);
-    share = (1 - high_weight_) * GrowingShare(*low_, bytes.count()) +
-            high_weight_ * GrowingShare(*high_, bytes.count());
+    share = (1 - high_weight_) * GrowingShare(*low_, bytes) +
+            high_weight_ * GrowingShare(*high_, bytes);
     estimate.extrapolated |= high.extrapolated;
   }
-  us *= std::pow(factor, share);
-  constexpr double kLongestUs = 9e12;  // what SimTime holds
-  estimate.time = SimTime::FromUs(std::min(us, kLongestUs));
+  time = time * std::pow(factor, share);
+  constexpr RealUs kLongest(9e12);  // what SimTime holds
+  estimate.time = SimTime::FromUs(std::min(time, kLongest).us());
   return estimate;
 }
 

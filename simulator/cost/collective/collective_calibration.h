@@ -24,8 +24,8 @@ struct CollectiveModel {
   std::string dtype;
   std::string library;  // with version where known
   std::string source;
-  int64_t min_bytes = 0;  // measured range
-  int64_t max_bytes = 0;
+  Bytes min_bytes;  // measured range
+  Bytes max_bytes;
   int64_t points = 0;
   CollectiveCurve curve;
 
@@ -64,10 +64,10 @@ class CollectiveCalibration {
     std::vector<uint32_t> models;
   };
   struct Time {
-    double us = 0;
+    RealUs time;
     bool extrapolated = false;
   };
-  Time GroupTime(const Group& group, int64_t bytes) const;
+  Time GroupTime(const Group& group, Bytes bytes) const;
 
   CalibrationHeader header_;
   std::vector<CollectiveModel> models_;
@@ -88,7 +88,7 @@ class CollectiveEstimator {
   friend class CollectiveCalibration;
   // By how much time grows with a number of bytes, from half to twice it: 0, all of it is latency,
   // to 1.
-  double GrowingShare(const CollectiveCalibration::Group& group, int64_t bytes) const;
+  double GrowingShare(const CollectiveCalibration::Group& group, Bytes bytes) const;
 
   const CollectiveCalibration* calibration_ = nullptr;
   const CollectiveCalibration::Group* low_ = nullptr;

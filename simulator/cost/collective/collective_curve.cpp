@@ -12,13 +12,17 @@
 namespace foretrace {
 namespace {
 
-constexpr double kBytesPerUsPerGBps = 1e3;
 // Rounding of stored parameters may exceed the monotone slope by this much.
 constexpr double kSlopeTolerance = 1e-6;
 
-double MovingUs(double bytes, double log2_bytes, const CurveSpec& spec) {
+RealUs AtRate(RealBytes bytes, double gbps) {
+  constexpr double kBytesPerUsPerGBps = 1e3;
+  return RealUs(bytes.count() / (gbps * kBytesPerUsPerGBps));
+}
+
+RealUs Moving(RealBytes bytes, double log2_bytes, const CurveSpec& spec) {
   const double gbps = std::exp(std::numbers::ln10 * spec.sigmoid(log2_bytes));
-  return bytes * spec.bus_factor / (gbps * kBytesPerUsPerGBps);
+  return AtRate(bytes * spec.bus_factor, gbps);
 }
 
 absl::Status CheckSpec(const CurveSpec& spec) {
@@ -92,15 +96,16 @@ CurveForm ParseCurveForm(std::string_view name) {
   return CurveForm::kCount;
 }
 
-double ClosedFormUs(const CurveSpec& spec, double bytes, double log2_bytes) {
-  if (spec.form == CurveForm::kCurve) return spec.start_up_us + MovingUs(bytes, log2_bytes, spec);
-  if (bytes <= spec.m1_bytes) return spec.start_up_us;
+RealUs ClosedForm(const CurveSpec& spec, RealBytes bytes, double log2_bytes) {
+  const RealUs start_up(spec.start_up_us);
+  if (spec.form == CurveForm::kCurve) return start_up + Moving(bytes, log2_bytes, spec);
+  const RealBytes m1(spec.m1_bytes), m2(spec.m2_bytes);
+  if (bytes <= m1) return start_up;
   // The parameters meet at m1 and m2 up to their rounding in the file; max() keeps time from
   // falling there.
-  if (bytes < spec.m2_bytes) return std::max(spec.start_up_us, MovingUs(bytes, log2_bytes, spec));
-  const double linear =
-      spec.start_up_us + bytes * spec.bus_factor / (spec.max_bandwidth_gbps * kBytesPerUsPerGBps);
-  return std::max(linear, MovingUs(spec.m2_bytes, std::log2(spec.m2_bytes), spec));
+  if (bytes < m2) return std::max(start_up, Moving(bytes, log2_bytes, spec));
+  const RealUs linear = start_up + AtRate(bytes * spec.bus_factor, spec.max_bandwidth_gbps);
+  return std::max(linear, Moving(m2, std::log2(spec.m2_bytes), spec));
 }
 
 absl::StatusOr<CollectiveCurve> CollectiveCurve::Create(CurveSpec spec) {
@@ -109,7 +114,8 @@ absl::StatusOr<CollectiveCurve> CollectiveCurve::Create(CurveSpec spec) {
   curve.spec_ = std::move(spec);
   curve.knots_.reserve(curve.spec_.knots.size());
   for (const CurveKnot& knot : curve.spec_.knots) {
-    const double form = ClosedFormUs(curve.spec_, std::exp2(knot.log2_bytes), knot.log2_bytes);
+    const RealBytes bytes(std::exp2(knot.log2_bytes));
+    const double form = ClosedForm(curve.spec_, bytes, knot.log2_bytes).us();
     if (!(form > 0) || !std::isfinite(form)) return InvalidInput("the curve is not positive");
     const double log_form = std::log(form);
     double log_time = log_form + knot.log_residual;
@@ -120,10 +126,10 @@ absl::StatusOr<CollectiveCurve> CollectiveCurve::Create(CurveSpec spec) {
   return curve;
 }
 
-double CollectiveCurve::TimeUs(double bytes) const {
-  bytes = std::max(bytes, 1.0);
-  const double x = std::log2(bytes);
-  const double form = ClosedFormUs(spec_, bytes, x);
+RealUs CollectiveCurve::Time(RealBytes bytes) const {
+  bytes = std::max(bytes, RealBytes(1));
+  const double x = std::log2(bytes.count());
+  const RealUs form = ClosedForm(spec_, bytes, x);
   if (knots_.empty()) return form;
   const auto next =
       std::upper_bound(knots_.begin(), knots_.end(), x,
@@ -134,9 +140,10 @@ double CollectiveCurve::TimeUs(double bytes) const {
   const double form_span = next->log_form - low.log_form;
   constexpr double kFlat = 1e-9;
   const double share = form_span > kFlat
-                           ? (std::log(form) - low.log_form) / form_span
+                           ? (std::log(form.us()) - low.log_form) / form_span
                            : (x - low.log2_bytes) / (next->log2_bytes - low.log2_bytes);
-  return std::exp(low.log_time + (next->log_time - low.log_time) * std::clamp(share, 0.0, 1.0));
+  return RealUs(
+      std::exp(low.log_time + (next->log_time - low.log_time) * std::clamp(share, 0.0, 1.0)));
 }
 
 }  // namespace foretrace

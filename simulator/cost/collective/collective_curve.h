@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/collective_op.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace {
 
@@ -47,6 +48,7 @@ struct CurveKnot {
   double log_residual = 0;  // ln(measured time / closed form)
 };
 
+// Numbers of the unit that their names say, as files have them and fits move and round them.
 struct CurveSpec {
   CurveForm form = CurveForm::kCurve;
   double bus_factor = 1;
@@ -60,8 +62,8 @@ struct CurveSpec {
   std::vector<CurveKnot> knots;
 };
 
-// The closed form without knots, in us; `bytes` of at least 1. Does not check the parameters.
-double ClosedFormUs(const CurveSpec& spec, double bytes, double log2_bytes);
+// The closed form without knots; `bytes` of at least 1. Does not check the parameters.
+RealUs ClosedForm(const CurveSpec& spec, RealBytes bytes, double log2_bytes);
 
 // Continuous and non-decreasing in the message size. Between knots, log time is interpolated
 // linearly in log of the closed form, so that the measured shape keeps the form's bend; outside
@@ -73,7 +75,7 @@ class CollectiveCurve {
 
   const CurveSpec& spec() const { return spec_; }
   // `bytes` of at least 1; smaller counts as 1.
-  double TimeUs(double bytes) const;
+  RealUs Time(RealBytes bytes) const;
 
  private:
   struct Knot {

@@ -22,7 +22,7 @@ std::string ModelYaml(const CollectiveModel& model) {
              "    points: {}\n",
              Name(model.op), model.ranks, model.nodes, model.inplace ? 1 : 0,
              YamlQuoted(model.dtype), YamlQuoted(model.library), YamlQuoted(model.source),
-             model.min_bytes, model.max_bytes, model.points) +
+             model.min_bytes.count(), model.max_bytes.count(), model.points) +
          CurveYaml(model.curve.spec());
 }
 
@@ -31,8 +31,8 @@ absl::Status CheckModel(const CollectiveModel& model) {
   if (model.ranks < 2 || model.ranks > kMaxRanks || model.nodes < 1 || model.nodes > model.ranks) {
     return InvalidInput("{} ranks on {} nodes", model.ranks, model.nodes);
   }
-  if (model.min_bytes < 1 || model.max_bytes < model.min_bytes) {
-    return InvalidInput("range {} to {} bytes", model.min_bytes, model.max_bytes);
+  if (model.min_bytes < Bytes(1) || model.max_bytes < model.min_bytes) {
+    return InvalidInput("range {} to {} bytes", model.min_bytes.count(), model.max_bytes.count());
   }
   return absl::OkStatus();
 }
@@ -46,8 +46,8 @@ absl::StatusOr<CollectiveModel> ParseModelOrThrow(const YAML::Node& node) {
   model.dtype = node["dtype"].as<std::string>("");
   model.library = node["library"].as<std::string>("");
   model.source = node["source"].as<std::string>("");
-  model.min_bytes = node["min_bytes"].as<int64_t>();
-  model.max_bytes = node["max_bytes"].as<int64_t>();
+  model.min_bytes = Bytes(node["min_bytes"].as<int64_t>());
+  model.max_bytes = Bytes(node["max_bytes"].as<int64_t>());
   model.points = node["points"].as<int64_t>(0);
   FORETRACE_RETURN_IF_ERROR(CheckModel(model));
   FORETRACE_ASSIGN_OR_RETURN(model.curve,

@@ -87,7 +87,7 @@ ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
   const ExpertRouting& routing = exchange.routing;
   const bool direct = exchange.algorithm == ExpertAlgorithm::kDirect;
   const double sends = SentBy(exchange, copies);
-  const double bytes = exchange.token_bytes, kb = bytes * 1e-3;
+  const double bytes = exchange.token_bytes.count(), kb = bytes * 1e-3;
   // What leaves the node goes there by NIC; direct copies then are where they should be.
   const double nodes = routing.nodes, devices = static_cast<double>(routing.ranks) / nodes;
   const double by_nic = (direct ? copies.experts : copies.nodes) * (nodes - 1) / nodes;
@@ -101,11 +101,13 @@ ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
       kernel.token_us + (kernel.token_us_per_KB + sends * kernel.token_us_per_KB_copy) * kb;
   const double workers = direct ? DirectMultiprocessors(routing, links.multiprocessors)
                                 : std::max(exchange.multiprocessors / 2, 1);
-  bounds.multiprocessors_us = SmoothSum(sent, done, kernel.overlap) / workers;
+  bounds.multiprocessors = RealUs(SmoothSum(sent, done, kernel.overlap) / workers);
   if (by_nvlink > 0) {
-    bounds.nvlink_us = by_nvlink * bytes / PerMicrosecond(links.nvlink, kernel.nvlink_share);
+    bounds.nvlink = RealUs(by_nvlink * bytes / PerMicrosecond(links.nvlink, kernel.nvlink_share));
   }
-  if (by_nic > 0) bounds.nic_us = by_nic * bytes / PerMicrosecond(links.nic, kernel.nic_share);
+  if (by_nic > 0) {
+    bounds.nic = RealUs(by_nic * bytes / PerMicrosecond(links.nic, kernel.nic_share));
+  }
   return bounds;
 }
 
@@ -161,22 +163,23 @@ ExpertCopies ExpectedCopies(const ExpertRouting& routing) {
           Reached(routing, routing.nodes)};
 }
 
-double Fp8TokenBytes(int64_t hidden) { return static_cast<double>(hidden) * (1 + 4.0 / 128); }
-double TokenBytes(int64_t hidden, int64_t width) { return static_cast<double>(hidden * width); }
+RealBytes Fp8TokenBytes(int64_t hidden) { return RealBytes(Bytes(hidden)) * (1 + 4.0 / 128); }
+RealBytes TokenBytes(int64_t hidden, int64_t width) { return RealBytes(Bytes(hidden * width)); }
 
 ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
                       const ExpertExchange& exchange) {
   return Bounds(kernel, links, exchange, ExpectedCopies(exchange.routing));
 }
 
-double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
+RealUs TransferOf(const ExpertKernel& kernel, const ExpertLinks& links,
                   const ExpertExchange& exchange) {
   const ExpertRouting& routing = exchange.routing;
   const ExpertCopies expected = ExpectedCopies(routing);
-  const double kb = exchange.token_bytes * 1e-3, copies = SentBy(exchange, expected);
+  const double kb = exchange.token_bytes.count() * 1e-3, copies = SentBy(exchange, expected);
   const ExpertBounds bounds = Bounds(kernel, links, exchange, expected);
-  const double in_node = SmoothSum(bounds.multiprocessors_us, bounds.nvlink_us, kernel.sharpness);
-  const double of_token = SmoothSum(in_node, bounds.nic_us, kernel.sharpness);
+  const double in_node =
+      SmoothSum(bounds.multiprocessors.us(), bounds.nvlink.us(), kernel.sharpness);
+  const double of_token = SmoothSum(in_node, bounds.nic.us(), kernel.sharpness);
   const double on_channel = exchange.tokens * copies / std::max(exchange.multiprocessors / 2, 1);
   const double fill =
       kernel.fill_us + (kernel.fill_us_per_KB + kernel.fill_us_per_KB_copy * copies) * kb;
@@ -184,14 +187,14 @@ double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
       kernel.latency_us + (kernel.latency_us_per_KB + kernel.latency_us_per_KB_copy * copies) * kb +
       kernel.latency_us_per_expert * static_cast<double>(routing.experts) / routing.ranks +
       kernel.latency_us_per_doubling * Doublings(routing);
-  return latency + fill * on_channel / (on_channel + kernel.fill_copies) +
-         exchange.tokens * of_token;
+  return RealUs(latency + fill * on_channel / (on_channel + kernel.fill_copies) +
+                exchange.tokens * of_token);
 }
 
-double NotifyUs(const ExpertKernel& kernel, const ExpertRouting& routing, double transfer_us) {
-  if (routing.nodes <= 1) return 0;
-  return kernel.notify_us + kernel.notify_us_per_doubling * Doublings(routing) +
-         kernel.notify_share * transfer_us;
+RealUs NotifyOf(const ExpertKernel& kernel, const ExpertRouting& routing, RealUs transfer) {
+  if (routing.nodes <= 1) return {};
+  return RealUs(kernel.notify_us + kernel.notify_us_per_doubling * Doublings(routing)) +
+         kernel.notify_share * transfer;
 }
 
 ExpertTimes TimeOf(const ExpertExchangeModel& model, const ExpertLinks& links,
@@ -199,8 +202,9 @@ ExpertTimes TimeOf(const ExpertExchangeModel& model, const ExpertLinks& links,
   const ExpertRouting& routing = exchange.routing;
   if (exchange.tokens <= 0 || routing.ranks <= 1) return {};
   const ExpertKernel& kernel = model.Kernel(exchange.algorithm, exchange.direction, routing.nodes);
-  const double transfer = TransferUs(kernel, links, exchange);
-  return {SimTime::FromUs(transfer), SimTime::FromUs(NotifyUs(kernel, routing, transfer))};
+  const RealUs transfer = TransferOf(kernel, links, exchange);
+  return {SimTime::FromUs(transfer.us()),
+          SimTime::FromUs(NotifyOf(kernel, routing, transfer).us())};
 }
 
 }  // namespace foretrace

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/time.h"
 #include "simulator/base/units.h"
 
@@ -51,8 +52,8 @@ ExpertCopies ExpectedCopies(const ExpertRouting& routing);
 
 // Of a token of `hidden` values: FP8 with a float for every 128 of them, as DeepEP's dispatch; or
 // values of `width` bytes.
-double Fp8TokenBytes(int64_t hidden);
-double TokenBytes(int64_t hidden, int64_t width);
+RealBytes Fp8TokenBytes(int64_t hidden);
+RealBytes TokenBytes(int64_t hidden, int64_t width);
 
 // What a GPU has for an exchange.
 struct ExpertLinks {
@@ -63,7 +64,8 @@ struct ExpertLinks {
 };
 
 // Constants of one kernel: of the dispatch or the combine of one algorithm, fitted to measured
-// times. Microseconds; KB: 1000 bytes of a token.
+// times. Numbers of the unit that their names say, as files have them and fits move them; KB: 1000
+// bytes of a token.
 struct ExpertKernel {
   double latency_us = 0;               // of a launch with few tokens
   double latency_us_per_KB = 0;        // a token's way through the buffers
@@ -124,21 +126,21 @@ struct ExpertExchange {
   ExpertDirection direction = ExpertDirection::kDispatch;
   ExpertRouting routing;
   double tokens = 0;             // of a rank
-  double token_bytes = 0;        // that go on the wire
+  RealBytes token_bytes;         // that go on the wire
   int32_t multiprocessors = 20;  // that the kernel takes; kDirect takes what it needs
 };
 
 // What bounds an exchange, for a token of a rank.
 struct ExpertBounds {
-  double multiprocessors_us = 0, nvlink_us = 0, nic_us = 0;
+  RealUs multiprocessors, nvlink, nic;
 };
 ExpertBounds BoundsOf(const ExpertKernel& kernel, const ExpertLinks& links,
                       const ExpertExchange& exchange);
 
-// The kernel that moves tokens alone, and what runs before it, between nodes; in microseconds.
-double TransferUs(const ExpertKernel& kernel, const ExpertLinks& links,
+// The kernel that moves tokens alone, and what runs before it, between nodes.
+RealUs TransferOf(const ExpertKernel& kernel, const ExpertLinks& links,
                   const ExpertExchange& exchange);
-double NotifyUs(const ExpertKernel& kernel, const ExpertRouting& routing, double transfer_us);
+RealUs NotifyOf(const ExpertKernel& kernel, const ExpertRouting& routing, RealUs transfer);
 
 struct ExpertTimes {
   SimTime transfer;  // the kernel that moves tokens

@@ -9,9 +9,9 @@
 namespace foretrace {
 namespace {
 
-constexpr double kIndexBytes = 8;
-constexpr double kStateBytes = 4;
-constexpr double kGradientBytes = 4;  // gradients are fp32
+constexpr RealBytes kIndex(8);
+constexpr RealBytes kState(4);
+constexpr RealBytes kGradient(4);  // gradients are fp32
 // Warps that an SM holds for these kernels, of its 64: register use allows about half.
 constexpr double kWarpsPerSm = 32;
 // Clocks of all multiprocessors in a second, of the device that TypicalParameters' l2_gbps is of.
@@ -23,19 +23,19 @@ double UniqueRows(const TableLookup& t) {
   return EstimatedUniqueRows(t.reuse, lookups, t.rows > 0 ? t.rows : lookups);
 }
 
-double RowBytes(const TableLookup& t, DType dtype) {
-  return t.dim * static_cast<double>(std::max<int64_t>(ElementSize(dtype), 1));
+RealBytes RowBytes(const TableLookup& t, DType dtype) {
+  return t.dim * RealBytes(Bytes(std::max<int64_t>(ElementSize(dtype), 1)));
 }
 
 // Bytes moved, and chains of dependent steps, each walked by one warp.
 struct Work {
-  double dram_bytes = 0, l2_bytes = 0;
+  RealBytes dram, l2;
   double chains = 0, mean_steps = 0, longest_steps = 0;
 };
 
 Work ForwardWork(const EmbeddingParameters& p, const EmbeddingQuery& query,
                  const EmbeddingTraffic& t) {
-  const double indices = (t.lookups + t.bags) * kIndexBytes;
+  const RealBytes indices = (t.lookups + t.bags) * kIndex;
   const double mean = t.bags > 0 ? t.lookups / t.bags : 0;
   const double longest =
       query.mean_lengths ? std::min(t.longest * p.length_skew, t.longest * t.tables) : t.longest;
@@ -45,15 +45,15 @@ Work ForwardWork(const EmbeddingParameters& p, const EmbeddingQuery& query,
 
 Work BackwardWork(const GpuPeaks& device, const EmbeddingQuery& query, const EmbeddingTraffic& t) {
   // Each lookup reads its bag's gradient row; those rows live in L2 when they fit.
-  const double gradients = t.elements * kGradientBytes;
-  const double l2 = device.l2_mbytes * 1e6;
-  const double misses =
+  const RealBytes gradients = t.elements * kGradient;
+  const RealBytes l2(device.l2_mbytes * 1e6);
+  const RealBytes misses =
       t.pooled_bytes > l2 ? gradients * (1 - l2 / t.pooled_bytes) : t.pooled_bytes;
-  double written = 0;
+  RealBytes written;
   if (query.fused_update) {
-    const double states = query.optimizer == OptimizerKind::kSgd ? 0
-                          : query.rowwise                        ? t.unique * kStateBytes
-                                                                 : t.unique_bytes;
+    const RealBytes states = query.optimizer == OptimizerKind::kSgd ? RealBytes()
+                             : query.rowwise                        ? t.unique * kState
+                                                                    : t.unique_bytes;
     const double moments = query.optimizer == OptimizerKind::kAdam ? 2 : 1;
     written = 2 * t.unique_bytes + 2 * moments * states;
   } else {
@@ -69,8 +69,8 @@ Work BackwardWork(const GpuPeaks& device, const EmbeddingQuery& query, const Emb
 }
 
 Work UpdateWork(const EmbeddingTraffic& t) {
-  const double gradients = t.elements * kGradientBytes;
-  const double moved = 2 * gradients + 3 * t.unique_bytes;
+  const RealBytes gradients = t.elements * kGradient;
+  const RealBytes moved = 2 * gradients + 3 * t.unique_bytes;
   const double steps = t.unique > 0 ? t.lookups / t.unique : 0;
   return {moved, moved, t.unique, steps, steps};
 }
@@ -93,13 +93,14 @@ Work WorkOf(const EmbeddingParameters& p, const GpuPeaks& device, const Embeddin
 constexpr double kSortedByOneBlock = 2304;
 constexpr double kSmallSortKernels = 3;
 
-double SortKernelsUs(const EmbeddingParameters& p, const EmbeddingQuery& query,
-                     const EmbeddingTraffic& t) {
-  if (t.lookups <= kSortedByOneBlock) return p.sort_us;
+RealUs SortKernels(const EmbeddingParameters& p, const EmbeddingQuery& query,
+                   const EmbeddingTraffic& t) {
+  const RealUs small(p.sort_us);
+  if (t.lookups <= kSortedByOneBlock) return small;
   double rows = 0;
   for (const TableLookup& table : query.tables) rows += table.rows;
   const double passes = std::ceil(std::log2(std::max(rows, 2.0)) / 8);
-  return p.sort_us * (kSmallSortKernels + 1 + passes) / kSmallSortKernels;
+  return small * (kSmallSortKernels + 1 + passes) / kSmallSortKernels;
 }
 
 bool Sorts(const EmbeddingQuery& query, LookupPass pass) {
@@ -152,19 +153,20 @@ EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query) 
   EmbeddingTraffic total;
   total.tables = static_cast<double>(query.tables.size());
   for (const TableLookup& t : query.tables) {
-    const double unique = UniqueRows(t), row_bytes = RowBytes(t, query.weight_dtype);
+    const double unique = UniqueRows(t);
+    const RealBytes row_bytes = RowBytes(t, query.weight_dtype);
     total.lookups += t.batch * t.pooling;
     total.unique += unique;
     total.bags += t.batch;
     total.longest = std::max(total.longest, t.pooling);
     total.elements += t.batch * t.pooling * t.dim;
     total.gathered_bytes += t.batch * t.pooling * row_bytes;
-    total.pooled_bytes += t.batch * t.dim * 4;  // pooled in fp32
+    total.pooled_bytes += RealBytes(t.batch * t.dim * 4);  // pooled in fp32
     total.unique_bytes += unique * row_bytes;
     total.table_bytes += t.rows * row_bytes;
   }
-  const double cache_share =
-      total.unique_bytes > 0 ? device.l2_mbytes * 1e6 / total.unique_bytes : 1;
+  const RealBytes l2(device.l2_mbytes * 1e6);
+  const double cache_share = total.unique_bytes > RealBytes() ? l2 / total.unique_bytes : 1;
   for (const TableLookup& t : query.tables) {
     const double lookups = t.batch * t.pooling, unique = UniqueRows(t);
     const double hits = HitRate(t.reuse, lookups, unique, unique * cache_share);
@@ -219,19 +221,21 @@ EmbeddingTime LookupTime(const EmbeddingParameters& p, const GpuPeaks& device,
   const Work work = WorkOf(p, device, query, traffic, pass);
   const double dram_per_us = device.dram_gbps * 1e3 * p.dram_efficiency;
   EmbeddingTime time;
-  time.hit_rate =
-      traffic.gathered_bytes > 0 ? 1 - traffic.missed_bytes / traffic.gathered_bytes : 0;
-  time.dram_bytes = work.dram_bytes;
-  time.l2_bytes = work.l2_bytes;
+  if (traffic.gathered_bytes > RealBytes()) {
+    time.hit_rate = 1 - traffic.missed_bytes / traffic.gathered_bytes;
+  }
+  time.dram_bytes = work.dram;
+  time.l2_bytes = work.l2;
   // A warp walks its bag's lookups one after the other: no kernel is shorter than its longest bag,
   // and beyond what fits on the device warps queue.
   const double waves = work.chains / (device.sms * kWarpsPerSm);
-  time.latency_us = std::max(waves * work.mean_steps, work.longest_steps) * p.lookup_us;
+  time.latency = std::max(waves * work.mean_steps, work.longest_steps) * RealUs(p.lookup_us);
   const double bandwidth_us =
-      SmoothMax(work.dram_bytes / dram_per_us, work.l2_bytes / (p.l2_gbps * 1e3));
-  time.kernel_us = p.base_us + SmoothMax(bandwidth_us, time.latency_us);
+      SmoothMax(work.dram.count() / dram_per_us, work.l2.count() / (p.l2_gbps * 1e3));
+  time.kernel = RealUs(p.base_us + SmoothMax(bandwidth_us, time.latency.us()));
   if (Sorts(query, pass)) {
-    time.sort_us = SortKernelsUs(p, query, traffic) + p.sort_bytes * traffic.lookups / dram_per_us;
+    time.sort =
+        SortKernels(p, query, traffic) + RealUs(p.sort_bytes * traffic.lookups / dram_per_us);
   }
   return time;
 }
@@ -239,18 +243,18 @@ EmbeddingTime LookupTime(const EmbeddingParameters& p, const GpuPeaks& device,
 std::array<float, kEmbeddingFeatures> EmbeddingFeatures(const EmbeddingTraffic& traffic,
                                                         const EmbeddingTime& time) {
   const auto log2 = [](double x) { return std::log2(static_cast<float>(std::max(x, 1e-6))); };
-  return {log2(time.total_us()),
+  return {log2(time.total().us()),
           log2(traffic.lookups),
           log2(traffic.unique),
           log2(traffic.bags),
           static_cast<float>(traffic.lookups > 0 ? traffic.elements / traffic.lookups : 0),
           static_cast<float>(time.hit_rate),
           static_cast<float>(traffic.tables),
-          log2(time.latency_us / std::max(time.total_us(), 1e-6))};
+          log2(time.latency / std::max(time.total(), RealUs(1e-6)))};
 }
 
 std::array<double, 3> EmbeddingRangeOf(const EmbeddingTraffic& traffic) {
-  return {traffic.lookups, traffic.table_bytes, traffic.bags};
+  return {traffic.lookups, traffic.table_bytes.count(), traffic.bags};
 }
 
 bool EmbeddingModel::InRange(const EmbeddingTraffic& traffic) const {
@@ -272,8 +276,8 @@ EmbeddingTime EmbeddingModel::Time(const GpuPeaks& device, const EmbeddingQuery&
   if (residual.empty()) return time;
   const double r = residual.Evaluate(EmbeddingFeatures(traffic, time));
   const double factor = std::exp(std::clamp(r, -residual_clip, residual_clip));
-  time.kernel_us *= factor;
-  time.sort_us *= factor;
+  time.kernel = time.kernel * factor;
+  time.sort = time.sort * factor;
   return time;
 }
 

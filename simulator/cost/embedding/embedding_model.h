@@ -11,6 +11,7 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/estimate.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/cost/embedding/reuse_factors.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/tree_ensemble.h"
@@ -56,7 +57,8 @@ enum class LookupPass : uint8_t {
 };
 std::string_view Name(LookupPass pass);
 
-// Fitted per platform, kernels and pass.
+// Fitted per platform, kernels and pass: numbers of the unit that their names say, as files have
+// them.
 struct EmbeddingParameters {
   double base_us = 5;            // of the kernels, however little they do
   double dram_efficiency = 0.7;  // of the DRAM peak, for scattered rows
@@ -84,12 +86,12 @@ double MultiprocessorClockHz(const GpuPeaks& device);
 // What a lookup moves, whatever the parameters.
 struct EmbeddingTraffic {
   double lookups = 0, unique = 0, bags = 0, tables = 0;
-  double longest = 0;         // mean pooling factor of the table that has the largest
-  double gathered_bytes = 0;  // rows read, hits and misses
-  double missed_bytes = 0;
-  double pooled_bytes = 0;  // outputs, or their gradients
-  double unique_bytes = 0;
-  double table_bytes = 0;
+  double longest = 0;        // mean pooling factor of the table that has the largest
+  RealBytes gathered_bytes;  // rows read, hits and misses
+  RealBytes missed_bytes;
+  RealBytes pooled_bytes;  // outputs, or their gradients
+  RealBytes unique_bytes;
+  RealBytes table_bytes;
   double elements = 0;  // lookups * dim
 };
 // The rows of all tables share L2; each table gets a part in proportion to its distinct rows'
@@ -97,13 +99,13 @@ struct EmbeddingTraffic {
 EmbeddingTraffic TrafficOf(const GpuPeaks& device, const EmbeddingQuery& query);
 
 struct EmbeddingTime {
-  double kernel_us = 0;
-  double sort_us = 0;   // of the indices, before a backward pass
+  RealUs kernel;
+  RealUs sort;          // of the indices, before a backward pass
   double hit_rate = 0;  // of row reads in L2, over all tables
-  double dram_bytes = 0;
-  double l2_bytes = 0;
-  double latency_us = 0;
-  double total_us() const { return kernel_us + sort_us; }
+  RealBytes dram_bytes;
+  RealBytes l2_bytes;
+  RealUs latency;
+  RealUs total() const { return kernel + sort; }
 };
 
 // Rows that hit in a cache of `cache_rows` rows, as a share of lookups. Lookups of a row are taken

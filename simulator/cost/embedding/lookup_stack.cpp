@@ -187,7 +187,7 @@ SimTime StackTime(const LookupStack& stack, const GpuPeaks& device, const StackT
   whole.lookups = lookup.batch * lookup.pooling;
   whole.unique = std::min(lookup.unique_rows, whole.lookups);
   whole.dim = lookup.dim;
-  whole.row_bytes = lookup.dim * table.element_bytes;
+  whole.row_bytes = lookup.dim * RealBytes(table.element).count();
   whole.pooling = lookup.pooling;
   double us = 0;
   for (const StackKernel& k : pass == LookupPass::kForward ? stack.forward : stack.backward) {

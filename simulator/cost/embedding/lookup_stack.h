@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/time.h"
+#include "simulator/base/units.h"
 #include "simulator/cost/embedding/embedding_model.h"
 
 namespace foretrace {
@@ -70,7 +71,7 @@ absl::Status CheckStackDevice(const GpuPeaks& device);
 struct StackTable {
   TableLookup lookup;                // of all inputs together; batch: bags of all
   std::span<const double> poolings;  // mean lookups of a sample, by input; at least one
-  double element_bytes = 4;
+  Bytes element = Bytes(4);
 };
 
 // Time of all kernels of a pass for the table, one after the other.

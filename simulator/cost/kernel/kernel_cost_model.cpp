@@ -317,8 +317,8 @@ KernelCostModel::LookupEstimate KernelCostModel::PredictLookup(const EmbeddingOp
   const EmbeddingTraffic traffic = TrafficOf(models_->device(), query);
   const EmbeddingTime time = choice.model->Time(models_->device(), query, traffic, pass);
   const bool extrapolated = choice.other_kernels || !choice.model->InRange(traffic);
-  return {{SimTime::FromUs(time.kernel_us), choice.source(), extrapolated},
-          {SimTime::FromUs(time.sort_us), choice.source(), extrapolated}};
+  return {{SimTime::FromUs(time.kernel.us()), choice.source(), extrapolated},
+          {SimTime::FromUs(time.sort.us()), choice.source(), extrapolated}};
 }
 
 std::optional<Estimate> KernelCostModel::Predict(const TraceStore& store, const RankTrace& rank,

@@ -42,7 +42,7 @@ std::optional<Estimate> CopyModels::CopyTime(std::string_view direction, bool pi
   const CopyModel* model = Find(direction, pinned);
   if (model == nullptr) return std::nullopt;
   Estimate estimate;
-  estimate.time = SimTime::FromUs(model->curve.TimeUs(static_cast<double>(bytes.count())));
+  estimate.time = SimTime::FromUs(model->curve.Time(RealBytes(bytes)).us());
   estimate.source = EstimateSource::kCalibrated;
   estimate.extrapolated = !model->InRange(bytes.count());
   return estimate;

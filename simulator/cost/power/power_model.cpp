@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml.h"
 #include "simulator/base/yaml_reader.h"
@@ -34,16 +35,17 @@ PowerRates ReadRates(const YamlReader& in) {
 }  // namespace
 
 Activity ActivityOf(Flop flop, Bytes bytes, SimTime time, Bytes cache) {
-  const double seconds = std::max(time.seconds(), 1e-12);
-  const auto all = static_cast<double>(bytes.count()), held = static_cast<double>(cache.count());
-  const double anew = held > 0 ? std::clamp((all - held) / held, 0.0, 1.0) : 1.0;
-  return {flop.count() / seconds, all * anew / seconds, all * (1 - anew) / seconds};
+  const RealSeconds taken = std::max(RealSeconds(time), RealSeconds(1e-12));
+  const RealBytes all(bytes), held(cache);
+  const double anew = held > RealBytes() ? std::clamp((all - held) / held, 0.0, 1.0) : 1.0;
+  return {FlopRate::PerSecond(flop.count() / taken.seconds()), all * anew / taken,
+          all * (1 - anew) / taken};
 }
 
 double PowerRates::Watts(const Activity& activity) const {
-  return busy_w + 1e-12 * (pj_per_flop * activity.flop_per_s +
-                           pj_per_memory_byte * activity.memory_bytes_per_s +
-                           pj_per_cache_byte * activity.cache_bytes_per_s);
+  return busy_w + 1e-12 * (pj_per_flop * activity.compute.per_second() +
+                           pj_per_memory_byte * activity.memory.bytes_per_second() +
+                           pj_per_cache_byte * activity.cache.bytes_per_second());
 }
 
 double PowerModel::Watts(const PowerRates& rates, const Activity& activity) const {

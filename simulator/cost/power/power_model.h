@@ -14,9 +14,9 @@ namespace foretrace {
 
 // What a kernel does in a second.
 struct Activity {
-  double flop_per_s = 0;
-  double memory_bytes_per_s = 0;  // to and from the device's memory
-  double cache_bytes_per_s = 0;   // that the last cache serves instead
+  FlopRate compute;
+  Bandwidth memory;  // to and from the device's memory
+  Bandwidth cache;   // what the last cache serves instead
 };
 
 // Of a kernel that takes `time` and moves `bytes`. A kernel that runs over and over finds in a

@@ -17,7 +17,7 @@ class Binomial : public CollectiveSchedule {
   int32_t steps() const override { return log_; }
   void Sends(int32_t rank, int32_t, int32_t step, std::vector<Send>& out) const override {
     const int32_t to = Target(rank, step);
-    if (to >= 0) out.push_back({to, Bytes(rank, to), op_ == CollectiveOp::kReduce});
+    if (to >= 0) out.push_back({to, Size(rank, to), op_ == CollectiveOp::kReduce});
   }
   int32_t Receives(int32_t rank, int32_t, int32_t step) const override {
     const int32_t distance = 1 << Bit(step);
@@ -27,23 +27,23 @@ class Binomial : public CollectiveSchedule {
   int64_t flows() const override { return n_ - 1; }
   // Broadcast and scatter: exact, by walking the tree. Reduce and gather: exact for powers of two,
   // else an estimate within a factor of two, since subtrees of different depth overlap.
-  double ClosedForm(const AlphaBeta& net) const override {
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
     if (TowardsRoot()) {
-      double total = 0;
+      RealSeconds total;
       for (int32_t k = 0; k < log_; ++k) {
-        const double size = op_ == CollectiveOp::kReduce ? bytes_ : bytes_ / n_ * (1 << k);
+        const RealBytes size = op_ == CollectiveOp::kReduce ? bytes_ : bytes_ / n_ * (1 << k);
         total += net.alpha + size / net.bandwidth;
       }
       return total;
     }
-    std::vector<double> ready(static_cast<size_t>(n_), 0);
-    double last = 0;
+    std::vector<RealSeconds> ready(static_cast<size_t>(n_));
+    RealSeconds last;
     for (int32_t step = 0; step < log_; ++step) {
       for (int32_t rank = 0; rank < n_; ++rank) {
         const int32_t to = Target(rank, step);
         if (to < 0) continue;
         auto& sender = ready[static_cast<size_t>(rank)];
-        sender += Bytes(rank, to) / net.bandwidth;
+        sender += Size(rank, to) / net.bandwidth;
         ready[static_cast<size_t>(to)] = sender + net.alpha;
         last = std::max(last, sender + net.alpha);
       }
@@ -91,7 +91,7 @@ class Binomial : public CollectiveSchedule {
   }
   // One past the last rank of the subtree that hangs off `rank` (gather and scatter).
   int32_t End(int32_t rank) const { return std::min(n_, rank + (rank & -rank)); }
-  double Bytes(int32_t rank, int32_t to) const {
+  RealBytes Size(int32_t rank, int32_t to) const {
     if (blocks() == 1) return bytes_;
     const int32_t leaf = std::max(rank, to);
     return bytes_ / n_ * (End(leaf) - leaf);
@@ -99,7 +99,7 @@ class Binomial : public CollectiveSchedule {
 
   int32_t n_;
   CollectiveOp op_;
-  double bytes_;
+  RealBytes bytes_;
   int32_t log_ = 0;
 };
 

@@ -39,8 +39,8 @@ class Chain : public CollectiveSchedule {
     for (int32_t x = 0; x + 1 < n_; ++x) out.push_back({At(lane, x), At(lane, x + 1), piece_});
   }
   int64_t flows() const override { return int64_t{lanes()} * (n_ - 1); }
-  double ClosedForm(const AlphaBeta& net) const override {
-    if (n_ == 1) return 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    if (n_ == 1) return {};
     return (n_ - 1) * net.alpha + lanes() * ((n_ - 2) * piece_ + bytes_) / net.bandwidth;
   }
   int32_t blocks() const override { return 1; }
@@ -62,8 +62,8 @@ class Chain : public CollectiveSchedule {
   bool reduce_;
   std::vector<std::vector<int32_t>> orders_;
   std::vector<std::vector<int32_t>> positions_;  // of each rank in each order
-  double bytes_ = 0;                             // of a lane
-  double piece_ = 0;                             // of it
+  RealBytes bytes_;                              // of a lane
+  RealBytes piece_;                              // of it
 };
 
 }  // namespace

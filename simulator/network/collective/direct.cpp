@@ -36,7 +36,7 @@ class Direct : public CollectiveSchedule {
     return count;
   }
   int32_t SameStep(int32_t) const override { return 0; }
-  std::optional<double> BytesOfEveryPair() const override {
+  std::optional<RealBytes> BytesOfEveryPair() const override {
     if (pair_ || !splits_.empty() || !EveryPair()) return std::nullopt;
     return bytes_ / n_;
   }
@@ -46,11 +46,11 @@ class Direct : public CollectiveSchedule {
   }
   // The busiest port carries its data once (all-reduce: twice). For unequal splits that is the
   // least time, which fair sharing need not reach.
-  double ClosedForm(const AlphaBeta& net) const override {
-    if (n_ == 1) return 0;
-    double busiest = 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    if (n_ == 1) return {};
+    RealBytes busiest;
     if (splits_.empty()) {
-      const double share = bytes_ / n_;
+      const RealBytes share = bytes_ / n_;
       if (pair_ || op_ == CollectiveOp::kSendRecv) {
         busiest = bytes_;
       } else if (PassesWhole(op_)) {
@@ -60,11 +60,12 @@ class Direct : public CollectiveSchedule {
       }
     } else {
       for (int32_t i = 0; i < n_; ++i) {
-        double sent = 0;
-        double received = 0;
+        RealBytes sent;
+        RealBytes received;
         for (int32_t j = 0; j < n_; ++j) {
-          sent += i == j ? 0 : Size(i, j);
-          received += i == j ? 0 : Size(j, i);
+          if (i == j) continue;
+          sent += Size(i, j);
+          received += Size(j, i);
         }
         busiest = std::max({busiest, sent, received});
       }
@@ -127,13 +128,13 @@ class Direct : public CollectiveSchedule {
       case CollectiveOp::kSendRecv:
         return to == (from + 1) % n_;
       default:
-        return splits_.empty() || Size(from, to) > 0;
+        return splits_.empty() || Size(from, to) > RealBytes();
     }
   }
-  double Size(int32_t from, int32_t to) const {
+  RealBytes Size(int32_t from, int32_t to) const {
     if (!splits_.empty()) {
-      return static_cast<double>(
-          splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]);
+      return RealBytes(Bytes(
+          splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]));
     }
     const bool whole = pair_ || PassesWhole(op_) || op_ == CollectiveOp::kSendRecv;
     return whole ? bytes_ : bytes_ / n_;
@@ -146,7 +147,7 @@ class Direct : public CollectiveSchedule {
   int32_t n_;
   CollectiveOp op_;
   bool pair_;
-  double bytes_;
+  RealBytes bytes_;
   std::vector<int64_t> splits_;
 };
 

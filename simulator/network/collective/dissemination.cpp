@@ -14,10 +14,10 @@ class Dissemination : public CollectiveSchedule {
   int32_t ranks() const override { return n_; }
   int32_t steps() const override { return log_; }
   void Sends(int32_t rank, int32_t, int32_t step, std::vector<Send>& out) const override {
-    out.push_back({static_cast<int32_t>((rank + (int64_t{1} << step)) % n_), 0, true});
+    out.push_back({static_cast<int32_t>((rank + (int64_t{1} << step)) % n_), RealBytes(), true});
   }
   int32_t Receives(int32_t, int32_t, int32_t) const override { return 1; }
-  double ClosedForm(const AlphaBeta& net) const override { return log_ * net.alpha; }
+  RealSeconds ClosedForm(const AlphaBeta& net) const override { return log_ * net.alpha; }
   int32_t blocks() const override { return 1; }
   void SentBlocks(int32_t, int32_t, int32_t, int32_t, int32_t,
                   std::vector<int32_t>& out) const override {

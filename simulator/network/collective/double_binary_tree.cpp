@@ -120,23 +120,23 @@ class DoubleBinaryTree : public CollectiveSchedule {
     const auto r = static_cast<size_t>(rank);
     const bool root = tree.parent[r] < 0;
     if (step < height_) {
-      const double bytes = UpBytes(tree, rank, step);
-      if (!root && bytes >= 0) out.push_back({tree.parent[r], bytes, true});
+      const auto bytes = UpBytes(tree, rank, step);
+      if (!root && bytes) out.push_back({tree.parent[r], *bytes, true});
       return;
     }
-    const double bytes = DownBytes(tree, rank, step);
-    if (bytes < 0) return;
-    for (int32_t child : tree.children[r]) out.push_back({child, bytes, false});
+    const auto bytes = DownBytes(tree, rank, step);
+    if (!bytes) return;
+    for (int32_t child : tree.children[r]) out.push_back({child, *bytes, false});
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
     const Tree& tree = trees_[static_cast<size_t>(lane)];
     const auto r = static_cast<size_t>(rank);
     if (step >= height_) {
-      return tree.parent[r] >= 0 && DownBytes(tree, tree.parent[r], step) >= 0 ? 1 : 0;
+      return tree.parent[r] >= 0 && DownBytes(tree, tree.parent[r], step) ? 1 : 0;
     }
     if (step > 0 && step != height_ - tree.depth[r] - 1) return 0;
     int32_t up = 0;
-    for (int32_t child : tree.children[r]) up += UpBytes(tree, child, step) >= 0 ? 1 : 0;
+    for (int32_t child : tree.children[r]) up += UpBytes(tree, child, step) ? 1 : 0;
     return up;
   }
   int32_t NextStep(int32_t rank, int32_t lane, int32_t step) const override {
@@ -150,10 +150,10 @@ class DoubleBinaryTree : public CollectiveSchedule {
   int64_t flows() const override { return flows_; }
   // An estimate, exact for two ranks with one piece: the piece up and down, and a port of an inner
   // rank carries the data twice (once for two ranks).
-  double ClosedForm(const AlphaBeta& net) const override {
-    if (n_ == 1) return 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    if (n_ == 1) return {};
     const double children = n_ == 2 ? 1 : 2;
-    const double rest = bytes_ > 0 ? 1 - piece_ / bytes_ : 0;
+    const double rest = bytes_ > RealBytes() ? 1 - piece_ / bytes_ : 0;
     return 2 * height_ * net.alpha +
            children * (2 * height_ * piece_ + total_ * rest) / net.bandwidth;
   }
@@ -177,16 +177,19 @@ class DoubleBinaryTree : public CollectiveSchedule {
   static bool Leaf(const Tree& tree, int32_t rank) {
     return tree.children[static_cast<size_t>(rank)].empty();
   }
-  // What a rank sends up in a step below height, or to each child from there on; negative: nothing.
-  double UpBytes(const Tree& tree, int32_t rank, int32_t step) const {
+  // What a rank sends up in a step below height, or to each child from there on; nullopt: nothing.
+  std::optional<RealBytes> UpBytes(const Tree& tree, int32_t rank, int32_t step) const {
     const bool leaf = Leaf(tree, rank);
-    if (step > 0) return !leaf && step == height_ - Depth(tree, rank) ? piece_ : -1;
-    return leaf ? bytes_ : Rest() ? bytes_ - piece_ : -1;
+    if (step > 0) return BytesIf(!leaf && step == height_ - Depth(tree, rank), piece_);
+    return leaf ? bytes_ : BytesIf(Rest(), bytes_ - piece_);
   }
-  double DownBytes(const Tree& tree, int32_t rank, int32_t step) const {
+  std::optional<RealBytes> DownBytes(const Tree& tree, int32_t rank, int32_t step) const {
     const int32_t d = Depth(tree, rank);
-    if (step > height_) return d > 0 && step == height_ + d ? piece_ : -1;
-    return d == 0 ? bytes_ : Rest() ? bytes_ - piece_ : -1;
+    if (step > height_) return BytesIf(d > 0 && step == height_ + d, piece_);
+    return d == 0 ? bytes_ : BytesIf(Rest(), bytes_ - piece_);
+  }
+  static std::optional<RealBytes> BytesIf(bool sent, RealBytes bytes) {
+    return sent ? std::optional(bytes) : std::nullopt;
   }
   static int32_t Depth(const Tree& tree, int32_t rank) {
     return tree.depth[static_cast<size_t>(rank)];
@@ -195,9 +198,9 @@ class DoubleBinaryTree : public CollectiveSchedule {
   bool Rest() const { return bytes_ > piece_; }
 
   int32_t n_;
-  double total_;
-  double bytes_ = 0;  // of a tree
-  double piece_ = 0;  // of it
+  RealBytes total_;
+  RealBytes bytes_;  // of a tree
+  RealBytes piece_;  // of it
   std::vector<Tree> trees_;
   int32_t height_ = 0;
   int64_t flows_ = 0;

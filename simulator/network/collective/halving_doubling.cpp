@@ -38,9 +38,9 @@ class HalvingDoubling : public CollectiveSchedule {
   }
   // Exact for powers of two. Else an estimate, within a factor of two: partners of a rank that is
   // still folding start to send to it, which halves the rate of both.
-  double ClosedForm(const AlphaBeta& net) const override {
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
     const int32_t passes = op_ == CollectiveOp::kAllReduce ? 2 : 1;
-    const double core =
+    const RealSeconds core =
         passes * (log_ * net.alpha + bytes_ * (power_ - 1) / power_ / net.bandwidth);
     return surplus_ == 0 ? core : core + 2 * (net.alpha + bytes_ / net.bandwidth);
   }
@@ -73,7 +73,7 @@ class HalvingDoubling : public CollectiveSchedule {
 
   int32_t n_;
   CollectiveOp op_;
-  double bytes_;
+  RealBytes bytes_;
   int32_t power_ = 1;  // the largest power of two that fits
   int32_t log_ = 0;
   int32_t surplus_ = 0;

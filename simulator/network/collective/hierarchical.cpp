@@ -42,8 +42,8 @@ class Hierarchical : public CollectiveSchedule {
   }
   int64_t flows() const override { return int64_t{chunks_} * n_ * steps(); }
   // Exact for one chunk.
-  double ClosedForm(const AlphaBeta& net) const override {
-    double total = 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    RealSeconds total;
     for (const Step& s : steps_) {
       total += net.alpha + total_ / Divisor(s.dim) / net.bandwidth;
     }
@@ -104,8 +104,8 @@ class Hierarchical : public CollectiveSchedule {
 
   int32_t n_;
   int32_t chunks_;
-  double bytes_;
-  double total_;
+  RealBytes bytes_;
+  RealBytes total_;
   std::vector<int32_t> sizes_;
   std::vector<Step> steps_;
 };

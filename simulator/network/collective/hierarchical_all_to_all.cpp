@@ -24,20 +24,20 @@ class HierarchicalAllToAll : public CollectiveSchedule {
     for (int32_t y = 0; y < Size(step); ++y) {
       const int32_t to = Peer(rank, step, y);
       if (to == rank) continue;
-      double bytes = bytes_ / Size(step);
+      RealBytes bytes = bytes_ / Size(step);
       if (!splits_.empty()) {
-        bytes = 0;
+        bytes = RealBytes();
         std::vector<int32_t> sent;
         AppendBlocks(rank, step, y, sent);
-        for (int32_t b : sent) bytes += static_cast<double>(splits_[static_cast<size_t>(b)]);
+        for (int32_t b : sent) bytes += RealBytes(Bytes(splits_[static_cast<size_t>(b)]));
       }
       out.push_back({to, bytes, false});
     }
   }
   int32_t Receives(int32_t, int32_t, int32_t step) const override { return Size(step) - 1; }
   // Exact for equal splits.
-  double ClosedForm(const AlphaBeta& net) const override {
-    double total = 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    RealSeconds total;
     for (int32_t size : sizes_) {
       if (size > 1) total += net.alpha + bytes_ / size * (size - 1) / net.bandwidth;
     }
@@ -71,7 +71,7 @@ class HierarchicalAllToAll : public CollectiveSchedule {
   }
 
   int32_t n_;
-  double bytes_;
+  RealBytes bytes_;
   std::vector<int32_t> sizes_;
   std::vector<int32_t> strides_;
   std::vector<int64_t> splits_;

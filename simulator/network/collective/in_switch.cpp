@@ -10,7 +10,7 @@ namespace {
 class InSwitch : public CollectiveSchedule {
  public:
   explicit InSwitch(const CollectiveRequest& r)
-      : n_(r.ranks), bytes_(r.bytes), fill_(r.piece >= 0 ? r.piece : r.bytes / r.chunks) {}
+      : n_(r.ranks), bytes_(r.bytes), fill_(r.piece.value_or(r.bytes / r.chunks)) {}
 
   int32_t ranks() const override { return n_; }
   int32_t steps() const override { return n_ == 1 ? 0 : 2; }
@@ -19,8 +19,9 @@ class InSwitch : public CollectiveSchedule {
   }
   int32_t Receives(int32_t, int32_t, int32_t) const override { return 1; }
   int64_t flows() const override { return int64_t{n_} * steps(); }
-  double ClosedForm(const AlphaBeta& net) const override {
-    return n_ == 1 ? 0 : 2 * net.alpha + (fill_ + bytes_) / net.bandwidth;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    if (n_ == 1) return {};
+    return 2 * net.alpha + (fill_ + bytes_) / net.bandwidth;
   }
   // The switch computes: there is no rank-to-rank data to follow.
   int32_t blocks() const override { return 0; }
@@ -29,8 +30,8 @@ class InSwitch : public CollectiveSchedule {
 
  private:
   int32_t n_;
-  double bytes_;
-  double fill_;
+  RealBytes bytes_;
+  RealBytes fill_;
 };
 
 }  // namespace

@@ -29,10 +29,10 @@ class Pairwise : public CollectiveSchedule {
   }
   // Exact for equal splits. Unequal: a step takes as long as its largest message; ranks that finish
   // early run ahead, so it is an upper bound.
-  double ClosedForm(const AlphaBeta& net) const override {
-    double total = 0;
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
+    RealSeconds total;
     for (int32_t step = 0; step < steps(); ++step) {
-      double largest = splits_.empty() ? bytes_ / n_ : 0;
+      RealBytes largest = splits_.empty() ? bytes_ / n_ : RealBytes();
       for (int32_t r = 0; !splits_.empty() && r < n_; ++r) {
         largest = std::max(largest, Size(r, (r + step + 1) % n_));
       }
@@ -48,16 +48,18 @@ class Pairwise : public CollectiveSchedule {
   }
 
  private:
-  double Size(int32_t from, int32_t to) const {
+  RealBytes Size(int32_t from, int32_t to) const {
     if (splits_.empty()) return bytes_ / n_;
-    return static_cast<double>(
-        splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]);
+    return RealBytes(Bytes(
+        splits_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)]));
   }
-  bool Sending(int32_t from, int32_t to) const { return splits_.empty() || Size(from, to) > 0; }
+  bool Sending(int32_t from, int32_t to) const {
+    return splits_.empty() || Size(from, to) > RealBytes();
+  }
 
   int32_t n_;
   bool reduce_;
-  double bytes_;
+  RealBytes bytes_;
   std::vector<int64_t> splits_;
 };
 

@@ -35,7 +35,7 @@ class RecursiveDoubling : public CollectiveSchedule {
   }
   // Exact for powers of two. Else an estimate, within a factor of two: partners of a rank that is
   // still folding start to send to it, which halves the rate of both.
-  double ClosedForm(const AlphaBeta& net) const override {
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
     return steps_ * (net.alpha + bytes_ / net.bandwidth);
   }
   int32_t blocks() const override { return 1; }
@@ -46,7 +46,7 @@ class RecursiveDoubling : public CollectiveSchedule {
 
  private:
   int32_t n_;
-  double bytes_;
+  RealBytes bytes_;
   int32_t power_ = 1;
   int32_t log_ = 0;
   int32_t surplus_ = 0;

@@ -39,8 +39,8 @@ class Ring : public CollectiveSchedule {
     if (!stream && (step - streams()) % n_ != Place(rank, lane)) return;
     const auto& order = orders_[static_cast<size_t>(lane)];
     const int32_t next = Position(rank, lane) + 1;
-    out.push_back(
-        {order[static_cast<size_t>(next == n_ ? 0 : next)], stream ? bytes_ : 0, Reducing(step)});
+    out.push_back({order[static_cast<size_t>(next == n_ ? 0 : next)], stream ? bytes_ : RealBytes(),
+                   Reducing(step)});
   }
   int32_t Receives(int32_t rank, int32_t lane, int32_t step) const override {
     return step < streams() || (step - streams() + 1) % n_ == Place(rank, lane) ? 1 : 0;
@@ -55,7 +55,7 @@ class Ring : public CollectiveSchedule {
   int64_t flows() const override {
     return n_ == 1 ? 0 : int64_t{lanes()} * streams() * (n_ + n_ - 2);
   }
-  double ClosedForm(const AlphaBeta& net) const override {
+  RealSeconds ClosedForm(const AlphaBeta& net) const override {
     return steps() * (net.alpha + total_ / n_ / net.bandwidth);
   }
 
@@ -88,8 +88,8 @@ class Ring : public CollectiveSchedule {
   CollectiveOp op_;
   std::vector<std::vector<int32_t>> orders_;
   std::vector<std::vector<int32_t>> positions_;  // of each rank in each order
-  double bytes_ = 0;                             // of a stream
-  double total_ = 0;
+  RealBytes bytes_;                              // of a stream
+  RealBytes total_;
 };
 
 }  // namespace

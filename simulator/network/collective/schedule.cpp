@@ -33,7 +33,9 @@ bool Gathers(CollectiveOp op) {
 
 absl::Status Check(Algorithm algorithm, const CollectiveRequest& r) {
   if (r.ranks < 1) return InvalidInput("a collective needs at least one rank, got {}", r.ranks);
-  if (!(r.bytes >= 0)) return InvalidInput("a collective of {} bytes", r.bytes);
+  if (!(r.bytes >= RealBytes())) {
+    return InvalidInput("a collective of {} bytes", r.bytes.count());
+  }
   if (r.chunks < 1 || r.chunks > (1 << 16)) {
     return InvalidInput("{} chunks: allowed are 1 to 65536", r.chunks);
   }
@@ -84,8 +86,8 @@ std::vector<std::vector<int32_t>> OrdersOf(const CollectiveRequest& request) {
 }
 
 double PieceShare(const CollectiveRequest& request) {
-  if (request.piece < 0) return 1.0 / request.chunks;
-  return request.bytes > 0 ? std::min(1.0, request.piece / request.bytes) : 1;
+  if (!request.piece) return 1.0 / request.chunks;
+  return request.bytes > RealBytes() ? std::min(1.0, *request.piece / request.bytes) : 1;
 }
 
 int64_t CollectiveSchedule::flows() const {

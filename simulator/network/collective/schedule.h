@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/base/collective_op.h"
+#include "simulator/base/real_quantities.h"
 
 namespace foretrace {
 
@@ -51,7 +52,7 @@ Algorithm ParseAlgorithm(std::string_view text);
 
 struct Send {
   int32_t to = 0;
-  double bytes = 0;     // 0: a signal, which takes only latency
+  RealBytes bytes;      // none: a signal, which takes only latency
   bool reduce = false;  // the receiver combines it with what it holds, else overwrites
 };
 
@@ -59,14 +60,14 @@ struct Send {
 struct Hop {
   int32_t from = 0;
   int32_t to = 0;
-  double bytes = 0;
+  RealBytes bytes;
 };
 
-// Every pair of ranks at `alpha` seconds and ports of `bandwidth` bytes per second, full duplex,
-// shared by the flows through them: a non-blocking switch.
+// Every pair of ranks at a latency of `alpha` and ports of `bandwidth`, full duplex, shared by the
+// flows through them: a non-blocking switch.
 struct AlphaBeta {
-  double alpha = 0;
-  double bandwidth = 1;
+  RealSeconds alpha;
+  Bandwidth bandwidth = Bandwidth::BytesPerSecond(1);
 };
 
 class CollectiveSchedule {
@@ -86,14 +87,14 @@ class CollectiveSchedule {
   // The earliest step with exactly the same sends, ranks and sizes as `step`; `step` if none.
   virtual int32_t SameStep(int32_t step) const { return step; }
   // In every step every rank sends so many bytes to every other; nullopt: something else.
-  virtual std::optional<double> BytesOfEveryPair() const { return std::nullopt; }
+  virtual std::optional<RealBytes> BytesOfEveryPair() const { return std::nullopt; }
   // Appends what passes the hops of a lane in turn before all of them stream; nothing where the
   // pieces of a pipeline are steps (FillTime in communicator.h).
   virtual void Pieces(int32_t /*lane*/, std::vector<Hop>& /*out*/) const {}
   // Total messages over all ranks, lanes and steps; the default counts them.
   virtual int64_t flows() const;
-  // Seconds on a non-blocking switch.
-  virtual double ClosedForm(const AlphaBeta& network) const = 0;
+  // The time on a non-blocking switch.
+  virtual RealSeconds ClosedForm(const AlphaBeta& network) const = 0;
 
   // For proofs that data ends where it should: a lane's data is `blocks()` blocks, and the k-th
   // send of (rank, lane, step) carries these in its round. A step has more than one round where its
@@ -111,11 +112,10 @@ struct CollectiveRequest {
   bool point_to_point = false;  // rank 0 sends `bytes` to rank 1; op is ignored
   CollectiveOp op = CollectiveOp::kUnknown;
   int32_t ranks = 0;
-  double bytes = 0;  // as TransferSpec.bytes
+  RealBytes bytes;  // as TransferSpec.bytes
   int32_t chunks = 1;
-  // Bytes, over all lanes, of the piece that chains and trees pass on whole; negative: bytes /
-  // chunks.
-  double piece = -1;
+  // What chains and trees pass on whole, over all lanes; nullopt: bytes / chunks.
+  std::optional<RealBytes> piece;
   // Row-major bytes between ranks for an all-to-all with unequal splits; empty: equal.
   std::vector<int64_t> split_bytes;
   // Orders of ranks around which rings run, and along which chains and trees do; empty: 0, 1, 2,

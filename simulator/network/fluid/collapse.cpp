@@ -6,10 +6,10 @@
 namespace foretrace {
 namespace {
 
-double ScaledLatency(const Topology& topology, const TransferPlan& plan, DeviceId from, DeviceId to,
-                     const Route& route) {
+RealSeconds ScaledLatency(const Topology& topology, const TransferPlan& plan, DeviceId from,
+                          DeviceId to, const Route& route) {
   const bool inter = topology.node_of(from) != topology.node_of(to);
-  return route.latency.seconds() * (inter ? plan.latency_scale_inter : plan.latency_scale_intra);
+  return RealSeconds(route.latency) * (inter ? plan.latency_scale_inter : plan.latency_scale_intra);
 }
 
 class LockStepCollapse {
@@ -17,11 +17,11 @@ class LockStepCollapse {
   LockStepCollapse(const Topology& topology, const TransferPlan& plan)
       : topology_(topology), plan_(plan), schedule_(*plan.schedule) {}
 
-  std::optional<double> Run() {
+  std::optional<RealSeconds> Run() {
     if (schedule_.serial() && schedule_.lanes() > 1) return std::nullopt;
     if (schedule_.steps() < 1) return std::nullopt;
     std::vector<Alike> steps(static_cast<size_t>(schedule_.steps()));
-    double time = plan_.launch;
+    RealSeconds time = plan_.launch;
     for (int32_t step = 0; step < schedule_.steps(); ++step) {
       Alike& alike = steps[static_cast<size_t>(step)];
       const int32_t same = schedule_.SameStep(step);
@@ -30,17 +30,17 @@ class LockStepCollapse {
       } else if (!Solve(step, alike)) {
         return std::nullopt;
       }
-      time = time + alike.bytes / alike.rate;
-      time = time + alike.latency;
+      time += *alike.bytes / alike.rate;
+      time += alike.latency;
     }
     return time;
   }
 
  private:
   struct Alike {
-    double bytes = -1;
-    double latency = 0;
-    double rate = 0;
+    std::optional<RealBytes> bytes;  // nullopt: no flow yet
+    RealSeconds latency;
+    Bandwidth rate;
   };
 
   bool Solve(int32_t step, Alike& alike) const {
@@ -58,18 +58,18 @@ class LockStepCollapse {
           const DeviceId a = plan_.devices[static_cast<size_t>(rank)];
           const DeviceId b = plan_.devices[static_cast<size_t>(send.to)];
           topology_.FindRoute(a, b, route);
-          const double latency = ScaledLatency(topology_, plan_, a, b, route);
-          if (alike.bytes < 0) {
+          const RealSeconds latency = ScaledLatency(topology_, plan_, a, b, route);
+          if (!alike.bytes) {
             alike.bytes = send.bytes;
             alike.latency = latency;
           }
-          if (!(send.bytes > 0) || route.links.empty() || send.bytes != alike.bytes ||
+          if (!(send.bytes > RealBytes()) || route.links.empty() || send.bytes != alike.bytes ||
               latency != alike.latency) {
             return false;
           }
           for (LinkId& link : route.links) {
             const auto [it, fresh] = links.try_emplace(link, 0);
-            if (fresh) it->second = solver.AddLink(topology_.link_rate(link).bytes_per_second());
+            if (fresh) it->second = solver.AddLink(topology_.link_rate(link));
             link = it->second;
           }
           flows.push_back(solver.Start(solver.AddRoute(route.links), send.bytes));
@@ -89,7 +89,7 @@ class LockStepCollapse {
 
 }  // namespace
 
-std::optional<double> CollapsedDuration(const Topology& topology, const TransferPlan& plan) {
+std::optional<RealSeconds> CollapsedDuration(const Topology& topology, const TransferPlan& plan) {
   return LockStepCollapse(topology, plan).Run();
 }
 

@@ -7,13 +7,13 @@ namespace foretrace {
 FluidBackend::RouteInfo FluidBackend::BuildRoute(DeviceId from, DeviceId to) {
   topology_.FindRoute(from, to, scratch_);
   RouteInfo info;
-  info.latency = scratch_.latency.seconds();
+  info.latency = RealSeconds(scratch_.latency);
   info.inter = topology_.node_of(from) != topology_.node_of(to);
   info.empty = scratch_.links.empty();
   if (info.empty) return info;
   for (LinkId& link : scratch_.links) {
     const auto [it, fresh] = links_.try_emplace(link, 0);
-    if (fresh) it->second = solver_.AddLink(topology_.link_rate(link).bytes_per_second());
+    if (fresh) it->second = solver_.AddLink(topology_.link_rate(link));
     link = it->second;
   }
   info.index = solver_.AddRoute(scratch_.links);
@@ -38,14 +38,14 @@ const FluidBackend::RouteInfo& FluidBackend::RouteBetween(DeviceId from, DeviceI
   return last.route;
 }
 
-void FluidBackend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+void FluidBackend::Launch(DeviceId from, DeviceId to, RealBytes bytes, LatencyScale scale,
                           uint32_t token) {
   const RouteInfo& route = RouteBetween(from, to);
-  const double latency = route.latency * (route.inter ? scale.inter : scale.intra);
+  const RealSeconds latency = route.latency * (route.inter ? scale.inter : scale.intra);
   ++events_;
-  if (bytes <= 0 || route.empty) {
-    queue_.Push(now_, {token, Kind::kDrained});
-    queue_.Push(now_ + latency, {token, Kind::kDelivered});
+  if (bytes <= RealBytes() || route.empty) {
+    Push(now_, {token, Kind::kDrained});
+    Push(now_ + latency, {token, Kind::kDelivered});
     return;
   }
   const FluidSolver::FlowIndex flow = solver_.Start(route.index, bytes);
@@ -53,8 +53,8 @@ void FluidBackend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale
   flows_[flow] = {token, latency};
 }
 
-void FluidBackend::CallAt(double time, uint32_t token) {
-  queue_.Push(std::max(time, now_), {token, Kind::kTimer});
+void FluidBackend::CallAt(RealSeconds time, uint32_t token) {
+  Push(std::max(time, now_), {token, Kind::kTimer});
 }
 
 void FluidBackend::HandleEvents() {
@@ -77,7 +77,7 @@ void FluidBackend::HandleEvents() {
 }
 
 bool FluidBackend::RunBatch() {
-  const double time = NextTime();
+  const RealSeconds time = NextTime();
   if (time == FluidSolver::kNever) return false;
   now_ = time;
   completed_.clear();
@@ -87,10 +87,10 @@ bool FluidBackend::RunBatch() {
   for (FluidSolver::FlowIndex& flow : completed_) {
     const FlowInfo info = flows_[flow];
     flow = info.token;
-    queue_.Push(now_ + info.latency, {info.token, Kind::kDelivered});
+    Push(now_ + info.latency, {info.token, Kind::kDelivered});
   }
   for (uint32_t token : completed_) sink_.OnDrained(token);
-  while (queue_.NextTime() == time) HandleEvents();
+  while (queue_.NextTime() == time.seconds()) HandleEvents();
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/bucket_queue.h"
 #include "simulator/network/flow_backend.h"
 #include "simulator/network/fluid/solver.h"
@@ -17,12 +18,12 @@ class FluidBackend : public FlowBackend {
   // Both must outlive the backend.
   FluidBackend(const Topology& topology, FlowSink& sink) : topology_(topology), sink_(sink) {}
 
-  double now() const override { return now_; }
-  void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+  RealSeconds now() const override { return now_; }
+  void Launch(DeviceId from, DeviceId to, RealBytes bytes, LatencyScale scale,
               uint32_t token) override;
-  void CallAt(double time, uint32_t token) override;
+  void CallAt(RealSeconds time, uint32_t token) override;
   // When RunBatch will act next; kNever of the solver: not at all.
-  double NextTime() { return std::min(solver_.NextTime(), queue_.NextTime()); }
+  RealSeconds NextTime() { return std::min(solver_.NextTime(), RealSeconds(queue_.NextTime())); }
   // Advances to the next time at which something happens and reports it; false: nothing will.
   bool RunBatch();
   size_t active_flows() const { return solver_.active_flows(); }
@@ -38,7 +39,7 @@ class FluidBackend : public FlowBackend {
   struct RouteInfo {
     FluidSolver::RouteIndex index = 0;
     bool empty = true;  // no links: a device to itself
-    double latency = 0;
+    RealSeconds latency;
     bool inter = false;  // leaves the node
   };
   struct LastRoute {
@@ -47,19 +48,20 @@ class FluidBackend : public FlowBackend {
   };
   struct FlowInfo {
     uint32_t token = 0;
-    double latency = 0;
+    RealSeconds latency;
   };
 
   const RouteInfo& RouteBetween(DeviceId from, DeviceId to);
   RouteInfo BuildRoute(DeviceId from, DeviceId to);
+  void Push(RealSeconds time, Event event) { queue_.Push(time.seconds(), event); }
   void HandleEvents();
 
   const Topology& topology_;
   FlowSink& sink_;
-  double now_ = 0;
+  RealSeconds now_;
   int64_t events_ = 0;
   FluidSolver solver_;
-  BucketQueue<Event> queue_;
+  BucketQueue<Event> queue_;     // by seconds
   std::vector<FlowInfo> flows_;  // by solver index
   absl::flat_hash_map<LinkId, FluidSolver::LinkIndex> links_;
   absl::flat_hash_map<uint64_t, RouteInfo> routes_;

@@ -24,7 +24,7 @@ FluidNetwork::FluidNetwork(const Topology& topology, NetworkOptions options)
 
 absl::StatusOr<Estimate> FluidNetwork::IsolatedDuration(const TransferSpec& spec) {
   FORETRACE_ASSIGN_OR_RETURN(const PlannedRun alone, planner_.PlanAndRun(spec));
-  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(alone.run.seconds, spec));
+  FORETRACE_ASSIGN_OR_RETURN(const SimTime time, TransferTime(alone.run.time, spec));
   return Estimate{time, EstimateSource::kAnalytic};
 }
 
@@ -32,7 +32,7 @@ absl::StatusOr<TransferHandle> FluidNetwork::Start(const TransferSpec& spec, Sim
   FORETRACE_ASSIGN_OR_RETURN(TransferPlan plan, planner_.Plan(spec));
   FORETRACE_RETURN_IF_ERROR(CheckInFlight(plan));
   // Completions were rounded to picoseconds, so `start` may lie a fraction before the solver's now.
-  runner_.Begin(next_handle_, std::move(plan), std::max(start.seconds(), backend_.now()));
+  runner_.Begin(next_handle_, std::move(plan), std::max(RealSeconds(start), backend_.now()));
   return next_handle_++;
 }
 
@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> FluidNetwork::Next(SimTi
   if (completed_.empty()) {
     if (runner_.running() == 0) return std::nullopt;
     while (!runner_.has_finished()) {
-      const double next = backend_.NextTime();
+      const RealSeconds next = backend_.NextTime();
       if (next == FluidSolver::kNever) return Stalled(runner_);
       FORETRACE_ASSIGN_OR_RETURN(const SimTime time, CompletionTime(next));
       if (time > limit) return std::nullopt;

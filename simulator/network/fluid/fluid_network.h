@@ -11,8 +11,8 @@
 namespace foretrace {
 
 // Flow-level tier with max-min fair sharing: transfers in flight at the same time contend. No
-// global state; instances are independent. Durations are kept in double seconds inside and rounded
-// to SimTime once, on completion.
+// global state; instances are independent. Durations are kept in RealSeconds inside and rounded to
+// SimTime once, on completion.
 class FluidNetwork : public NetworkModel {
  public:
   // `topology` must outlive the model.

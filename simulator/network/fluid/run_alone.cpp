@@ -47,13 +47,13 @@ absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& p
   PlanRun run;
   run.flows = plan.schedule->flows();
   if (collapse) {
-    auto seconds = FoldedDuration(topology, plan);
-    if (!seconds) seconds = CollapsedDuration(topology, plan);
-    if (!seconds) {
-      FORETRACE_ASSIGN_OR_RETURN(seconds, UnsharedDuration(topology, plan, progress));
+    auto time = FoldedDuration(topology, plan);
+    if (!time) time = CollapsedDuration(topology, plan);
+    if (!time) {
+      FORETRACE_ASSIGN_OR_RETURN(time, UnsharedDuration(topology, plan, progress));
     }
-    if (seconds) {
-      run.seconds = *seconds;
+    if (time) {
+      run.time = *time;
       run.collapsed = true;
       return run;
     }
@@ -62,7 +62,7 @@ absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& p
   ScheduleRunner runner;
   FluidBackend backend(topology, runner);
   runner.set_backend(&backend);
-  runner.Begin(0, plan, 0);
+  runner.Begin(0, plan, RealSeconds());
   // A message is launched, drained and delivered.
   constexpr int64_t kEventsOfMessage = 3;
   int64_t told = 0;
@@ -78,7 +78,7 @@ absl::StatusOr<PlanRun> RunAlone(const Topology& topology, const TransferPlan& p
           fmt::format("the network simulation stalled: {}", runner.DescribeRunning()));
     }
   }
-  run.seconds = runner.TakeFinished().front().time;
+  run.time = runner.TakeFinished().front().time;
   run.events = backend.events();
   return run;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/schedule_runner.h"
 #include "simulator/topology/topology.h"
 
@@ -11,7 +12,7 @@ namespace foretrace {
 
 // What one plan takes on an idle network.
 struct PlanRun {
-  double seconds = 0;
+  RealSeconds time;
   int64_t flows = 0;   // of the plan, simulated one by one or not
   int64_t events = 0;  // simulated; 0: collapsed
   bool collapsed = false;

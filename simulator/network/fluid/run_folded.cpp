@@ -11,8 +11,8 @@ namespace {
 class FoldedRun {
  public:
   FoldedRun(const FoldedExchange& exchange, const TransferPlan& plan)
-      : exchange_(exchange), plan_(plan), drained_(exchange.classes.size(), 0) {
-    for (const double rate : exchange.links) solver_.AddLink(rate);
+      : exchange_(exchange), plan_(plan), drained_(exchange.classes.size()) {
+    for (const Bandwidth rate : exchange.links) solver_.AddLink(rate);
     for (const FoldedExchange::Class& c : exchange.classes) {
       routes_.push_back(solver_.AddRoute(c.links, c.counts));
     }
@@ -20,7 +20,7 @@ class FoldedRun {
 
   // One step from `time` on; nullopt: ranks are not done at the same time, so that they would enter
   // the next step one after the other.
-  std::optional<double> Step(double time, double bytes, bool last) {
+  std::optional<RealSeconds> Step(RealSeconds time, RealBytes bytes, bool last) {
     std::vector<FluidSolver::FlowIndex> completed;
     solver_.AdvanceTo(time, completed);
     std::vector<uint32_t> classes;  // by flow
@@ -39,15 +39,15 @@ class FoldedRun {
   }
 
  private:
-  std::optional<double> EndOfStep(bool last) const {
-    std::vector<double> done(static_cast<size_t>(exchange_.ranks_per_node), 0);
+  std::optional<RealSeconds> EndOfStep(bool last) const {
+    std::vector<RealSeconds> done(static_cast<size_t>(exchange_.ranks_per_node));
     for (const FoldedExchange::Message& message : exchange_.messages) {
       const FoldedExchange::Class& c = exchange_.classes[message.in];
-      const double drained = drained_[message.in];
-      const double latency =
+      const RealSeconds drained = drained_[message.in];
+      const RealSeconds latency =
           c.latency * (c.inter ? plan_.latency_scale_inter : plan_.latency_scale_intra);
-      double& sender = done[static_cast<size_t>(message.from)];
-      double& receiver = done[static_cast<size_t>(message.to)];
+      RealSeconds& sender = done[static_cast<size_t>(message.from)];
+      RealSeconds& receiver = done[static_cast<size_t>(message.to)];
       sender = std::max(sender, drained);
       receiver = std::max(receiver, drained + latency);
     }
@@ -60,21 +60,21 @@ class FoldedRun {
   const TransferPlan& plan_;
   FluidSolver solver_;
   std::vector<FluidSolver::RouteIndex> routes_;
-  std::vector<double> drained_;  // when the messages of each class have left
+  std::vector<RealSeconds> drained_;  // when the messages of each class have left
 };
 
 }  // namespace
 
-std::optional<double> FoldedDuration(const Topology& topology, const TransferPlan& plan) {
-  const std::optional<double> bytes = plan.schedule->BytesOfEveryPair();
-  if (!bytes || !(*bytes > 0)) return std::nullopt;
+std::optional<RealSeconds> FoldedDuration(const Topology& topology, const TransferPlan& plan) {
+  const std::optional<RealBytes> bytes = plan.schedule->BytesOfEveryPair();
+  if (!bytes || !(*bytes > RealBytes())) return std::nullopt;
   const std::optional<FoldedExchange> exchange = FoldExchange(topology, plan.devices);
   if (!exchange) return std::nullopt;
   if (std::ranges::any_of(exchange->classes, [](const auto& c) { return c.links.empty(); })) {
     return std::nullopt;
   }
   FoldedRun run(*exchange, plan);
-  std::optional<double> time = plan.launch;
+  std::optional<RealSeconds> time = plan.launch;
   for (int32_t step = 0; time && step < plan.schedule->steps(); ++step) {
     time = run.Step(*time, *bytes, step + 1 == plan.schedule->steps());
   }

@@ -40,8 +40,8 @@ class Unshared {
     return NoneIsFull();
   }
 
-  absl::StatusOr<double> Run(const FlowProgress& progress) const {
-    std::vector<double> now(ranks_, plan_.launch);
+  absl::StatusOr<RealSeconds> Run(const FlowProgress& progress) const {
+    std::vector<double> now(ranks_, plan_.launch.seconds());
     std::vector<double> drained(ranks_);
     const int64_t total = schedule_.flows();
     int64_t done = 0;
@@ -56,15 +56,15 @@ class Unshared {
         }
       }
     }
-    return *std::ranges::max_element(now);
+    return RealSeconds(*std::ranges::max_element(now));
   }
 
  private:
-  // Steps with the same sends.
+  // Steps with the same sends. Times are bare numbers of seconds, which Advance goes through fast.
   struct Step {
     int32_t first = 0;
     std::vector<int32_t> from;    // whose message arrives at each rank
-    std::vector<double> drain;    // seconds that each rank's message takes to leave
+    std::vector<double> drain;    // what each rank's message takes to leave
     std::vector<double> latency;  // of each rank's message
 
     // When each rank enters the step -> the next one. The sums are those of the full simulation.
@@ -84,11 +84,11 @@ class Unshared {
     }
   };
   struct Link {
-    double capacity = 0;
+    Bandwidth capacity;
     int32_t last = -1;  // rank that was seen on it
     int32_t users = 0;  // ranks whose messages pass it, in any step
-    double slowest = 0;
-    double fastest = 0;  // of these messages
+    Bandwidth slowest;
+    Bandwidth fastest;  // of these messages
   };
   void FindDifferentSteps() {
     std::vector<size_t> index(static_cast<size_t>(schedule_.steps()));
@@ -112,15 +112,14 @@ class Unshared {
       if (sends_.size() != 1 || schedule_.Receives(rank, 0, step.first) != 1) return false;
       const Send& send = sends_.front();
       int32_t& from = step.from[static_cast<size_t>(send.to)];
-      if (from >= 0 || !(send.bytes > 0)) return false;
+      if (from >= 0 || !(send.bytes > RealBytes())) return false;
       from = rank;
       const DeviceId a = plan_.devices[static_cast<size_t>(rank)];
       const DeviceId b = plan_.devices[static_cast<size_t>(send.to)];
       topology_.FindRoute(a, b, route_);
       if (route_.links.empty()) return false;
       const bool inter = topology_.node_of(a) != topology_.node_of(b);
-      const double rate = Pass(rank);
-      step.drain[static_cast<size_t>(rank)] = send.bytes / rate;
+      step.drain[static_cast<size_t>(rank)] = (send.bytes / Pass(rank)).seconds();
       step.latency[static_cast<size_t>(rank)] =
           route_.latency.seconds() *
           (inter ? plan_.latency_scale_inter : plan_.latency_scale_intra);
@@ -129,16 +128,16 @@ class Unshared {
   }
 
   // Puts a message of `rank` on the links of the route; its rate where none of them is full.
-  double Pass(int32_t rank) {
-    double rate = 0;
+  Bandwidth Pass(int32_t rank) {
+    Bandwidth rate;
     for (const LinkId id : route_.links) {
-      const double capacity = topology_.link_rate(id).bytes_per_second();
-      rate = rate == 0 ? capacity : std::min(rate, capacity);
+      const Bandwidth capacity = topology_.link_rate(id);
+      rate = rate == Bandwidth() ? capacity : std::min(rate, capacity);
     }
     for (const LinkId id : route_.links) {
       Link& link = links_[id];
       if (link.users == 0) {
-        link.capacity = topology_.link_rate(id).bytes_per_second();
+        link.capacity = topology_.link_rate(id);
         link.slowest = link.fastest = rate;
       }
       if (link.last != rank) ++link.users;
@@ -155,7 +154,7 @@ class Unshared {
     return std::ranges::all_of(links_, [](const auto& item) {
       const Link& link = item.second;
       if (link.users == 1) return true;
-      const double room = link.capacity / link.users;
+      const Bandwidth room = link.capacity / link.users;
       return link.slowest == link.fastest ? room >= link.fastest : room >= link.fastest * kMargin;
     });
   }
@@ -173,9 +172,9 @@ class Unshared {
 
 }  // namespace
 
-absl::StatusOr<std::optional<double>> UnsharedDuration(const Topology& topology,
-                                                       const TransferPlan& plan,
-                                                       const FlowProgress& progress) {
+absl::StatusOr<std::optional<RealSeconds>> UnsharedDuration(const Topology& topology,
+                                                            const TransferPlan& plan,
+                                                            const FlowProgress& progress) {
   Unshared run(topology, plan);
   if (!run.Prepare()) return std::nullopt;
   return run.Run(progress);

@@ -7,10 +7,10 @@
 
 namespace foretrace {
 
-FluidSolver::LinkIndex FluidSolver::AddLink(double capacity) {
-  FORETRACE_CHECK(capacity > 0);
+FluidSolver::LinkIndex FluidSolver::AddLink(Bandwidth capacity) {
+  FORETRACE_CHECK(capacity > Bandwidth());
   links_.emplace_back();
-  links_.back().capacity = capacity;
+  links_.back().capacity = capacity.bytes_per_second();
   return static_cast<LinkIndex>(links_.size() - 1);
 }
 
@@ -50,8 +50,8 @@ void FluidSolver::DropIdleRoutes() {
   route_counts_ = std::move(counts);
 }
 
-FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, double bytes) {
-  FORETRACE_CHECK(bytes > 0);
+FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, RealBytes bytes) {
+  FORETRACE_CHECK(bytes > RealBytes());
   FlowIndex index;
   if (free_flows_.empty()) {
     index = static_cast<FlowIndex>(flows_.size());
@@ -61,10 +61,10 @@ FluidSolver::FlowIndex FluidSolver::Start(RouteIndex route, double bytes) {
     free_flows_.pop_back();
   }
   Flow& flow = flows_[index];
-  flow.remaining = bytes;
+  flow.remaining = bytes.count();
   flow.rate = 0;
   flow.updated = now_;
-  flow.finish = kNever;
+  flow.finish = kEndless;
   flow.route = route;
   flow.active = true;
   ++active_;
@@ -134,8 +134,8 @@ void FluidSolver::FormComponents() {
     if (root.next_component == kNone) {
       const uint32_t fresh = NewComponent();
       Component& component = components_[fresh];
-      component.time = kNever;
-      component.share = kNever;
+      component.time = kEndless;
+      component.share = kEndless;
       component.head = kNone;
       component.uniform = true;
       root.next_component = fresh;
@@ -274,21 +274,21 @@ void FluidSolver::Solve() {
   touched_.clear();
 }
 
-double FluidSolver::NextTime() {
+RealSeconds FluidSolver::NextTime() {
   Solve();
-  return due_.NextTime();
+  return RealSeconds(due_.NextTime());
 }
 
-void FluidSolver::AdvanceTo(double time, std::vector<FlowIndex>& completed) {
-  FORETRACE_CHECK(time >= now_);
-  now_ = time;
+void FluidSolver::AdvanceTo(RealSeconds time, std::vector<FlowIndex>& completed) {
+  FORETRACE_CHECK(time >= now());
+  now_ = time.seconds();
   popped_.clear();
-  while (due_.NextTime() <= time) due_.PopBatch(popped_);
+  while (due_.NextTime() <= now_) due_.PopBatch(popped_);
   for (const Due& due : popped_) {
     Component& component = components_[due.component];
     if (component.version != due.version) continue;  // re-solved since
     for (uint32_t f = component.head; f != kNone; f = flows_[f].next) {
-      if (flows_[f].finish > time) {
+      if (flows_[f].finish > now_) {
         touched_.push_back(f);
         continue;
       }
@@ -302,9 +302,9 @@ void FluidSolver::AdvanceTo(double time, std::vector<FlowIndex>& completed) {
   }
 }
 
-double FluidSolver::Rate(FlowIndex flow) {
+Bandwidth FluidSolver::Rate(FlowIndex flow) {
   Solve();
-  return flows_[flow].rate;
+  return Bandwidth::BytesPerSecond(flows_[flow].rate);
 }
 
 }  // namespace foretrace

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/bucket_queue.h"
 
 namespace foretrace {
@@ -19,10 +20,10 @@ class FluidSolver {
   using LinkIndex = uint32_t;
   using RouteIndex = uint32_t;
   using FlowIndex = uint32_t;
-  static constexpr double kNever = BucketQueue<int>::kNever;
+  static constexpr RealSeconds kNever = RealSeconds::Infinite();
 
-  // `capacity` in bytes per second, positive.
-  LinkIndex AddLink(double capacity);
+  // `capacity` must be positive.
+  LinkIndex AddLink(Bandwidth capacity);
   // At least one link; a link may not appear twice.
   RouteIndex AddRoute(std::span<const LinkIndex> links) { return AddRoute(links, {}); }
   // A flow on this route stands for many that are alike on links that are alike: for `counts[i]` of
@@ -33,19 +34,22 @@ class FluidSolver {
   void DropIdleRoutes();
   size_t route_pool_size() const { return route_links_.size(); }
 
-  double now() const { return now_; }
+  RealSeconds now() const { return RealSeconds(now_); }
   size_t active_flows() const { return active_; }
   // A flow of `bytes` > 0 that starts now. The index is reused after the flow has completed.
-  FlowIndex Start(RouteIndex route, double bytes);
+  FlowIndex Start(RouteIndex route, RealBytes bytes);
   // No flow completes before this time, given the flows started so far; often, but not always, one
   // does at it. kNever: none are active.
-  double NextTime();
+  RealSeconds NextTime();
   // Moves to `time`, which may not lie after NextTime(), and appends the flows that complete there.
-  void AdvanceTo(double time, std::vector<FlowIndex>& completed);
-  // Current rate of an active flow in bytes per second.
-  double Rate(FlowIndex flow);
+  void AdvanceTo(RealSeconds time, std::vector<FlowIndex>& completed);
+  // Current rate of an active flow.
+  Bandwidth Rate(FlowIndex flow);
 
  private:
+  // Inside, times, bytes and rates are bare numbers in seconds, bytes and bytes per second: what
+  // the inner loops of a solve go through.
+  static constexpr double kEndless = BucketQueue<int>::kNever;
   static constexpr uint32_t kNone = 0xffffffffu;
   struct Link {
     double capacity = 0;
@@ -62,14 +66,14 @@ class FluidSolver {
     double remaining = 0;  // bytes at `updated`
     double rate = 0;
     double updated = 0;
-    double finish = kNever;
+    double finish = kEndless;
     RouteIndex route = 0;
     uint32_t next = kNone;  // in the component
     bool active = false;
     bool fixed = false;  // scratch
   };
   struct Component {
-    double time = kNever;
+    double time = kEndless;
     double share = 0;  // of its tightest link
     uint32_t head = kNone;
     uint32_t version = 0;

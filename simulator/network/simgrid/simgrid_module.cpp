@@ -36,21 +36,25 @@ class Backend : public SimgridBackend {
  public:
   Backend(const SimgridPlatform& platform, FlowSink& sink);
 
-  double now() const override { return sg::Engine::get_clock(); }
-  void Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale,
+  RealSeconds now() const override { return RealSeconds(sg::Engine::get_clock()); }
+  void Launch(DeviceId from, DeviceId to, RealBytes bytes, LatencyScale scale,
               uint32_t token) override;
-  void CallAt(double time, uint32_t token) override;
-  void CallBackAt(double time, std::function<void()> call) override;
+  void CallAt(RealSeconds time, uint32_t token) override;
+  void CallBackAt(RealSeconds time, std::function<void()> call) override;
   void Run(std::function<void()> after_event) override;
 
  private:
   struct Pending {
     sg::CommPtr comm;
     uint32_t token = 0;
-    double latency = 0;
+    RealSeconds latency;
   };
   void BuildPlatform();
-  void Deliver(double latency, uint32_t token);
+  template <typename Call>
+  static void At(RealSeconds time, Call call) {
+    simgrid::kernel::timer::Timer::set(time.seconds(), std::move(call));
+  }
+  void Deliver(RealSeconds latency, uint32_t token);
   void OnCompletion(const sg::Activity& activity);
 
   const SimgridPlatform& platform_;
@@ -105,21 +109,22 @@ void Backend::BuildPlatform() {
   zone->seal();
 }
 
-void Backend::Deliver(double latency, uint32_t token) {
-  simgrid::kernel::timer::Timer::set(now() + latency, [this, token] {
+void Backend::Deliver(RealSeconds latency, uint32_t token) {
+  At(now() + latency, [this, token] {
     sink_.OnDelivered(token);
     after_event_();
   });
 }
 
-void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scale, uint32_t token) {
+void Backend::Launch(DeviceId from, DeviceId to, RealBytes bytes, LatencyScale scale,
+                     uint32_t token) {
   Route route;
   platform_.find_route(from, to, route);
   const bool inter = !platform_.same_node(from, to);
-  const double latency = route.latency.seconds() * (inter ? scale.inter : scale.intra);
-  const double units = std::round(bytes * kUnitsPerByte);
+  const RealSeconds latency = RealSeconds(route.latency) * (inter ? scale.inter : scale.intra);
+  const double units = std::round(bytes.count() * kUnitsPerByte);
   if (units < 1 || route.links.empty()) {
-    simgrid::kernel::timer::Timer::set(now(), [this, token, latency] {
+    At(now(), [this, token, latency] {
       sink_.OnDrained(token);
       Deliver(latency, token);
     });
@@ -132,15 +137,15 @@ void Backend::Launch(DeviceId from, DeviceId to, double bytes, LatencyScale scal
   comm->vetoable_start();
 }
 
-void Backend::CallAt(double time, uint32_t token) {
-  simgrid::kernel::timer::Timer::set(std::max(time, now()), [this, token] {
+void Backend::CallAt(RealSeconds time, uint32_t token) {
+  At(std::max(time, now()), [this, token] {
     sink_.OnTimer(token);
     after_event_();
   });
 }
 
-void Backend::CallBackAt(double time, std::function<void()> call) {
-  simgrid::kernel::timer::Timer::set(std::max(time, now()), std::move(call));
+void Backend::CallBackAt(RealSeconds time, std::function<void()> call) {
+  At(std::max(time, now()), std::move(call));
 }
 
 void Backend::OnCompletion(const sg::Activity& activity) {

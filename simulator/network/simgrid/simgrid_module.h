@@ -22,7 +22,7 @@ struct SimgridPlatform {
 class SimgridBackend : public FlowBackend {
  public:
   // `time` may not lie before now(); not reported to the sink.
-  virtual void CallBackAt(double time, std::function<void()> call) = 0;
+  virtual void CallBackAt(RealSeconds time, std::function<void()> call) = 0;
   // Runs until nothing is left to happen. `after_event` is called after every report to the sink.
   virtual void Run(std::function<void()> after_event) = 0;
 };

@@ -1,7 +1,6 @@
 #include "simulator/network/simgrid/simgrid_network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -19,13 +18,13 @@ namespace {
 constexpr int32_t kMaxDevices = 1024;
 // SimGrid counts whole units in 64 bits, of which there are 2^20 a byte (simgrid_module.cpp): 2^44
 // bytes a flow, and no flow is larger than twice its transfer.
-constexpr int64_t kMaxBytes = int64_t{1} << 43;
+constexpr Bytes kMaxBytes(int64_t{1} << 43);
 
 enum class Command : int32_t { kStart, kNext };
 
 struct StartHeader {
-  double start;
-  int64_t bytes;
+  RealSeconds start;
+  Bytes bytes;
   uint32_t handle;
   int32_t op;
   int32_t point_to_point;
@@ -36,14 +35,14 @@ struct StartHeader {
 
 // One per kNext. handle = kStalled: nothing more will happen.
 struct Reply {
-  double time;
+  RealSeconds time;
   uint32_t handle;
 };
 constexpr uint32_t kStalled = 0xffffffffu;
 // The limit of kNext came before any completion.
 constexpr uint32_t kNothingYet = 0xfffffffeu;
 // Completions are rounded to picoseconds; one that rounds to the limit is within it.
-constexpr double kHalfPicosecond = 0.5e-12;
+constexpr RealSeconds kHalfPicosecond(0.5e-12);
 
 absl::Status WorkerLost() {
   return absl::InternalError("the SimGrid worker process ended unexpectedly");
@@ -86,7 +85,7 @@ class Server {
     while (WaitForNext()) {
       backend_->Run([this] { AfterEvent(); });
       if (closed_) return;
-      const Reply stalled{0, kStalled};
+      const Reply stalled{RealSeconds(), kStalled};
       if (!WriteAll(out_, &stalled, sizeof stalled)) return;
     }
   }
@@ -112,11 +111,11 @@ class Server {
       Command command;
       if (!ReadAll(in_, &command, sizeof command)) return !(closed_ = true);
       if (command == Command::kNext) {
-        double limit = 0;
+        RealSeconds limit;
         if (!ReadAll(in_, &limit, sizeof limit)) return !(closed_ = true);
-        if (std::isfinite(limit)) {
+        if (limit < RealSeconds::Infinite()) {
           backend_->CallBackAt(limit + kHalfPicosecond, [this, number = answered_] {
-            if (answered_ == number) Answer({0, kNothingYet});
+            if (answered_ == number) Answer({RealSeconds(), kNothingYet});
           });
         }
         return true;
@@ -132,7 +131,7 @@ class Server {
     spec.op = static_cast<CollectiveOp>(header.op);
     spec.point_to_point = header.point_to_point != 0;
     spec.dtype = static_cast<DType>(header.dtype);
-    spec.bytes = Bytes(header.bytes);
+    spec.bytes = header.bytes;
     spec.members.resize(static_cast<size_t>(header.members));
     spec.split_bytes.resize(static_cast<size_t>(header.splits));
     if (!ReadAll(in_, spec.members.data(), spec.members.size() * sizeof(int32_t)) ||
@@ -165,12 +164,12 @@ class FlowTimes : public FlowSink {
     const TimedFlow& flow = flows_[token];
     backend->Launch(flow.from, flow.to, flow.bytes, {0, 0}, token);
   }
-  const std::vector<double>& times() const { return times_; }
+  const std::vector<RealSeconds>& times() const { return times_; }
   FlowBackend* backend = nullptr;
 
  private:
   const std::vector<TimedFlow>& flows_;
-  std::vector<double> times_;
+  std::vector<RealSeconds> times_;
 };
 
 }  // namespace
@@ -211,13 +210,13 @@ absl::StatusOr<Estimate> SimgridNetwork::IsolatedDuration(const TransferSpec& sp
 absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, SimTime start) {
   FORETRACE_ASSIGN_OR_RETURN(const TransferPlan plan, planner_.Plan(spec));
   FORETRACE_RETURN_IF_ERROR(CheckInFlight(plan));
-  if (spec.bytes.count() > kMaxBytes) {
+  if (spec.bytes > kMaxBytes) {
     return Infeasible("{}: the simgrid network counts at most 8 TiB a transfer: use fluid",
                       Describe(spec));
   }
   const Command command = Command::kStart;
-  const StartHeader header{start.seconds(),
-                           spec.bytes.count(),
+  const StartHeader header{RealSeconds(start),
+                           spec.bytes,
                            next_handle_,
                            static_cast<int32_t>(spec.op),
                            spec.point_to_point ? 1 : 0,
@@ -237,11 +236,10 @@ absl::StatusOr<TransferHandle> SimgridNetwork::Start(const TransferSpec& spec, S
 absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(SimTime limit) {
   if (in_flight_ == 0) return std::nullopt;
   const Command command = Command::kNext;
-  const double limit_s = limit == SimTime::Max() ? INFINITY : limit.seconds();
+  const RealSeconds until = limit == SimTime::Max() ? RealSeconds::Infinite() : RealSeconds(limit);
   Reply reply;
   if (!WriteAll(to_worker_, &command, sizeof command) ||
-      !WriteAll(to_worker_, &limit_s, sizeof limit_s) ||
-      !ReadAll(from_worker_, &reply, sizeof reply)) {
+      !WriteAll(to_worker_, &until, sizeof until) || !ReadAll(from_worker_, &reply, sizeof reply)) {
     return WorkerLost();
   }
   if (reply.handle == kStalled) {
@@ -254,8 +252,8 @@ absl::StatusOr<std::optional<NetworkModel::Completion>> SimgridNetwork::Next(Sim
   return Completion{time, reply.handle};
 }
 
-absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
-                                                     const std::vector<TimedFlow>& flows) {
+absl::StatusOr<std::vector<RealSeconds>> SimgridFlowTimes(const Topology& topology,
+                                                          const std::vector<TimedFlow>& flows) {
   FORETRACE_RETURN_IF_ERROR(CheckSimgridSize(topology));
   for (const TimedFlow& flow : flows) {
     if (flow.from == flow.to) return InvalidInput("a flow from device {} to itself", flow.from);
@@ -271,10 +269,10 @@ absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
           backend->CallAt(flows[i].start, static_cast<uint32_t>(i));
         }
         backend->Run([] {});
-        WriteAll(out, times.times().data(), flows.size() * sizeof(double));
+        WriteAll(out, times.times().data(), flows.size() * sizeof(RealSeconds));
       }));
-  std::vector<double> times(flows.size());
-  const bool complete = ReadAll(worker.in, times.data(), times.size() * sizeof(double));
+  std::vector<RealSeconds> times(flows.size());
+  const bool complete = ReadAll(worker.in, times.data(), times.size() * sizeof(RealSeconds));
   StopWorker(worker);
   if (!complete) return WorkerLost();
   return times;

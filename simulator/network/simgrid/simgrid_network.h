@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "simulator/base/real_quantities.h"
 #include "simulator/network/network_model.h"
 #include "simulator/network/transfer_planner.h"
 
@@ -43,17 +44,17 @@ class SimgridNetwork : public NetworkModel {
   int64_t in_flight_ = 0;
 };
 
-// One flow of a flow set: starts at `start` seconds, without latency.
+// One flow of a flow set: starts at `start`, without latency.
 struct TimedFlow {
   DeviceId from = 0;
   DeviceId to = 0;
-  double bytes = 0;
-  double start = 0;
+  RealBytes bytes;
+  RealSeconds start;
 };
 
-// Completion time of each flow in seconds, from SimGrid in a worker process. Flows between a device
+// Completion time of each flow, from SimGrid in a worker process. Flows between a device
 // and itself are refused.
-absl::StatusOr<std::vector<double>> SimgridFlowTimes(const Topology& topology,
-                                                     const std::vector<TimedFlow>& flows);
+absl::StatusOr<std::vector<RealSeconds>> SimgridFlowTimes(const Topology& topology,
+                                                          const std::vector<TimedFlow>& flows);
 
 }  // namespace foretrace

@@ -37,8 +37,8 @@ std::shared_ptr<const CollectiveCalibration> Calibration() {
     model.op = op;
     model.ranks = ranks;
     model.nodes = nodes;
-    model.min_bytes = 1;
-    model.max_bytes = 1 << 30;
+    model.min_bytes = Bytes(1);
+    model.max_bytes = Bytes(1 << 30);
     model.curve = *CollectiveCurve::Create(spec);
     models.push_back(model);
   }

@@ -91,14 +91,14 @@ TEST(FoldedExchange, HasTheBitsOfEveryFlow) {
         ASSERT_TRUE(plan.ok()) << plan.status();
         const auto folded = FoldedDuration(topology, *plan);
         ASSERT_TRUE(folded.has_value());
-        EXPECT_EQ(*folded, RunAlone(topology, *plan, false)->seconds) << bytes;
+        EXPECT_EQ(*folded, RunAlone(topology, *plan, false)->time) << bytes;
       }
     }
     // Two steps: where the ranks of a node do not end the first together, it declines.
     const auto plan = planner.Plan(Spec(CollectiveOp::kAllReduce, ranks, 1234567));
     const auto folded = FoldedDuration(topology, *plan);
     if (folded.has_value()) {
-      EXPECT_EQ(*folded, RunAlone(topology, *plan, false)->seconds);
+      EXPECT_EQ(*folded, RunAlone(topology, *plan, false)->time);
     }
   }
 }

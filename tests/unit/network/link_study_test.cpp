@@ -23,11 +23,11 @@ std::vector<StudyTable> Tables() {
     MeasuredCollective row;
     row.op = CollectiveOp::kAllReduce;
     row.ranks = 2;
-    row.bytes = bytes;
-    row.time_us = static_cast<double>(bytes) / 50e3;
+    row.bytes = Bytes(bytes);
+    row.time = RealUs(static_cast<double>(bytes) / 50e3);
     rows.push_back(row);
   }
-  return MakeTables(rows, 1 << 20);
+  return MakeTables(rows, Bytes(1 << 20));
 }
 
 TEST(LinkStudy, FitsWhatWasMeasured) {
@@ -81,8 +81,8 @@ std::vector<MeasuredCollective> SlowSends() {
       row.ranks = 2;
       row.nodes = 2;
       row.one_way = true;
-      row.bytes = mib << 20;
-      row.time_us = 40 + static_cast<double>(row.bytes) / 8e3;
+      row.bytes = Bytes(mib << 20);
+      row.time = RealUs(40 + RealBytes(row.bytes).count() / 8e3);
       rows.push_back(row);
     }
   }
@@ -90,19 +90,19 @@ std::vector<MeasuredCollective> SlowSends() {
 }
 
 TEST(LinkStudy, SizesCanBeHeldOut) {
-  const std::vector<StudyTable> tables = MakeTables(SlowSends(), 1 << 20, HoldOut::kSizes);
+  const std::vector<StudyTable> tables = MakeTables(SlowSends(), Bytes(1 << 20), HoldOut::kSizes);
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_FALSE(tables[0].held_out);
   EXPECT_TRUE(tables[1].held_out);
   ASSERT_EQ(tables[0].rows.size(), 16u);
   ASSERT_EQ(tables[1].rows.size(), 16u);
-  for (const MeasuredCollective& row : tables[0].rows) EXPECT_EQ((row.bytes >> 20) % 2, 1);
-  for (const MeasuredCollective& row : tables[1].rows) EXPECT_EQ((row.bytes >> 20) % 2, 0);
+  for (const MeasuredCollective& row : tables[0].rows) EXPECT_EQ((row.bytes.count() >> 20) % 2, 1);
+  for (const MeasuredCollective& row : tables[1].rows) EXPECT_EQ((row.bytes.count() >> 20) % 2, 0);
 }
 
 // A NIC that no source names is found from half of the sizes, and says the other half.
 TEST(LinkStudy, SendsBetweenNodesFitTheirNetwork) {
-  std::vector<StudyTable> tables = MakeTables(SlowSends(), 1 << 20, HoldOut::kSizes);
+  std::vector<StudyTable> tables = MakeTables(SlowSends(), Bytes(1 << 20), HoldOut::kSizes);
   ASSERT_TRUE(PredictTables(TwoNodes(), NetworkTier::kFitted, {}, tables).ok());
   EXPECT_GT(tables[1].errors.gmae_percent, 50);
   const auto fitted = FitLinks(TwoNodes(), {}, tables, {.links = true});

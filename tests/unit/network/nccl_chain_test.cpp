@@ -31,7 +31,7 @@ TEST(NcclChain, ShortBroadcastsAreInLowLatency) {
   for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kReduce}) {
     const Choice choice = Chosen("dgx-h100", 8, op, 1024);
     EXPECT_EQ(choice.protocol, Protocol::kLL);
-    EXPECT_NEAR(choice.seconds * 1e6, 13.74, 0.05);
+    EXPECT_NEAR(choice.time.us(), 13.74, 0.05);
   }
 }
 
@@ -44,8 +44,8 @@ TEST(NcclChain, LongBroadcastsAreSimple) {
 // alike but for the first piece of 512 KiB a channel, which passes six of seven hops by itself.
 TEST(NcclChain, LongBroadcastsTakeWhatGathersTake) {
   const int64_t bytes = int64_t{1} << 32;
-  const double broadcast = Chosen("dgx-h100", 8, CollectiveOp::kBroadcast, bytes).seconds;
-  const double gather = Chosen("dgx-h100", 8, CollectiveOp::kAllGather, bytes).seconds;
+  const RealSeconds broadcast = Chosen("dgx-h100", 8, CollectiveOp::kBroadcast, bytes).time;
+  const RealSeconds gather = Chosen("dgx-h100", 8, CollectiveOp::kAllGather, bytes).time;
   EXPECT_NEAR(broadcast / gather, 8.0 / 7, 0.06);
 }
 

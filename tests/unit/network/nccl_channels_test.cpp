@@ -12,7 +12,7 @@
 namespace foretrace {
 namespace {
 
-constexpr double kMiB = 1 << 20;
+constexpr RealBytes kMiB(1 << 20);
 
 // 24 collective channels round up to 32 of sends. Eight ranks (one peer each and themselves) leave
 // four a peer; these double where a part grows beyond 32 steps of 512 KiB.
@@ -28,11 +28,11 @@ TEST(NcclChannels, ChannelsOfAPeerInOneNode) {
   EXPECT_EQ(SplitPair(32 * kMiB, 2, 2, 4, 0, 1).channels, 1);
   EXPECT_EQ(SplitPair(kMiB, 2, 1, 24).channels, 16);
   const PairSplit split = SplitPair(kMiB, 2, 1, 24);
-  EXPECT_EQ(split.part, 65536);
-  EXPECT_EQ(split.step, 65536);
-  EXPECT_EQ(SplitPair(32 * kMiB, 8, 1, 24).step, 512 * 1024);
+  EXPECT_EQ(split.part, RealBytes(65536));
+  EXPECT_EQ(split.step, RealBytes(65536));
+  EXPECT_EQ(SplitPair(32 * kMiB, 8, 1, 24).step, RealBytes(512 * 1024));
   // Parts are whole pages.
-  EXPECT_EQ(SplitPair(16 * 4096 + 1, 2, 1, 24).part, 8192);
+  EXPECT_EQ(SplitPair(RealBytes(16 * 4096 + 1), 2, 1, 24).part, RealBytes(8192));
 }
 
 // Two channels a peer on another node, one where that would load each with more than four peers.
@@ -40,7 +40,7 @@ TEST(NcclChannels, ChannelsOfAPeerOnAnotherNode) {
   EXPECT_EQ(SplitPair(32 * kMiB, 2, 2, 4).channels, 2);
   EXPECT_EQ(SplitPair(32 * kMiB, 10, 10, 4).channels, 1);
   EXPECT_EQ(SplitPair(32 * kMiB, 80, 10, 16).channels, 1);
-  EXPECT_EQ(SplitPair(32 * kMiB, 80, 10, 16).step, 128 * 1024);
+  EXPECT_EQ(SplitPair(32 * kMiB, 80, 10, 16).step, RealBytes(128 * 1024));
 }
 
 // From 2.29 on a NIC of 50 GB/s asks for four channels of 14 GB/s, fewer where all peers, eight at
@@ -75,8 +75,8 @@ TEST(NcclChannels, AChannelCopiesAndSendsInTurn) {
 // A larger message never has less to copy, though NCCL halves its parts at 16 MiB.
 TEST(NcclChannels, HeldPartsDoNotFall) {
   for (const int32_t nodes : {1, 2}) {
-    double last = 0;
-    for (double bytes = 1; bytes < 4096 * kMiB; bytes *= 1.1) {
+    RealBytes last;
+    for (RealBytes bytes(1); bytes < 4096 * kMiB; bytes = 1.1 * bytes) {
       const PairSplit split = SplitPair(bytes, 8, nodes, 16);
       EXPECT_GE(split.held_part, last);
       last = split.held_part;
@@ -138,15 +138,15 @@ TEST_F(EightGpus, ShiftsCopyOverFewChannels) {
   const double each = spec.library.channel.bytes_per_second() * 20 / 16 / 2;
   const double copying = 17 * 512 * 1024 / each;
   const double start = 8.4e-6 + spec.links[0].latency.seconds();
-  EXPECT_NEAR(planner_->Choose(transfer_)->seconds, copying + start, 0.03 * copying);
+  EXPECT_NEAR(planner_->Choose(transfer_)->time.seconds(), copying + start, 0.03 * copying);
   // What is simulated agrees.
-  EXPECT_NEAR(planner_->PlanAndRun(transfer_)->run.seconds, planner_->Choose(transfer_)->seconds,
-              1e-9);
+  EXPECT_NEAR(planner_->PlanAndRun(transfer_)->run.time.seconds(),
+              planner_->Choose(transfer_)->time.seconds(), 1e-9);
   // One way all warps send: the link is the limit.
   transfer_.point_to_point = true;
   transfer_.members = {0, 1};
   const double link = (32 << 20) / (18 * spec.links[0].payload_rate().bytes_per_second());
-  EXPECT_NEAR(planner_->Choose(transfer_)->seconds, start + link, 0.04 * link);
+  EXPECT_NEAR(planner_->Choose(transfer_)->time.seconds(), start + link, 0.04 * link);
 }
 
 // The switch adds up halves and floats, not bytes.
@@ -169,7 +169,7 @@ TEST_F(EightGpus, BytesAreAddedMoreSlowlyThanCopied) {
   const auto seconds = [&](CollectiveOp op, DType dtype) {
     transfer_.op = op;
     transfer_.dtype = dtype;
-    return planner_->Choose(transfer_)->seconds;
+    return planner_->Choose(transfer_)->time.seconds();
   };
   EXPECT_DOUBLE_EQ(seconds(CollectiveOp::kAllGather, DType::kInt8),
                    seconds(CollectiveOp::kAllGather, DType::kFloat16));
@@ -197,7 +197,7 @@ TEST_F(EightGpus, LowLatencyReachesMoreOnHopper) {
   const auto choice = planner_->Choose(transfer_);
   EXPECT_EQ(choice->protocol, Protocol::kLL);
   const double last = (256 << 10) / (24 * topology_->spec().library.channel.bytes_per_second());
-  EXPECT_NEAR(choice->seconds,
+  EXPECT_NEAR(choice->time.seconds(),
               6.6e-6 + 7 * 0.6 / 3.4 * 2 * 2.87e-6 + (2 << 20) * 7 / 8 / 141e9 + last, 1e-9);
 }
 

@@ -104,7 +104,7 @@ class Stuck : public CollectiveSchedule {
   int32_t steps() const override { return 1; }
   void Sends(int32_t, int32_t, int32_t, std::vector<foretrace::Send>&) const override {}
   int32_t Receives(int32_t rank, int32_t, int32_t) const override { return rank; }
-  double ClosedForm(const AlphaBeta&) const override { return 0; }
+  RealSeconds ClosedForm(const AlphaBeta&) const override { return {}; }
   int32_t blocks() const override { return 1; }
   void SentBlocks(int32_t, int32_t, int32_t, int32_t, int32_t,
                   std::vector<int32_t>&) const override {}
@@ -184,17 +184,17 @@ TEST(NetworkModels, RefuseBadTransfers) {
 TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllReduce, 8), 1.75);
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kAllToAll, 4), 0.75);
-  EXPECT_EQ(*ParseSize("4096"), 4096);
-  EXPECT_EQ(*ParseSize("32M"), 32 << 20);
-  EXPECT_EQ(*ParseSize("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(*ParseSize("4096"), Bytes(4096));
+  EXPECT_EQ(*ParseSize("32M"), Bytes(32 << 20));
+  EXPECT_EQ(*ParseSize("2GiB"), Bytes(int64_t{2} << 30));
   for (const char* bad : {"", "M", "-1", "1.5M", "4X", "99999999999G"}) {
     EXPECT_FALSE(ParseSize(bad).ok()) << bad;
   }
   const Topology topology = TwoNodes();
   CollectiveQuery query;
   query.members = {0, 1};
-  query.first_bytes = 1 << 20;
-  query.last_bytes = 4 << 20;
+  query.first_bytes = Bytes(1 << 20);
+  query.last_bytes = Bytes(4 << 20);
   const auto rows = CollectiveTable(topology, query);
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 3u);
@@ -210,8 +210,8 @@ TEST(CollectiveTable, InterruptedKeepsWhatThereIs) {
   const Topology topology = TwoNodes();
   CollectiveQuery query;
   query.members = {0, 1};
-  query.first_bytes = 1 << 20;
-  query.last_bytes = 4 << 20;
+  query.first_bytes = Bytes(1 << 20);
+  query.last_bytes = Bytes(4 << 20);
   query.progress = [](int64_t done, int64_t total) {
     EXPECT_EQ(total, 3);
     return done < 2;
@@ -238,7 +238,7 @@ TEST(TransferPlanner, ReducesInTheSwitch) {
   EXPECT_EQ(choice->algorithm, Algorithm::kInSwitch);
   const double port =
       spec->node.links_per_device * spec->links[0].payload_rate().bytes_per_second() * 5 / 6;
-  EXPECT_NEAR(choice->seconds, 23e-6 + (2 * (1 << 24) + 0x1p34) * 9 / 8 / port, 1e-9);
+  EXPECT_NEAR(choice->time.seconds(), 23e-6 + (2 * (1 << 24) + 0x1p34) * 9 / 8 / port, 1e-9);
   // Two ranks: a ring moves the data once, the switch 1.8 times.
   transfer.members = {0, 1};
   EXPECT_EQ(planner.Choose(transfer)->algorithm, Algorithm::kRing);
@@ -261,12 +261,12 @@ TEST(TransferPlanner, ChoosesProtocolBySize) {
   EXPECT_EQ(large->protocol, Protocol::kSimple);
   EXPECT_EQ(large->algorithm, Algorithm::kRing);
   // Times never fall as sizes grow.
-  double last = 0;
+  RealSeconds last;
   for (int64_t bytes = 8; bytes < (int64_t{1} << 33); bytes *= 2) {
     transfer.bytes = Bytes(bytes);
-    const double seconds = planner.Choose(transfer)->seconds;
-    EXPECT_GT(seconds, last);
-    last = seconds;
+    const RealSeconds time = planner.Choose(transfer)->time;
+    EXPECT_GT(time, last);
+    last = time;
   }
 }
 
@@ -289,8 +289,8 @@ TEST(TransferPlanner, ChainsFillAtTheRateOfTheirStreams) {
     options.chunks = chunks;
     options.algorithm = Algorithm::kRing;
     TransferPlanner planner(topology, options);
-    EXPECT_NEAR(planner.PlanAndRun(transfer)->run.seconds * 1e6, us, 1e-6);
-    EXPECT_NEAR(planner.Choose(transfer)->seconds * 1e6, us, 1e-6);
+    EXPECT_NEAR(planner.PlanAndRun(transfer)->run.time.us(), us, 1e-6);
+    EXPECT_NEAR(planner.Choose(transfer)->time.us(), us, 1e-6);
   }
 }
 
@@ -307,7 +307,7 @@ TEST(TransferPlanner, TakesTheFastestWithoutALibrary) {
     transfer.members = {0, 1, 2, 3, 4, 5, 6, 7};
     for (const int64_t bytes : {int64_t{1} << 16, int64_t{1} << 28}) {
       transfer.bytes = Bytes(bytes);
-      const double best = TransferPlanner(topology, {}).PlanAndRun(transfer)->run.seconds;
+      const RealSeconds best = TransferPlanner(topology, {}).PlanAndRun(transfer)->run.time;
       for (const Algorithm algorithm :
            {Algorithm::kRing, Algorithm::kBinomial, Algorithm::kHalvingDoubling,
             Algorithm::kDoubleBinaryTree}) {
@@ -315,7 +315,7 @@ TEST(TransferPlanner, TakesTheFastestWithoutALibrary) {
         options.algorithm = algorithm;
         const auto other = TransferPlanner(topology, options).PlanAndRun(transfer);
         if (!other.ok()) continue;
-        EXPECT_LE(best, other->run.seconds) << Name(op) << " " << Name(algorithm);
+        EXPECT_LE(best, other->run.time) << Name(op) << " " << Name(algorithm);
       }
     }
   }

@@ -62,8 +62,8 @@ TEST(RunUnshared, HasTheBitsOfEveryFlow) {
         ASSERT_TRUE(plan.ok()) << plan.status();
         const auto added = UnsharedDuration(topology, *plan, {});
         ASSERT_TRUE(added.ok() && added->has_value());
-        EXPECT_EQ(**added, RunAlone(topology, *plan, false)->seconds) << bytes;
-        EXPECT_EQ(**added, RunAlone(topology, *plan, true)->seconds) << bytes;
+        EXPECT_EQ(**added, RunAlone(topology, *plan, false)->time) << bytes;
+        EXPECT_EQ(**added, RunAlone(topology, *plan, true)->time) << bytes;
       }
     }
   }

@@ -156,8 +156,8 @@ void CheckData(const CollectiveSchedule& s, CollectiveOp op) {
   }
 }
 
-constexpr double kAlpha = 3e-6;
-constexpr double kBandwidth = 40e9;
+constexpr RealSeconds kAlpha(3e-6);
+constexpr Bandwidth kBandwidth = Bandwidth::GBps(40);
 
 // A switch in one node: two hops of half the latency each.
 Topology Switch(int32_t n) {
@@ -171,6 +171,7 @@ Topology Switch(int32_t n) {
   return *Topology::Create(*spec);
 }
 
+// Seconds.
 double Fluid(const Topology& t, std::unique_ptr<CollectiveSchedule> s, bool collapse) {
   TransferPlan plan;
   plan.schedule = std::move(s);
@@ -178,7 +179,7 @@ double Fluid(const Topology& t, std::unique_ptr<CollectiveSchedule> s, bool coll
   plan.launch = FillTime(*plan.schedule, plan.devices, t, {});
   const auto run = RunAlone(t, plan, collapse);
   EXPECT_TRUE(run.ok()) << run.status();
-  return run->seconds;
+  return run->time.seconds();
 }
 
 // 2 x 255 steps of 256 messages, each launched, drained and delivered.
@@ -187,7 +188,7 @@ TEST(RunAlone, TellsHowFarItIsAndCanBeInterrupted) {
   CollectiveRequest request;
   request.op = Op::kAllReduce;
   request.ranks = 256;
-  request.bytes = 1e9;
+  request.bytes = RealBytes(1e9);
   request.dimensions = {1, 256};
   auto schedule = MakeSchedule(Algorithm::kHierarchical, request);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
@@ -219,13 +220,13 @@ TEST(Schedules, MoveDataAndMatchTheClosedForm) {
         CollectiveRequest request;
         request.op = c.op;
         request.ranks = n;
-        request.bytes = 7e6;
+        request.bytes = RealBytes(7e6);
         request.chunks = chunks;
         auto schedule = MakeSchedule(c.algorithm, request);
         ASSERT_TRUE(schedule.ok()) << schedule.status();
         if (n <= 16) CheckData(**schedule, c.op);
         EXPECT_EQ((*schedule)->flows(), (*schedule)->CollectiveSchedule::flows());
-        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth}).seconds();
         const double full = Fluid(Switch(n), std::move(*schedule), false);
         if (!c.exact_powers_only || PowerOfTwo(n)) {
           EXPECT_NEAR(full, expected, 1e-9 * expected);
@@ -247,12 +248,12 @@ TEST(Schedules, TreesMoveDataAndStayNearTheirEstimate) {
       CollectiveRequest request;
       request.op = Op::kAllReduce;
       request.ranks = n;
-      request.bytes = 64e6;
+      request.bytes = RealBytes(64e6);
       request.chunks = chunks;
       auto schedule = MakeSchedule(A::kDoubleBinaryTree, request);
       ASSERT_TRUE(schedule.ok());
       CheckData(**schedule, Op::kAllReduce);
-      const double estimate = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+      const double estimate = (*schedule)->ClosedForm({kAlpha, kBandwidth}).seconds();
       const double full = Fluid(Switch(n), std::move(*schedule), false);
       EXPECT_LT(full, 2 * estimate);
       EXPECT_GT(full, estimate / 2);
@@ -272,13 +273,13 @@ TEST(Schedules, HierarchicalMoveDataAndMatchTheClosedForm) {
         request.op = op;
         request.ranks = 1;
         for (int32_t size : shape) request.ranks *= size;
-        request.bytes = 5e6;
+        request.bytes = RealBytes(5e6);
         request.chunks = chunks;
         request.dimensions = shape;
         auto schedule = MakeSchedule(A::kHierarchical, request);
         ASSERT_TRUE(schedule.ok()) << schedule.status();
         CheckData(**schedule, op);
-        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth});
+        const double expected = (*schedule)->ClosedForm({kAlpha, kBandwidth}).seconds();
         const double full = Fluid(Switch(request.ranks), std::move(*schedule), false);
         if ((*MakeSchedule(A::kHierarchical, request))->lanes() == 1) {
           EXPECT_NEAR(full, expected, 1e-9 * expected) << Name(op);
@@ -295,12 +296,13 @@ TEST(Schedules, UnequalAllToAll) {
   CollectiveRequest request;
   request.op = Op::kAllToAll;
   request.ranks = 2;
-  request.bytes = 8e6;
+  request.bytes = RealBytes(8e6);
   request.split_bytes = {0, 8000000, 2000000, 0};
   for (A algorithm : {A::kDirect, A::kPairwise}) {
     auto schedule = MakeSchedule(algorithm, request);
     ASSERT_TRUE(schedule.ok());
-    EXPECT_NEAR(Fluid(Switch(2), std::move(*schedule), false), kAlpha + 8e6 / kBandwidth, 1e-12);
+    EXPECT_NEAR(Fluid(Switch(2), std::move(*schedule), false),
+                (kAlpha + RealBytes(8e6) / kBandwidth).seconds(), 1e-12);
   }
 }
 
@@ -325,9 +327,9 @@ TEST(Schedules, UnequalAllToAllMovesEverySplit) {
         for (size_t k = 0; k < sends.size(); ++k) {
           std::vector<int32_t> blocks;
           (*schedule)->SentBlocks(r, 0, step, static_cast<int32_t>(k), 0, blocks);
-          double total = 0;
+          RealBytes total;
           for (int32_t b : blocks) {
-            total += static_cast<double>(request.split_bytes[static_cast<size_t>(b)]);
+            total += RealBytes(Bytes(request.split_bytes[static_cast<size_t>(b)]));
           }
           EXPECT_EQ(sends[k].bytes, total) << Name(algorithm) << " rank " << r;
         }
@@ -351,7 +353,7 @@ TEST(Schedules, HierarchicalChunksOverlapAcrossDimensions) {
   CollectiveRequest request;
   request.op = Op::kAllReduce;
   request.ranks = 16;
-  request.bytes = 64e6;
+  request.bytes = RealBytes(64e6);
   request.dimensions = {4, 4};
   EXPECT_NEAR(Fluid(topology, *MakeSchedule(A::kHierarchical, request), false), 3e-3, 1e-12);
   request.chunks = 16;

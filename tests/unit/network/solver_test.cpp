@@ -47,7 +47,7 @@ TEST(FluidSolver, SharesAsBruteForceDoesThroughStartsAndCompletions) {
     std::vector<double> capacity;
     for (uint32_t l = 0; l < link_count; ++l) {
       capacity.push_back(1 + static_cast<double>(random() % 5));
-      solver.AddLink(capacity.back());
+      solver.AddLink(Bandwidth::BytesPerSecond(capacity.back()));
     }
     std::vector<std::vector<uint32_t>> routes;
     std::vector<FluidSolver::FlowIndex> active;
@@ -61,8 +61,8 @@ TEST(FluidSolver, SharesAsBruteForceDoesThroughStartsAndCompletions) {
           if (random() % 4 == 0) route.push_back(l);
         }
         if (route.empty()) route.push_back(random() % link_count);
-        active.push_back(
-            solver.Start(solver.AddRoute(route), 1.0 + static_cast<double>(random() % 9)));
+        active.push_back(solver.Start(solver.AddRoute(route),
+                                      RealBytes(1.0 + static_cast<double>(random() % 9))));
         active_routes.push_back(route);
         ++started;
       } else {
@@ -78,7 +78,7 @@ TEST(FluidSolver, SharesAsBruteForceDoesThroughStartsAndCompletions) {
       if (random() % 5 == 0) solver.DropIdleRoutes();
       const auto expected = BruteForceRates(capacity, active_routes);
       for (size_t f = 0; f < active.size(); ++f) {
-        ASSERT_NEAR(solver.Rate(active[f]), expected[f], 1e-9 * expected[f]);
+        ASSERT_NEAR(solver.Rate(active[f]).bytes_per_second(), expected[f], 1e-9 * expected[f]);
       }
       ASSERT_EQ(solver.active_flows(), active.size());
     }
@@ -90,22 +90,22 @@ TEST(FluidSolver, SharesAsBruteForceDoesThroughStartsAndCompletions) {
 // second ends at 7, the first has 55 B left and ends at 12.5.
 TEST(FluidSolver, HandComputedTimes) {
   FluidSolver solver;
-  const uint32_t link = solver.AddLink(10);
+  const uint32_t link = solver.AddLink(Bandwidth::BytesPerSecond(10));
   const std::vector<uint32_t> links = {link};
   const auto route = solver.AddRoute(links);
   std::vector<FluidSolver::FlowIndex> completed;
-  const auto first = solver.Start(route, 100);
-  EXPECT_EQ(solver.NextTime(), 10);
-  solver.AdvanceTo(2, completed);
+  const auto first = solver.Start(route, RealBytes(100));
+  EXPECT_EQ(solver.NextTime(), RealSeconds(10));
+  solver.AdvanceTo(RealSeconds(2), completed);
   EXPECT_TRUE(completed.empty());
-  const auto second = solver.Start(route, 25);
-  EXPECT_DOUBLE_EQ(solver.NextTime(), 7);
+  const auto second = solver.Start(route, RealBytes(25));
+  EXPECT_DOUBLE_EQ(solver.NextTime().seconds(), 7);
   solver.AdvanceTo(solver.NextTime(), completed);
   EXPECT_EQ(completed, std::vector<uint32_t>{second});
   completed.clear();
   // NextTime may name a time that has been overtaken; nothing completes there.
   while (completed.empty()) solver.AdvanceTo(solver.NextTime(), completed);
-  EXPECT_DOUBLE_EQ(solver.now(), 12.5);
+  EXPECT_DOUBLE_EQ(solver.now().seconds(), 12.5);
   EXPECT_EQ(completed, std::vector<uint32_t>{first});
   EXPECT_EQ(solver.NextTime(), FluidSolver::kNever);
 }

@@ -96,13 +96,13 @@ TEST(ExpertTransfers, DeepEpByPhase) {
   EXPECT_EQ(prompts.routing.ranks, 8);
   EXPECT_EQ(prompts.routing.groups_of_token, 2);
   EXPECT_EQ(prompts.tokens, 5);
-  EXPECT_EQ(prompts.token_bytes, 128 + 4);
-  EXPECT_EQ(costs.exchanges[1].token_bytes, 256);
+  EXPECT_EQ(prompts.token_bytes, RealBytes(128 + 4));
+  EXPECT_EQ(costs.exchanges[1].token_bytes, RealBytes(256));
   EXPECT_EQ(costs.exchanges[2].algorithm, ExpertAlgorithm::kDirect);
   TransformerConfig wide = Experts();
   wide.expert_weights = WeightFormat::kModel;
   TransferTimes(wide, Plan("dp8 ep"), By("deepep-normal"), costs, 10, false);
-  EXPECT_EQ(costs.exchanges[4].token_bytes, 256);
+  EXPECT_EQ(costs.exchanges[4].token_bytes, RealBytes(256));
   EXPECT_EQ(costs.exchanges[4].algorithm, ExpertAlgorithm::kDeduplicated);
 }
 

@@ -16,9 +16,13 @@ CollectiveCurve Truth() {
   return *CollectiveCurve::Create(spec);
 }
 
+double CurveUs(const CollectiveCurve& curve, double bytes) {
+  return curve.Time(RealBytes(bytes)).us();
+}
+
 std::vector<SizeTime> Sweep(const CollectiveCurve& curve, int low, int high) {
   std::vector<SizeTime> points;
-  for (int i = low; i <= high; ++i) points.push_back({std::exp2(i), curve.TimeUs(std::exp2(i))});
+  for (int i = low; i <= high; ++i) points.push_back({std::exp2(i), CurveUs(curve, std::exp2(i))});
   return points;
 }
 
@@ -27,10 +31,10 @@ TEST(FitCollectiveCurve, RecoversACurveOfItsOwnForm) {
   const auto fit = FitCollectiveCurve(Sweep(truth, 10, 32), 1.75, CurveForm::kCurve, 1);
   ASSERT_TRUE(fit.ok()) << fit.status();
   for (double x = 10; x <= 32; x += 0.37) {
-    EXPECT_NEAR(fit->TimeUs(std::exp2(x)) / truth.TimeUs(std::exp2(x)), 1, 0.01) << x;
+    EXPECT_NEAR(CurveUs(*fit, std::exp2(x)) / CurveUs(truth, std::exp2(x)), 1, 0.01) << x;
   }
   // The asymptote holds far outside the measured range.
-  EXPECT_NEAR(fit->TimeUs(std::exp2(36)) / truth.TimeUs(std::exp2(36)), 1, 0.03);
+  EXPECT_NEAR(CurveUs(*fit, std::exp2(36)) / CurveUs(truth, std::exp2(36)), 1, 0.03);
 }
 
 // The first size of a benchmark may hold a warm-up that no later one does.
@@ -46,7 +50,7 @@ TEST(FitCollectiveCurve, KnotsMeetACleanSweep) {
   const auto fit = FitCollectiveCurve(points, 1.75, CurveForm::kCurve, 1);
   ASSERT_TRUE(fit.ok()) << fit.status();
   for (const SizeTime& point : points) {
-    EXPECT_NEAR(fit->TimeUs(point.bytes) / point.time_us, 1, 2e-3) << point.bytes;
+    EXPECT_NEAR(CurveUs(*fit, point.bytes) / point.time_us, 1, 2e-3) << point.bytes;
   }
 }
 
@@ -56,7 +60,7 @@ TEST(FitCollectiveCurve, ThreeRegionsNeedTwentySizes) {
   ASSERT_TRUE(fit.ok()) << fit.status();
   double sum = 0;
   for (const SizeTime& point : Sweep(Truth(), 6, 32)) {
-    sum += std::abs(fit->TimeUs(point.bytes) / point.time_us - 1) / 27;
+    sum += std::abs(CurveUs(*fit, point.bytes) / point.time_us - 1) / 27;
   }
   EXPECT_LT(sum, 0.05);
 }
@@ -78,7 +82,7 @@ TEST(FitCollectiveCurve, IsDeterministic) {
 // A machine that takes `start` times as long to start and `transfer` times as long to move data.
 double OtherUs(const CollectiveCurve& curve, double bytes, double start, double transfer) {
   const double start_up = curve.spec().start_up_us;
-  return start * start_up + transfer * (curve.TimeUs(bytes) - start_up);
+  return start * start_up + transfer * (CurveUs(curve, bytes) - start_up);
 }
 
 TEST(AdaptCollectiveCurve, ScalesStartUpAndBandwidthApart) {
@@ -91,7 +95,8 @@ TEST(AdaptCollectiveCurve, ScalesStartUpAndBandwidthApart) {
   ASSERT_TRUE(adapted.ok()) << adapted.status();
   // "No change" weighs a thousandth of a point: the factors are found within about a thousandth.
   for (double x = 10; x <= 34; ++x) {
-    EXPECT_NEAR(adapted->TimeUs(std::exp2(x)) / OtherUs(prior, std::exp2(x), 2, 0.7), 1, 5e-3) << x;
+    EXPECT_NEAR(CurveUs(*adapted, std::exp2(x)) / OtherUs(prior, std::exp2(x), 2, 0.7), 1, 5e-3)
+        << x;
   }
   EXPECT_FALSE(AdaptCollectiveCurve(prior, std::span(points).first(2), PriorDetail::kKept).ok());
   // A size given twice counts once.
@@ -101,14 +106,14 @@ TEST(AdaptCollectiveCurve, ScalesStartUpAndBandwidthApart) {
 
 TEST(AdaptCollectiveCurve, MeetsThePointsWhateverTheyAre) {
   const CollectiveCurve prior = Truth();
-  const std::vector<SizeTime> points = {{std::exp2(16), 1.5 * prior.TimeUs(std::exp2(16))},
-                                        {std::exp2(24), prior.TimeUs(std::exp2(24))},
-                                        {std::exp2(30), 0.8 * prior.TimeUs(std::exp2(30))}};
+  const std::vector<SizeTime> points = {{std::exp2(16), 1.5 * CurveUs(prior, std::exp2(16))},
+                                        {std::exp2(24), CurveUs(prior, std::exp2(24))},
+                                        {std::exp2(30), 0.8 * CurveUs(prior, std::exp2(30))}};
   for (const PriorDetail detail : {PriorDetail::kKept, PriorDetail::kDropped}) {
     const auto adapted = AdaptCollectiveCurve(prior, points, detail);
     ASSERT_TRUE(adapted.ok()) << adapted.status();
     for (const SizeTime& point : points) {
-      EXPECT_NEAR(adapted->TimeUs(point.bytes) / point.time_us, 1, 1e-5);
+      EXPECT_NEAR(CurveUs(*adapted, point.bytes) / point.time_us, 1, 1e-5);
     }
   }
 }
@@ -120,12 +125,12 @@ TEST(AdaptCollectiveCurve, KeepsOrDropsTheMeasuredShape) {
   ASSERT_TRUE(prior.ok()) << prior.status();
   const CollectiveCurve form = Truth();
   std::vector<SizeTime> points;
-  for (double x : {14.0, 24.0, 30.0}) points.push_back({std::exp2(x), form.TimeUs(std::exp2(x))});
+  for (double x : {14.0, 24.0, 30.0}) points.push_back({std::exp2(x), CurveUs(form, std::exp2(x))});
   const auto kept = AdaptCollectiveCurve(*prior, points, PriorDetail::kKept);
   const auto dropped = AdaptCollectiveCurve(*prior, points, PriorDetail::kDropped);
   ASSERT_TRUE(kept.ok() && dropped.ok());
-  EXPECT_NEAR(std::log(kept->TimeUs(std::exp2(20)) / form.TimeUs(std::exp2(20))), 0.2, 1e-3);
-  EXPECT_NEAR(dropped->TimeUs(std::exp2(20)) / form.TimeUs(std::exp2(20)), 1, 1e-3);
+  EXPECT_NEAR(std::log(CurveUs(*kept, std::exp2(20)) / CurveUs(form, std::exp2(20))), 0.2, 1e-3);
+  EXPECT_NEAR(CurveUs(*dropped, std::exp2(20)) / CurveUs(form, std::exp2(20)), 1, 1e-3);
 }
 
 }  // namespace

@@ -57,14 +57,14 @@ std::vector<ExchangeSample> Samples(const ExpertExchangeModel& model, bool conge
               s.exchange.multiprocessors = sms;
               s.links = {8, Bandwidth::GBps(450), Bandwidth::GBps(50), 132};
               const ExpertKernel& kernel = model.Kernel(algorithm, direction, nodes);
-              s.time_us = TransferUs(kernel, s.links, s.exchange);
+              s.time_us = TransferOf(kernel, s.links, s.exchange).us();
               if (congested && nodes == 8 && algorithm == ExpertAlgorithm::kDeduplicated) {
                 s.time_us *= 3;
               }
               samples.push_back(s);
               if (nodes == 1 || algorithm == ExpertAlgorithm::kDirect) continue;
               s.notify = true;
-              s.time_us = NotifyUs(kernel, s.exchange.routing, s.time_us);
+              s.time_us = NotifyOf(kernel, s.exchange.routing, RealUs(s.time_us)).us();
               samples.push_back(s);
             }
           }
@@ -81,9 +81,9 @@ double WorstError(const ExpertExchangeModel& fitted, std::span<const ExchangeSam
     const ExpertRouting& routing = s.exchange.routing;
     const ExpertKernel& kernel =
         fitted.Kernel(s.exchange.algorithm, s.exchange.direction, routing.nodes);
-    const double transfer = TransferUs(kernel, s.links, s.exchange);
-    const double predicted = s.notify ? NotifyUs(kernel, routing, transfer) : transfer;
-    worst = std::max(worst, std::abs(predicted / s.time_us - 1));
+    const RealUs transfer = TransferOf(kernel, s.links, s.exchange);
+    const RealUs predicted = s.notify ? NotifyOf(kernel, routing, transfer) : transfer;
+    worst = std::max(worst, std::abs(predicted.us() / s.time_us - 1));
   }
   return worst;
 }

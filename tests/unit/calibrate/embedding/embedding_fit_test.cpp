@@ -363,7 +363,7 @@ TEST(EmbeddingModels, TypicalRateFromL2GoesWithClocks) {
   model.parameters.l2_gbps = 10;
   const auto us = [&](const GpuPeaks& device, LookupPass pass) {
     const LookupSample sample = SampleOf(pass, 1, 4096, 100'000, 128, 20);
-    return model.Time(device, sample.query, TrafficOf(device, sample.query), pass).kernel_us;
+    return model.Time(device, sample.query, TrafficOf(device, sample.query), pass).kernel.us();
   };
   const double clocks = 132 * 1830.0 / (108 * 1410.0);
   EXPECT_NEAR(us(Device(), LookupPass::kForward) / us(h100, LookupPass::kForward), clocks, 1e-6);

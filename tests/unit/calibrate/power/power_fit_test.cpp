@@ -21,8 +21,9 @@ std::vector<PowerRow> Rows() {
       row.group = group;
       row.series = series;
       row.time = SimTime::FromUs(5.0 + (group * 7 % 23) * (1 + series));
-      row.activity = {1e12 * (group * 13 % 600), 1e10 * ((group * 31 + series * 17) % 300),
-                      1e10 * ((group * 5 + series * 41) % 200)};
+      row.activity = {FlopRate::Teraflops(group * 13 % 600),
+                      Bandwidth::GBps(10 * ((group * 31 + series * 17) % 300)),
+                      Bandwidth::GBps(10 * ((group * 5 + series * 41) % 200))};
       const double running = std::min(600.0, 120 + rates.Watts(row.activity));
       const double share = series % 3 == 0 ? row.time.us() / (row.time.us() + 40) : 1.0;
       row.watts = 120 + (running - 120) * share;

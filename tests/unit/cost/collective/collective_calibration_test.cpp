@@ -18,8 +18,8 @@ CollectiveModel Model(CollectiveOp op, int32_t ranks, int32_t nodes, double gbps
   model.ranks = ranks;
   model.nodes = nodes;
   model.inplace = op == CollectiveOp::kAllReduce;
-  model.min_bytes = min_bytes;
-  model.max_bytes = max_bytes;
+  model.min_bytes = Bytes(min_bytes);
+  model.max_bytes = Bytes(max_bytes);
   model.curve = *CollectiveCurve::Create(spec);
   return model;
 }

@@ -16,6 +16,10 @@ TEST(BusFactor, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusFactor(CollectiveOp::kSendRecv, 2), 1);
 }
 
+double CurveUs(const CollectiveCurve& curve, double bytes) {
+  return curve.Time(RealBytes(bytes)).us();
+}
+
 // A flat sigmoid (k = 0) is L/2 + b = 2: 100 GB/s = 1e5 bytes per us. all-reduce of 8: factor 1.75.
 CurveSpec AlphaBeta() {
   CurveSpec spec;
@@ -29,9 +33,9 @@ TEST(CollectiveCurve, WithAFlatSigmoidIsLatencyPlusBandwidth) {
   const auto curve = CollectiveCurve::Create(AlphaBeta());
   ASSERT_TRUE(curve.ok()) << curve.status();
   // 1e6 bytes x 1.75 / 1e5 bytes per us = 17.5 us.
-  EXPECT_NEAR(curve->TimeUs(1e6), 20 + 17.5, 1e-9);
-  EXPECT_NEAR(curve->TimeUs(1e9), 20 + 17500, 1e-6);
-  EXPECT_NEAR(curve->TimeUs(0), 20 + 1.75e-5, 1e-9);  // as one byte
+  EXPECT_NEAR(CurveUs(*curve, 1e6), 20 + 17.5, 1e-9);
+  EXPECT_NEAR(CurveUs(*curve, 1e9), 20 + 17500, 1e-6);
+  EXPECT_NEAR(CurveUs(*curve, 0), 20 + 1.75e-5, 1e-9);  // as one byte
 }
 
 TEST(CollectiveCurve, SigmoidIsThePapers) {
@@ -50,11 +54,11 @@ TEST(CollectiveCurve, MeetsItsKnots) {
   ASSERT_TRUE(curve.ok()) << curve.status();
   for (const CurveKnot& knot : spec.knots) {
     const double bytes = std::exp2(knot.log2_bytes);
-    EXPECT_NEAR(curve->TimeUs(bytes), plain->TimeUs(bytes) * std::exp(knot.log_residual), 1e-9);
+    EXPECT_NEAR(CurveUs(*curve, bytes), CurveUs(*plain, bytes) * std::exp(knot.log_residual), 1e-9);
   }
   // Outside, the closed form scaled by the outermost knot.
-  EXPECT_NEAR(curve->TimeUs(1 << 10) / plain->TimeUs(1 << 10), std::exp(0.1), 1e-12);
-  EXPECT_NEAR(curve->TimeUs(1 << 30) / plain->TimeUs(1 << 30), std::exp(0.05), 1e-12);
+  EXPECT_NEAR(CurveUs(*curve, 1 << 10) / CurveUs(*plain, 1 << 10), std::exp(0.1), 1e-12);
+  EXPECT_NEAR(CurveUs(*curve, 1 << 30) / CurveUs(*plain, 1 << 30), std::exp(0.05), 1e-12);
 }
 
 TEST(CollectiveCurve, ThreeRegionsMeet) {
@@ -70,13 +74,13 @@ TEST(CollectiveCurve, ThreeRegionsMeet) {
   spec.max_bandwidth_gbps = 67108864 / ((at_m2 - 10) * 1e3);
   const auto curve = CollectiveCurve::Create(spec);
   ASSERT_TRUE(curve.ok()) << curve.status();
-  EXPECT_EQ(curve->TimeUs(4), 10);
-  EXPECT_EQ(curve->TimeUs(65536), 10);
-  EXPECT_NEAR(curve->TimeUs(65537), 10, 0.01);
-  EXPECT_NEAR(curve->TimeUs(67108863), at_m2, 1e-3);
-  EXPECT_NEAR(curve->TimeUs(67108864), at_m2, 1e-9);
+  EXPECT_EQ(CurveUs(*curve, 4), 10);
+  EXPECT_EQ(CurveUs(*curve, 65536), 10);
+  EXPECT_NEAR(CurveUs(*curve, 65537), 10, 0.01);
+  EXPECT_NEAR(CurveUs(*curve, 67108863), at_m2, 1e-3);
+  EXPECT_NEAR(CurveUs(*curve, 67108864), at_m2, 1e-9);
   // Region 3 is linear in size beyond the start-up time.
-  EXPECT_NEAR(curve->TimeUs(2.0 * 67108864) - 10, 2 * (at_m2 - 10), 1e-9);
+  EXPECT_NEAR(CurveUs(*curve, 2.0 * 67108864) - 10, 2 * (at_m2 - 10), 1e-9);
 }
 
 TEST(CollectiveCurve, RefusesWhatIsNotMonotoneOrFinite) {

@@ -129,8 +129,9 @@ TEST(ExpertExchangeFile, PublishedNormalKernels) {
     const auto rate = [&](ExpertDirection direction) {
       const ExpertExchange x = DeepSeekV3(ExpertAlgorithm::kDeduplicated, p.nodes, 4096, direction);
       const ExpertCopies copies = ExpectedCopies(x.routing);
-      const double bytes = (p.nodes > 1 ? copies.nodes : copies.ranks) * x.token_bytes * x.tokens;
-      return bytes / TimeOf(loaded->model, h800, x).transfer.us() * 1e-3;
+      const RealBytes bytes =
+          (p.nodes > 1 ? copies.nodes : copies.ranks) * x.token_bytes * x.tokens;
+      return (bytes / RealSeconds(TimeOf(loaded->model, h800, x).transfer)).gbps();
     };
     EXPECT_NEAR(rate(ExpertDirection::kDispatch) / p.dispatch_GBps, 1, 0.3) << p.nodes;
     EXPECT_NEAR(rate(ExpertDirection::kCombine) / p.combine_GBps, 1, 0.3) << p.nodes;

@@ -108,7 +108,7 @@ TEST(ExpertExchange, NvlinkBoundsOneNode) {
   ExpertExchange x;
   x.routing = Routing(8, 1, 8, 1);
   x.tokens = 1000;
-  x.token_bytes = 1000;
+  x.token_bytes = RealBytes(1000);
   EXPECT_NEAR(TimeOf(OnlyLinks(), kLinks, x).total().us(), 4.375, 1e-6);
   x.algorithm = ExpertAlgorithm::kDirect;
   EXPECT_NEAR(TimeOf(OnlyLinks(), kLinks, x).total().us(), 4.375, 1e-6);
@@ -120,7 +120,7 @@ TEST(ExpertExchange, DeduplicationHalvesWhatLeavesTheNode) {
   ExpertExchange x;
   x.routing = Routing(4, 4, 4, 2);
   x.tokens = 1000;
-  x.token_bytes = 1000;
+  x.token_bytes = RealBytes(1000);
   EXPECT_NEAR(TimeOf(OnlyLinks(), kLinks, x).transfer.us(), 25, 1e-6);
   x.algorithm = ExpertAlgorithm::kDirect;
   EXPECT_NEAR(TimeOf(OnlyLinks(), kLinks, x).transfer.us(), 50, 1e-6);
@@ -135,14 +135,14 @@ TEST(ExpertExchange, MultiprocessorsBoundWhatTheyCopy) {
   kernel.token_us = 5;
   ExpertExchange x;
   x.routing = Routing(4, 2, 4, 1);
-  x.token_bytes = 2000;
+  x.token_bytes = RealBytes(2000);
   x.multiprocessors = 20;
-  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors_us, 1.9, 1e-12);
+  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors.us(), 1.9, 1e-12);
   // Directly: a multiprocessor for each of the experts, up to 132; of 256 two share one.
   x.algorithm = ExpertAlgorithm::kDirect;
-  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors_us, 19.0 / 4, 1e-12);
+  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors.us(), 19.0 / 4, 1e-12);
   x.routing = Routing(256, 1, 8, 1);
-  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors_us, 12.0 / 128, 1e-12);
+  EXPECT_NEAR(BoundsOf(kernel, kLinks, x).multiprocessors.us(), 12.0 / 128, 1e-12);
 }
 
 // Latency 10 + 2/KB + 3 a doubling of 4 nodes; 2 KB. Notify 5 + 4 a doubling + a tenth of the
@@ -160,7 +160,7 @@ TEST(ExpertExchange, LatencyAndNotify) {
   x.direction = ExpertDirection::kCombine;
   x.routing = Routing(256, 8, 32, 4);
   x.tokens = 1e-9;
-  x.token_bytes = 2000;
+  x.token_bytes = RealBytes(2000);
   const ExpertTimes t = TimeOf(model, kLinks, x);
   EXPECT_NEAR(t.transfer.us(), 20, 1e-4);
   EXPECT_NEAR(t.notify.us(), 15, 1e-4);

@@ -77,7 +77,8 @@ TEST(EmbeddingModel, MoreReuseIsFaster) {
     TableLookup table{65536, 1e7, 128, 20, {}, unique};
     table.reuse.fractions[1] = 1;
     const EmbeddingQuery query{{table}};
-    return LookupTime({}, device, query, TrafficOf(device, query), LookupPass::kForward).kernel_us;
+    return LookupTime({}, device, query, TrafficOf(device, query), LookupPass::kForward)
+        .kernel.us();
   };
   EXPECT_LT(us(1e4), us(1e6));
   // Without any reuse all 65536 * 20 rows of 512 bytes come from DRAM.
@@ -86,7 +87,7 @@ TEST(EmbeddingModel, MoreReuseIsFaster) {
   const EmbeddingTime t =
       LookupTime({}, device, query, TrafficOf(device, query), LookupPass::kForward);
   EXPECT_DOUBLE_EQ(t.hit_rate, 0);
-  EXPECT_DOUBLE_EQ(t.dram_bytes, 65536.0 * 20 * (512 + 8) + 65536.0 * (8 + 512));
+  EXPECT_DOUBLE_EQ(t.dram_bytes.count(), 65536.0 * 20 * (512 + 8) + 65536.0 * (8 + 512));
 }
 
 }  // namespace

@@ -14,13 +14,11 @@ namespace {
 // 10 MFLOP and 3 kB in 2 us: 5 TFLOP/s, 1.5 GB/s. A cache of 2 kB has half of what is beyond it.
 TEST(PowerModel, ActivityOfARepeatedKernel) {
   const Activity a = ActivityOf(Flop(1e7), Bytes(3000), SimTime::FromUs(2), Bytes(2000));
-  EXPECT_DOUBLE_EQ(a.flop_per_s, 5e12);
-  EXPECT_DOUBLE_EQ(a.memory_bytes_per_s, 0.75e9);
-  EXPECT_DOUBLE_EQ(a.cache_bytes_per_s, 0.75e9);
-  EXPECT_DOUBLE_EQ(
-      ActivityOf(Flop(1), Bytes(2000), SimTime::FromUs(1), Bytes(2000)).memory_bytes_per_s, 0);
-  EXPECT_DOUBLE_EQ(ActivityOf(Flop(1), Bytes(100), SimTime::FromUs(1), Bytes()).cache_bytes_per_s,
-                   0);
+  EXPECT_DOUBLE_EQ(a.compute.per_second(), 5e12);
+  EXPECT_DOUBLE_EQ(a.memory.bytes_per_second(), 0.75e9);
+  EXPECT_DOUBLE_EQ(a.cache.bytes_per_second(), 0.75e9);
+  EXPECT_EQ(ActivityOf(Flop(1), Bytes(2000), SimTime::FromUs(1), Bytes(2000)).memory, Bandwidth());
+  EXPECT_EQ(ActivityOf(Flop(1), Bytes(100), SimTime::FromUs(1), Bytes()).cache, Bandwidth());
 }
 
 PowerModel Made() {
