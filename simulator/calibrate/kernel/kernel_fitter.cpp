@@ -207,8 +207,8 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
       extrapolated |= !model->InRange(work);
     }
     if (!covered) continue;
-    evaluated.push_back(
-        {&row, ModelNameOf(row, first), measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
+    evaluated.push_back({&row, ModelNameOf(row, first),
+                         measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
   }
   return evaluated;
 }

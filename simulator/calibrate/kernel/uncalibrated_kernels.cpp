@@ -47,7 +47,11 @@ std::vector<EvaluatedRow> UncalibratedKernels::Evaluate(std::span<const Benchmar
     if (kernels.empty()) continue;
     SimTime time;
     for (const KernelWork& work : kernels) time += models->Predict(work, op->precision).time;
-    evaluated.push_back({&row, ModelNameOf(row, KeyOf(kernels[0], op->precision)), time.us(), true});
+    for (const KernelWork& work : QuantisationOf(row)) {
+      time += models->Predict(work, Precision::kFloat32).time;
+    }
+    evaluated.push_back(
+        {&row, ModelNameOf(row, KeyOf(kernels[0], op->precision)), time.us(), true});
   }
   return evaluated;
 }
@@ -55,9 +59,10 @@ std::vector<EvaluatedRow> UncalibratedKernels::Evaluate(std::span<const Benchmar
 std::vector<std::string> UncalibratedKernels::NotesOn(const std::string& platform) const {
   const auto device = FindGpuPeaksOfLabel(platform);
   if (!device.ok()) return {std::string(device.status().message())};
-  return {fmt::format("rows are predicted by {} alone; what their source adds to a kernel by its "
-                      "own launches is not in the predictions",
-                      device->accelerator.file)};
+  return {
+      fmt::format("rows are predicted by {} alone; what their source adds to a kernel by its "
+                  "own launches is not in the predictions",
+                  device->accelerator.file)};
 }
 
 }  // namespace foretrace

@@ -30,7 +30,7 @@ struct GpuPeaks {
   // (cublasGemmEx, CUBLAS_COMPUTE_32F), not at that of packed 16-bit arithmetic: DeepBench's P100
   // reaches 9.1 TFLOP/s in either.
   double fp16_tflops = 0;
-  double fp8_tflops = 0;   // dense tensor cores; 0: operands are widened to 16 bits
+  double fp8_tflops = 0;  // dense tensor cores; 0: operands are widened to 16 bits
   Accelerator accelerator;
   // What GEMMs in fp32 without tensor cores keep up at the board's power limit; 0: its file does
   // not say.
