@@ -12,6 +12,7 @@
 #include "simulator/calibrate/kernel/kriging_fit.h"
 #include "simulator/calibrate/kernel/residual_fit.h"
 #include "simulator/calibrate/least_squares.h"
+#include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
 
 namespace foretrace {
@@ -240,6 +241,11 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   KernelModel model;
   model.key = key;
   model.form = FormOf(key.kind);
+  // A few rows say little of what tensor cores' waves and steps cost, which other devices showed.
+  if (IsGemm(key.kind) && device.has_tensor_cores(key.precision) &&
+      samples.size() < kMinChoiceSamples) {
+    model.gemm = AnalyticGemm(device, key.precision);
+  }
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,
