@@ -47,6 +47,8 @@ DTYPES = {"bfloat16": "bfloat16", "float16": "float16", "fp8": "float8_e4m3fn",
 NOTES = {"fp8": "; with the quantisation of the rows",
          "fp8_block": "; scales for blocks of 128 x 128, with the quantisation of the rows: kernels of "
                       "their own, to be calibrated apart from fp8"}
+# Of x, each found as the GEMM is called.
+SCALES = {"fp8": "tensor", "fp8_block": "block"}
 TYPES = {"half": ("float16", 2), "float16": ("float16", 2), "bfloat16": ("bfloat16", 2),
          "float": ("float32", 4), "float32": ("float32", 4), "int8": ("int8", 1)}
 NCCL_OPS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "alltoall": "all_to_all",
@@ -186,8 +188,10 @@ def gemm(source, output):
             if dtype not in DTYPES:
                 table.skip(f"{dtype} is not a type of the schema")
                 continue
-            table.add("kernel", "linear", platform_of(gpu), DTYPES[dtype],
-                      common.shape(m=row.size("m"), n=row.size("n"), k=row.size("k"), bias=False),
+            shape = common.shape(m=row.size("m"), n=row.size("n"), k=row.size("k"), bias=False)
+            if dtype in SCALES:
+                shape += f";quantised={SCALES[dtype]}"
+            table.add("kernel", "linear", platform_of(gpu), DTYPES[dtype], shape,
                       row.time("latency_ms") * 1e3, phase="forward",
                       library=f"{stack} {dtype}" if dtype in NOTES else stack,
                       source="aiconfigurator")

@@ -5,6 +5,9 @@ The all-reduce column "Gigabytes/sec" is ranks x size / time and is not read; th
 all-reduce times are blank. Convolutions whose stride or padding differ between the axes are left
 out, as are the recurrent layers: the schema has neither. Backward of a convolution is the sum of
 the times with respect to inputs and to parameters.
+
+Its GEMMs are column-major (code/nvidia/gemm_bench.cu: cublasGemmEx with ldc = M), the schema's
+y[m,n] row-major: its M are the schema's columns n, its N the rows m.
 """
 import re
 import sys
@@ -41,7 +44,7 @@ def add_gemm(table, platform, dtype, header, cells):
     if None in (m, n, k, time):
         return
     table.add("kernel", "linear", platform, dtype,
-              common.shape(m=int(m), n=int(n), k=int(k), bias=False), time * 1e3, phase="forward",
+              common.shape(m=int(n), n=int(m), k=int(k), bias=False), time * 1e3, phase="forward",
               library="cublas " + cells.get(header["A Transpose"], "?")
               + cells.get(header["B Transpose"], "?"), source="deepbench")
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/base/collective_op.h"
+#include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/calibrate/embedding/embedding_rows.h"
 
@@ -27,7 +28,7 @@ constexpr std::string_view kExchangeKeys =
 
 // calibration/README.md documents the same table.
 constexpr OpSchema kSchemas[] = {
-    {BenchmarkKind::kKernel, "linear", "m n k bias?"},
+    {BenchmarkKind::kKernel, "linear", "m n k bias? | quantised?"},
     {BenchmarkKind::kKernel, "bmm", "b m n k"},
     {BenchmarkKind::kKernel, "conv2d",
      "n c h w k r s stride pad dilation groups order? | gradient?"},
@@ -225,6 +226,19 @@ absl::Status CheckExchange(const BenchmarkRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status CheckLinear(const BenchmarkRow& row) {
+  const auto quantised = row.shape.Text("quantised");
+  if (!quantised) return absl::OkStatus();
+  if (*quantised != "tensor" && *quantised != "block") {
+    return InvalidInput("quantised is '{}', not tensor or block", *quantised);
+  }
+  if (ElementSize(ParseDType(row.dtype)) != 1) {
+    return InvalidInput("quantised={} with dtype {}: only operands of 8 bits are quantised",
+                        *quantised, row.dtype);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckConvolution(const BenchmarkRow& row) {
   const auto gradient = row.shape.Text("gradient");
   if (!gradient) return absl::OkStatus();
@@ -251,6 +265,7 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
   for (const OpSchema& schema : kSchemas) {
     if (schema.kind != row.kind || schema.op != row.op) continue;
     if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
+    if (row.op == "linear") return CheckLinear(row);
     if (row.op == "conv2d") return CheckConvolution(row);
     if (row.kind == BenchmarkKind::kExchange) return CheckExchange(row);
     return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
-#include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
 namespace {
@@ -138,6 +137,26 @@ absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row) {
     return result;
   }
   return InvalidInput("line {}: no kernel model for operator '{}'", row.line, row.op);
+}
+
+KernelList QuantisationOf(const BenchmarkRow& row) {
+  KernelList list;
+  const auto scale = row.shape.Text("quantised");
+  if (!scale) return list;
+  const int64_t elements = SaturatingProduct({Value(row, "m"), Value(row, "k")});
+  const auto add = [&list](const OperatorCall::Shape& shape) {
+    const KernelList kernels = Kernels({shape, DType::kBFloat16, Direction::kForward});
+    list.insert(list.end(), kernels.begin(), kernels.end());
+  };
+  // One scale for all of x: it is cleared, then its largest element found, before any is scaled
+  // (TensorRT-LLM, quantization.cu, invokeComputeFP8QuantizeScale). Scales of blocks are found as
+  // they are used.
+  if (*scale == "tensor") {
+    add(FillOp{1});
+    add(ReductionOp{1, elements});
+  }
+  add(ElementwiseOp{elements, elements, 1, 1, DType::kFloat8});
+  return list;
 }
 
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "simulator/calibrate/kernel/kriging_fit.h"
 #include "simulator/calibrate/kernel/residual_fit.h"
 #include "simulator/calibrate/least_squares.h"
+#include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
 
 namespace foretrace {
@@ -21,6 +22,9 @@ constexpr size_t kMinSamples = 5;
 constexpr size_t kMinResidualSamples = 200;
 constexpr size_t kMinChoiceSamples = 200;
 constexpr size_t kMinFewSamples = 15;
+// What rows of GEMMs stray from the best roofline (calibration/README.md, "From the machine file
+// alone"), beside which counts what is known of its parameters.
+constexpr double kRowSpread = 0.1;
 constexpr size_t kMostSolverSamples = 1200;
 constexpr double kSoftL1 = 0.05;
 constexpr double kShortestKernelUs = 2;
@@ -41,11 +45,19 @@ KernelForm FormOf(KernelKind kind) {
   }
 }
 
+// Whether rows of plain GEMMs are so few that what other devices showed counts beside them. Of
+// batches, whose tiles are few and alike, it made float32 worse on the V100 and the P100.
+bool CountsKnown(const KernelKey& key, size_t samples) {
+  return key.kind == KernelKind::kGemm && samples < kMinChoiceSamples;
+}
+
 // One fitted number: where it lives in the model, its bounds and where to start.
 struct Parameter {
   double* value;
   ParameterBounds bounds;
   std::vector<double> starts;
+  // By which share devices' values stray from what *value is before the fit; 0: it says nothing.
+  double spread = 0;
 };
 
 // Whether the samples say anything of the DRAM: some would spend several times as long on it as on
@@ -58,6 +70,16 @@ bool ShowBandwidth(const GpuPeaks& device, Precision precision,
            const double memory_us = static_cast<double>(s.work.total_bytes()) / bytes_per_us;
            return memory_us >= kShownShare * s.work.flop.count() / flop_per_us;
          }) >= kLeastShown;
+}
+
+// Few rows beside what is known of GEMMs on other devices: by which share that strays.
+void AddKnownParameters(KernelModel& model, bool shown, std::vector<Parameter>& list) {
+  list.push_back({&model.gemm.compute_efficiency, {0.05, 1.0}, {0.9, 0.6}, 0.1});
+  list.push_back({&model.gemm.tile_intensity, {0, 80}, {5, 30}, 0.5});
+  if (shown) list.push_back({&model.gemm.bandwidth_efficiency, {0.2, 1}, {0.8, 0.5}, 0.15});
+  if (model.gemm.reduction_step_us > 0) {
+    list.push_back({&model.gemm.reduction_step_us, {0, 0.6}, {0.2, 0.05}, 0.5});
+  }
 }
 
 // `shown`: some samples show what the memory's bandwidth allows.
@@ -152,7 +174,9 @@ std::vector<Parameter> ParametersOf(const GpuPeaks& device, KernelModel& model,
   if (!options.has_overhead && shown) {
     list.push_back({&base, {0.5, std::max(1.0, 2 * shortest)}, {0.5 * shortest, shortest}});
   }
-  if (gemm) {
+  if (CountsKnown(model.key, samples.size())) {
+    AddKnownParameters(model, shown, list);
+  } else if (gemm) {
     AddGemmParameters(device, model, samples, shown, list);
   } else {
     AddMemoryParameters(model, samples, options.stream_efficiency, list);
@@ -169,8 +193,12 @@ absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> s
   const auto assign = [&](std::span<const double> values) {
     for (size_t i = 0; i < parameters.size(); ++i) *parameters[i].value = values[i];
   };
+  std::vector<std::pair<size_t, double>> known;  // parameters with what is known of them
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].spread > 0) known.emplace_back(i, *parameters[i].value);
+  }
   LeastSquaresProblem problem;
-  problem.residual_count = used.size();
+  problem.residual_count = used.size() + known.size();
   problem.starts.resize(2);
   for (const Parameter& parameter : parameters) {
     problem.bounds.push_back(parameter.bounds);
@@ -182,6 +210,10 @@ absl::Status FitRoofline(const GpuPeaks& device, std::span<const KernelSample> s
       const KernelSample& sample = *used[i];
       const double kernel_us = model.Point(device, sample.work).kernel_us;
       residuals[i] = std::log(model.measurement.Observed(kernel_us, sample.order) / sample.time_us);
+    }
+    for (size_t i = 0; i < known.size(); ++i) {
+      const auto [at, value] = known[i];
+      residuals[used.size() + i] = kRowSpread * (values[at] / value - 1) / parameters[at].spread;
     }
   };
   LeastSquaresOptions solver;
@@ -240,6 +272,7 @@ absl::StatusOr<KernelModel> FitKernelModel(const GpuPeaks& device, const KernelK
   KernelModel model;
   model.key = key;
   model.form = FormOf(key.kind);
+  if (CountsKnown(key, samples.size())) model.gemm = AnalyticGemm(device, key.precision);
   FORETRACE_RETURN_IF_ERROR(FitRoofline(device, samples, options, model));
   if (options.with_residual && samples.size() >= kMinResidualSamples) {
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> left_out,

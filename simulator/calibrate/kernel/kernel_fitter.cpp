@@ -16,6 +16,7 @@
 #include "simulator/calibrate/kernel/benchmark_operator.h"
 #include "simulator/calibrate/kernel/kernel_fit.h"
 #include "simulator/calibrate/kernel/row_units.h"
+#include "simulator/calibrate/kernel/uncalibrated_kernels.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/kernel_file.h"
 
@@ -157,12 +158,12 @@ class Boards {
   std::map<std::string, std::unique_ptr<KernelModels>> carried_;
 };
 
-std::string ModelName(const BenchmarkRow& row, const KernelKey& key) {
+}  // namespace
+
+std::string ModelNameOf(const BenchmarkRow& row, const KernelKey& key) {
   if (row.op != "elementwise") return Name(key);
   return fmt::format("{} {}", Name(key), row.shape.Text("op").value_or("?"));
 }
-
-}  // namespace
 
 FittedKernels::FittedKernels(KernelModels models, std::vector<std::string> notes)
     : models_(std::move(models)), notes_(std::move(notes)) {}
@@ -206,8 +207,8 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
       extrapolated |= !model->InRange(work);
     }
     if (!covered) continue;
-    evaluated.push_back(
-        {&row, ModelName(row, first), measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
+    evaluated.push_back({&row, ModelNameOf(row, first),
+                         measurement.Observed(kernel_us, OrderOf(row)), extrapolated});
   }
   return evaluated;
 }
@@ -229,6 +230,10 @@ absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const 
 
 absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> KernelFitter::Load(
     const std::string& path) const {
+  if (path == kNoCalibration) {
+    return std::make_pair(CalibrationHeader(),
+                          std::unique_ptr<FittedModels>(std::make_unique<UncalibratedKernels>()));
+  }
   FORETRACE_ASSIGN_OR_RETURN(LoadedKernels loaded, LoadKernelModels(path));
   return std::make_pair(std::move(loaded.header),
                         std::unique_ptr<FittedModels>(std::make_unique<FittedKernels>(

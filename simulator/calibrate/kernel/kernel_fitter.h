@@ -31,6 +31,12 @@ class FittedKernels : public FittedModels {
   std::vector<std::string> notes_;
 };
 
+// Where a calibration is named: none, the files of devices alone.
+inline constexpr std::string_view kNoCalibration = "none";
+
+// "gemm half forward"; element-wise kernels with what they compute.
+std::string ModelNameOf(const BenchmarkRow& row, const KernelKey& key);
+
 // Which of `parts` the weight matrix (n, k) is in; "unseen-nk" holds the first of five out. Other
 // than the parts by which fits judge their own residuals, so that neither leaves the other without.
 uint64_t PartOfMatrix(int64_t n, int64_t k, uint64_t parts, uint64_t seed);
@@ -44,6 +50,7 @@ class KernelFitter : public Fitter {
   // One model per KernelKey. The form "roofline" leaves the residuals out.
   absl::StatusOr<std::unique_ptr<FittedModels>> Fit(std::span<const BenchmarkRow> rows,
                                                     const FitOptions& options) const override;
+  // `path` may be kNoCalibration.
   absl::StatusOr<std::pair<CalibrationHeader, std::unique_ptr<FittedModels>>> Load(
       const std::string& path) const override;
   // Rooflines refitted to the rows (about 20 an operator) of the new device, with residuals from

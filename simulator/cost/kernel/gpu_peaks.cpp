@@ -14,6 +14,15 @@ namespace {
 // Rates are whole numbers of FLOP/s, so that the quotient is the decimal figure of the file.
 double Tflops(FlopRate rate) { return rate.per_second() / 1e12; }
 
+// Of units for GEMMs alone.
+double GemmTflops(const Accelerator& accelerator, RateKind kind) {
+  FlopRate best;
+  for (const ComputeUnit& unit : accelerator.units) {
+    if (unit.kind != UnitKind::kSimt) best = std::max(best, unit.rate(kind));
+  }
+  return Tflops(best);
+}
+
 }  // namespace
 
 std::string_view Name(Precision precision) {
@@ -35,12 +44,18 @@ Precision PrecisionOf(DType dtype, bool allow_tf32) {
   }
 }
 
-double GpuPeaks::boost_tflops(Precision precision) const {
+double GpuPeaks::tensor_tflops(Precision precision) const {
   double tensor = 0;
   if (precision == Precision::kTensorFloat32) tensor = tf32_tflops;
   if (precision == Precision::kFloat8) tensor = fp8_tflops;
   const bool widened = precision == Precision::kFloat8 && tensor <= 0;
-  if (precision == Precision::kHalf || widened) tensor = fp16_tflops;
+  return precision == Precision::kHalf || widened ? fp16_tflops : tensor;
+}
+
+bool GpuPeaks::has_tensor_cores(Precision precision) const { return tensor_tflops(precision) > 0; }
+
+double GpuPeaks::boost_tflops(Precision precision) const {
+  const double tensor = tensor_tflops(precision);
   return tensor > 0 ? tensor : fp32_tflops;
 }
 
@@ -60,7 +75,7 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
   peaks.fp32_tflops = Tflops(accelerator.simt_peak(RateKind::kFp32));
   peaks.sustained_fp32_tflops = Tflops(accelerator.sustained(RateKind::kFp32));
   peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
-  peaks.fp16_tflops = Tflops(accelerator.peak(RateKind::kFp16));
+  peaks.fp16_tflops = GemmTflops(accelerator, RateKind::kFp16);
   peaks.fp8_tflops = Tflops(accelerator.peak(RateKind::kFp8));
   if (cache == nullptr || peaks.sms <= 0 || peaks.threads_per_sm <= 0 || peaks.dram_gbps <= 0 ||
       peaks.fp32_tflops <= 0) {

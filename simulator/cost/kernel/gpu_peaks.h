@@ -26,18 +26,25 @@ struct GpuPeaks {
   double l2_mbytes = 0;    // that one SM's data can occupy: one partition of a split cache
   double fp32_tflops = 0;  // dense, without tensor cores
   double tf32_tflops = 0;  // dense tensor cores; 0: none
-  double fp16_tflops = 0;  // dense tensor cores, or the rate of the multiprocessors
-  double fp8_tflops = 0;   // dense tensor cores; 0: operands are widened to 16 bits
+  // Dense tensor cores; 0: none. GEMMs then run at the rate of fp32, in which frameworks add up
+  // (cublasGemmEx, CUBLAS_COMPUTE_32F), not at that of packed 16-bit arithmetic: DeepBench's P100
+  // reaches 9.1 TFLOP/s in either.
+  double fp16_tflops = 0;
+  double fp8_tflops = 0;  // dense tensor cores; 0: operands are widened to 16 bits
   Accelerator accelerator;
   // What GEMMs in fp32 without tensor cores keep up at the board's power limit; 0: its file does
   // not say.
   double sustained_fp32_tflops = 0;
 
+  bool has_tensor_cores(Precision precision) const;
   // TFLOP/s at the boost clock; the fp32 rate where the device has no units of that kind.
   double boost_tflops(Precision precision) const;
   // The scale of efficiencies: the same, but of fp32 without tensor cores no more than the board
   // keeps up. A board that its power binds runs the short kernels of a benchmark slower too.
   double peak_tflops(Precision precision) const;
+
+ private:
+  double tensor_tflops(Precision precision) const;  // 0: no tensor cores for it
 };
 
 // Errors: what kernel models need is not in the file.

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/enum_names.h"
+#include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
@@ -334,9 +335,16 @@ Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precisio
         IsRowWise(work) ? RowsUs(*model, device_, work) : model->KernelUs(device_, work);
     return {SimTime::FromUs(us), EstimateSource::kCalibrated, !model->InRange(work)};
   }
+  const KernelModel* relative = Relative(key);
+  // Kernels of other units say nothing of a GEMM's.
+  if (IsGemm(key.kind) &&
+      (relative == nullptr || device_.has_tensor_cores(relative->key.precision) !=
+                                  device_.has_tensor_cores(key.precision))) {
+    const double us = AnalyticGemmUs(device_, key.precision, work);
+    return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
+  }
   KernelModel model = generic_memory_;
   model.form = gemm_like ? KernelForm::kGemm : KernelForm::kMemory;
-  const KernelModel* relative = Relative(key);
   if (relative != nullptr) {
     model.gemm = relative->gemm;
     model.memory = relative->memory;

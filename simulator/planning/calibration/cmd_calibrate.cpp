@@ -236,6 +236,7 @@ std::string ExamplesOf(std::string_view kind) {
   if (kind == "kernel") {
     return Examples({
         "foretrace calibrate kernel gemms.csv --hold-out unseen-nk",
+        "foretrace calibrate kernel --calibration none --test gemms.csv --json",
         "foretrace calibrate kernel gemms.csv -o calibration/ --date 2026-01-31   # platform: "
         "h100-sxm5-lab",
         "foretrace search llama2-7b --platform dgx-h100 --global-batch 64 --kernels "
@@ -294,7 +295,10 @@ void AddFamily(CLI::App& calibrate, CommandContext& context,
   }
   command
       ->add_option("--calibration", run.calibration,
-                   "evaluate this calibration on the --test tables")
+                   fitter->row_kind() == BenchmarkKind::kKernel
+                       ? "evaluate this calibration on the --test tables; none: the files of "
+                         "their devices alone"
+                       : "evaluate this calibration on the --test tables")
       ->type_name("YAML");
   command
       ->add_option("-o,--output", run.output,

@@ -1,0 +1,85 @@
+#include "simulator/cost/kernel/analytic_gemm.h"
+
+#include <algorithm>
+
+namespace foretrace {
+namespace {
+
+// Three sets of constants, each from tables of some devices (importers in scripts/) and judged on
+// others; figures are in calibration/README.md, "From the machine file alone".
+
+// Multiprocessors alone. Large tiles reach what a board keeps up, where its file says what that is:
+// it is read off such GEMMs. Of the boost clock the V100 of PCIe reaches 1.0, that of SXM2 0.94
+// (NeuSight, DeepBench). Intensity and step are those of the fits to NeuSight's A100 and V100
+// (calibration/{a100,v100}-pcie*: 2.68 and 2.81, 0.207 and 0.223).
+GemmParameters OnMultiprocessors(bool sustained) {
+  GemmParameters p;
+  p.compute_efficiency = sustained ? 1.0 : 0.97;
+  p.tile_intensity = 2.75;
+  p.reduction_step_us = 0.21;
+  return p;
+}
+
+// mma.sync and before: the warps that start instructions also store results, in between a tile's
+// pipeline fills and drains. Set by the A100 (aiconfigurator bf16, vidur fp16).
+GemmParameters ByWarps() {
+  GemmParameters p;
+  p.base_us = 3.6;
+  p.compute_efficiency = 0.95;
+  p.tile_intensity = 11;
+  p.bandwidth_efficiency = 0.78;
+  p.overlap_power = 3;
+  p.partial_wave = 0.8;
+  p.wave_us = 1.9;
+  p.choice_spread = 0.2;
+  p.reduction_step_us = 0.035;
+  return p;
+}
+
+// wgmma and later: copies run beside (TMA), and persistent kernels store the results of one tile
+// while they multiply the next ("CUTLASS 3.x: warp-specialised persistent kernels"), so that waves
+// and steps cost a fraction. Set by the H100 (aiconfigurator bf16, vidur fp16).
+GemmParameters ByWarpgroups() {
+  GemmParameters p;
+  p.base_us = 2.7;
+  p.compute_efficiency = 0.95;
+  p.tile_intensity = 14;
+  p.bandwidth_efficiency = 0.83;
+  p.overlap_power = 3;
+  p.partial_wave = 0.6;
+  p.wave_us = 0.3;
+  p.choice_spread = 0.2;
+  p.reduction_step_us = 0.0105;
+  return p;
+}
+
+bool HasWarpgroupInstructions(const GpuPeaks& device) {
+  const InstructionFacts& facts = device.accelerator.instructions;
+  return facts.warp_gemms < 1 || facts.asynchronous_matrices;
+}
+
+double SustainedTflops(const GpuPeaks& device, Precision precision) {
+  const RateKind kind = precision == Precision::kTensorFloat32 ? RateKind::kTf32
+                        : precision == Precision::kFloat8      ? RateKind::kFp8
+                                                               : RateKind::kFp16;
+  return device.accelerator.sustained(kind).per_second() / 1e12;
+}
+
+}  // namespace
+
+GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
+  if (!device.has_tensor_cores(precision)) {
+    return OnMultiprocessors(device.sustained_fp32_tflops > 0);
+  }
+  return HasWarpgroupInstructions(device) ? ByWarpgroups() : ByWarps();
+}
+
+double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  const GemmParameters p = AnalyticGemm(device, precision);
+  const double us = GemmRoofline(p, device, precision, work).kernel_us;
+  const double sustained = SustainedTflops(device, precision);
+  if (!device.has_tensor_cores(precision) || sustained <= 0) return us;
+  return std::max(us, p.base_us + work.flop.count() / (sustained * 1e6));
+}
+
+}  // namespace foretrace

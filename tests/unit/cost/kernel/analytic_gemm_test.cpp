@@ -1,0 +1,82 @@
+#include "simulator/cost/kernel/analytic_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include "simulator/cost/kernel/kernel_model.h"
+#include "tests/unit/cost/kernel/work_on_a100.h"
+
+namespace foretrace {
+namespace {
+
+GpuPeaks Device(const char* name) { return *FindGpuPeaks(name); }
+
+KernelWork Square(int64_t size, DType dtype) { return Only(LinearOp{size, size, size}, dtype); }
+
+// Of warps: 0.95 of 312 TFLOP/s, of which tiles of 128 x 256, 85.3 FLOP for each operand, reach
+// 85.3 / (85.3 + 11). 32 x 64 = 2,048 such tiles of 8,192 steps are 18.96 waves of 108, 19 with the
+// last, each with 2 x 1.9 us of filling and draining. Other tiles are up to a fifth worse and weigh
+// in.
+TEST(AnalyticGemm, LargeOnesFillTensorCoresButForTheirPipelines) {
+  const GpuPeaks a100 = Device("a100-sxm4-80gb");
+  const double rate = 312e6 * 0.95 * 85.33 / 96.33 / 108;
+  const double wave_us = 2 * 128 * 256 * 8192.0 / rate + 2 * 1.9;
+  const double us = AnalyticGemmUs(a100, Precision::kHalf, Square(8192, DType::kBFloat16));
+  EXPECT_NEAR(us / (19 * wave_us), 1.06, 0.05);
+}
+
+TEST(AnalyticGemm, WarpgroupsOverlapWhatWarpsWaitFor) {
+  const GpuPeaks a100 = Device("a100-sxm4-80gb"), h100 = Device("h100-sxm5-80gb");
+  EXPECT_LT(AnalyticGemm(h100, Precision::kHalf).wave_us,
+            AnalyticGemm(a100, Precision::kHalf).wave_us);
+  // Blackwell's are asynchronous too; Turing's and Ada's are not.
+  EXPECT_EQ(AnalyticGemm(Device("b200-sxm"), Precision::kHalf).wave_us,
+            AnalyticGemm(h100, Precision::kHalf).wave_us);
+  EXPECT_EQ(AnalyticGemm(Device("l40s"), Precision::kHalf).wave_us,
+            AnalyticGemm(a100, Precision::kHalf).wave_us);
+}
+
+// The B200's tensor cores have 2,250 TFLOP/s at the boost clock and 1,110 at its power limit.
+TEST(AnalyticGemm, KeepsWithinThePowerLimit) {
+  const GpuPeaks b200 = Device("b200-sxm");
+  const KernelWork work = Square(16384, DType::kBFloat16);
+  const double base_us = AnalyticGemm(b200, Precision::kHalf).base_us;
+  EXPECT_NEAR(AnalyticGemmUs(b200, Precision::kHalf, work), base_us + work.flop.count() / 1110e6,
+              1e-6);
+}
+
+// Without tensor cores frameworks add up in float32, at its rate, though the P100 multiplies packed
+// halves twice as fast: a half-precision GEMM is no faster than its arithmetic in float32.
+TEST(AnalyticGemm, HalfWithoutTensorCoresRunsAtTheRateOfFloat32) {
+  const GpuPeaks p100 = Device("p100-pcie");
+  EXPECT_FALSE(p100.has_tensor_cores(Precision::kHalf));
+  EXPECT_EQ(p100.boost_tflops(Precision::kHalf), p100.fp32_tflops);
+  const KernelWork work = Square(4096, DType::kFloat16);
+  EXPECT_GT(AnalyticGemmUs(p100, Precision::kHalf, work),
+            work.flop.count() / (p100.fp32_tflops * 1e6));
+  EXPECT_TRUE(Device("t4").has_tensor_cores(Precision::kHalf));
+  // Neither has 8 bits: Turing's operands are widened to the 16 that it has.
+  EXPECT_TRUE(Device("t4").has_tensor_cores(Precision::kFloat8));
+  EXPECT_FALSE(Device("t4").has_tensor_cores(Precision::kTensorFloat32));
+}
+
+// What was measured without tensor cores says nothing of them, nor the other way round; of the same
+// units it does.
+TEST(AnalyticGemm, OtherUnitsSayNothing) {
+  KernelModel slow;
+  slow.form = KernelForm::kGemm;
+  slow.key = {KernelKind::kGemm, Precision::kFloat32, Direction::kForward, 0};
+  slow.gemm.compute_efficiency = 0.1;
+  const KernelWork half = Square(4096, DType::kBFloat16), single = Square(4096, DType::kFloat32);
+  const KernelModels fp32(A100(), {slow});
+  EXPECT_NEAR(fp32.Predict(half, Precision::kHalf).time.us(),
+              AnalyticGemmUs(A100(), Precision::kHalf, half), 1e-3);
+  slow.key.precision = Precision::kTensorFloat32;
+  const KernelModels tf32(A100(), {slow});
+  EXPECT_NEAR(tf32.Predict(single, Precision::kFloat32).time.us(),
+              AnalyticGemmUs(A100(), Precision::kFloat32, single), 1e-3);
+  EXPECT_GT(tf32.Predict(half, Precision::kHalf).time.us(),
+            5 * AnalyticGemmUs(A100(), Precision::kHalf, half));
+}
+
+}  // namespace
+}  // namespace foretrace
