@@ -14,6 +14,8 @@ constexpr std::array<RepairKind, kRepairs> kKinds = {{
     {"assumed_microseconds", Severity::kAssumed},
     // It names a node that is not in the file: dropped.
     {"dangling_dependency", Severity::kLost},
+    // The same event came before: dropped.
+    {"duplicate_event", Severity::kHarmless},
     // The first of two values of one key is taken.
     {"duplicate_key", Severity::kAssumed},
     // It names dimensions of a topology, which groups say better.

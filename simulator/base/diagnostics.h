@@ -16,6 +16,7 @@ namespace foretrace {
 enum class Repair : uint8_t {
   kAssumedMicroseconds,
   kDanglingDependency,
+  kDuplicateEvent,
   kDuplicateKey,
   kIgnoredInvolvedDim,
   kImplausibleParent,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "simulator/base/atomic_file.h"
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/base/in_file.h"
 #include "simulator/base/status_macros.h"
@@ -181,7 +182,8 @@ std::string KindOf(const BenchmarkRow& row) {
 
 // Rows that no model covers, by what they are, and rows that another stack's models answer for.
 void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
-              const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
+              const std::vector<EvaluatedRow>& evaluated, std::string_view hold_out,
+              CalibrateReport& report) {
   std::map<std::string, size_t> uncovered, stood_in;
   std::set<const BenchmarkRow*> covered;
   for (const EvaluatedRow& row : evaluated) {
@@ -194,18 +196,28 @@ void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
   }
   for (const auto& [what, count] : uncovered) {
     report.notes.push_back(fmt::format(
-        "{}: no model covers {} rows of {}: none was fitted to such rows", platform, count, what));
+        "{}: no model covers {} of {}: none was fitted to such rows; {}", platform,
+        Counted(count, "row"), what,
+        hold_out.empty()
+            ? std::string("fit tables that hold some")
+            : fmt::format(
+                  "--hold-out {} leaves too few of them to fit: hold out by another rule, or "
+                  "give tables with more of them",
+                  hold_out)));
   }
   for (const auto& [what, count] : stood_in) {
     report.notes.push_back(
-        fmt::format("{}: {} rows have no model of their own stack, {}", platform, count, what));
+        fmt::format("{}: {} no model of {} own stack, {}", platform,
+                    count == 1 ? "1 row has" : fmt::format("{} rows have", count),
+                    count == 1 ? "its" : "their", what));
   }
 }
 
 void Report(const std::string& platform, std::span<const BenchmarkRow> tested,
-            const std::vector<EvaluatedRow>& evaluated, CalibrateReport& report) {
+            const std::vector<EvaluatedRow>& evaluated, std::string_view hold_out,
+            CalibrateReport& report) {
   report.uncovered_count += tested.size() - evaluated.size();
-  NoteGaps(platform, tested, evaluated, report);
+  NoteGaps(platform, tested, evaluated, hold_out, report);
   for (const EvaluatedRow& row : evaluated) {
     std::string shape;
     for (const auto& [key, value] : row.row->shape.entries()) {
@@ -262,7 +274,7 @@ absl::Status RunPlatform(const Fitter& fitter, const CalibrateOptions& options, 
   const FittedModels& tested_models = models ? *models : *prior.models;
   const std::vector<BenchmarkRow>& tested = report.in_sample ? split.train : split.test;
   const std::vector<EvaluatedRow> evaluated = tested_models.Evaluate(tested);
-  Report(platform, tested, evaluated, report);
+  Report(platform, tested, evaluated, options.hold_out, report);
   for (const std::string& note : tested_models.NotesOn(platform)) {
     report.notes.push_back(fmt::format("{}: {}", platform, note));
   }

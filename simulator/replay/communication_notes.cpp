@@ -1,5 +1,8 @@
 #include "simulator/replay/communication_notes.h"
 
+#include "simulator/base/counted.h"
+#include "simulator/base/utf8.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,6 +42,34 @@ void NoteInferred(const CompiledJob& job, std::vector<std::string>& notes) {
       "where that is wrong, so are what-ifs: declare groups and exchanges with --process-groups "
       "FILE",
       groups, names, groups > kListed ? ", ..." : ""));
+}
+
+// Kernels that communicate otherwise than by collectives that can be matched.
+void NotePeerKernels(const TraceStore& store, const CompiledJob& job,
+                     std::vector<std::string>& notes) {
+  if (job.symbolic || store.world_size() < 2) return;
+  int64_t kernels = 0;
+  SimTime total, longest;
+  std::string_view name;
+  for (const RankTrace& rank : store.ranks()) {
+    for (uint32_t i = 0; i < rank.size(); ++i) {
+      const NodeIndex n(i);
+      if (rank.kind(n) != NodeKind::kKernel || !store.roles().of_kernel(rank.name(n)).peers) {
+        continue;
+      }
+      ++kernels;
+      total += rank.duration(n);
+      if (rank.duration(n) <= longest) continue;
+      longest = rank.duration(n);
+      name = store.name(rank, n);
+    }
+  }
+  if (kernels == 0) return;
+  notes.push_back(fmt::format(
+      "{} of {:.3f} ms in all ({}) exchange data with other ranks by other means than NCCL and "
+      "RCCL: what they waited for these is in their recorded durations, which no change moves, and "
+      "they count as computation",
+      Counted(kernels, "kernel"), total.us() * 1e-3, Excerpt(name, 60)));
 }
 
 // Symbolic communication that others should take part in has no duration to fall back on.
@@ -89,6 +120,7 @@ std::vector<std::string> CommunicationNotes(const TraceStore& store, const Compi
                     "receivers do not wait for them",
                     job.impossible_transfers));
   }
+  NotePeerKernels(store, job, notes);
   NoteInferred(job, notes);
   for (const std::string& doubt : job.communicators.doubts) notes.push_back(doubt);
   NoteClocks(store, job, notes);

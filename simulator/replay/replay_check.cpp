@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/engine/step_times.h"
@@ -234,8 +235,8 @@ std::string Ms(SimTime time) { return fmt::format("{:.3f} ms", time.us() * 1e-3)
 std::string DescribeUnresolved(const TraceStore& store, const Unresolved& unresolved) {
   const RankTrace& rank = store.ranks()[unresolved.rank];
   std::string text =
-      fmt::format("{} waits of rank {} for {} that nothing in the recording explains",
-                  unresolved.waits, rank.info().rank, Ms(unresolved.time));
+      fmt::format("{} of rank {} for {} that nothing in the recording explains",
+                  Counted(unresolved.waits, "wait"), rank.info().rank, Ms(unresolved.time));
   if (unresolved.longest != nullptr) {
     text += fmt::format(" (the longest stream wait: {}, {})",
                         DescribeCall(store, rank, unresolved.longest->call),
@@ -325,16 +326,15 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
   }
   if (blocks > 0) {
     notes.push_back(fmt::format(
-        "{} blocking calls waited for something that the traces do not show, {} in all; that "
-        "waiting "
-        "is left out where an op around the call bounds it, and counts as CPU overhead elsewhere",
-        blocks, Ms(blocked)));
+        "{} waited for something that the traces do not show, {} in all; that waiting is left out "
+        "where an op around the call bounds it, and counts as CPU overhead elsewhere",
+        Counted(blocks, "blocking call"), Ms(blocked)));
   }
   if (waits > 0) {
     notes.push_back(fmt::format(
-        "{} stream waits held work up for {} longer than anything in the traces explains; that "
-        "waiting is left out",
-        waits, Ms(held)));
+        "{} held work up for {} longer than anything in the traces explains; that waiting is left "
+        "out",
+        Counted(waits, "stream wait"), Ms(held)));
   }
   if (first != nullptr) {
     notes.push_back(fmt::format(

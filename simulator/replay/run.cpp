@@ -89,7 +89,38 @@ std::string MissingNote(const TraceStore& store, const std::vector<NodeRef>& mis
                      missing.size(), share, CountNames(store, missing), remedy);
 }
 
+// Nothing but marks is of the recording.
+bool HoldsWork(const CompiledJob& job, const TraceStore& store) {
+  for (size_t r = 0; r < store.ranks().size(); ++r) {
+    const RankTrace& rank = store.ranks()[r];
+    const auto runs = [&rank](const Item& item) {
+      return rank.kind(item.node) != NodeKind::kAnnotation;
+    };
+    if (std::ranges::any_of(job.program.ranks[r].items, runs)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+absl::Status NothingRuns(const TraceStore& store) {
+  const RankInfo& info = store.ranks().front().info();
+  std::string why =
+      "an execution trace alone holds operators: add the Kineto trace of the same run";
+  if (info.producer == "kineto") {
+    why =
+        "the profile holds the CPU alone: profile with the activity of the device, as "
+        "ProfilerActivity.CUDA";
+  }
+  const auto& repairs = store.diagnostics().entries();
+  if (const auto unknown = repairs.find(Repair::kUnknownCategory); unknown != repairs.end()) {
+    why = fmt::format(
+        "what the device did may be among {} events of categories that are not read, "
+        "the first: {}",
+        unknown->second.count, unknown->second.first);
+  }
+  return Infeasible("{}: no work on a device, so nothing to predict; {}", info.source, why);
+}
 
 CompileOptions AsRecorded(const SimulationSetup& setup) {
   CompileOptions recorded;
@@ -159,6 +190,7 @@ absl::StatusOr<Prediction> Simulate(const TraceStore& store, const SimulationSet
   // Else one program answers all.
   kept.keep_reconstruction |= !ReplaysRecording(setup) || setup.compile().allow_missing_ranks;
   FORETRACE_ASSIGN_OR_RETURN(CompiledJob job, CompileJob(store, setup, kept));
+  if (!job.symbolic && !HoldsWork(job, store)) return NothingRuns(store);
   if (options.absent != AbsentRanks::kAsRecorded && job.absent_rendezvous == 0 && !job.symbolic &&
       options.semantics == Semantics::kFull && !setup.what_if().scale_out()) {
     return InvalidInput(
@@ -224,8 +256,10 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   }
   const auto& repairs = store.diagnostics().entries();
   if (const auto lacking = repairs.find(Repair::kMissingDuration); lacking != repairs.end()) {
-    notes.push_back(fmt::format("{} events have no duration and count as 0, the first: {}",
-                                lacking->second.count, lacking->second.first));
+    const int64_t count = lacking->second.count;
+    notes.push_back(fmt::format("{} no duration and {} as 0, the first: {}",
+                                count == 1 ? "1 event has" : fmt::format("{} events have", count),
+                                count == 1 ? "counts" : "count", lacking->second.first));
   }
   std::vector<std::string> others;
   for (const auto& [repair, entry] : repairs) {
@@ -248,9 +282,11 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   for (std::string& note : WaitNotes(store, prediction)) notes.push_back(std::move(note));
   if (unlaunched > 0 && !job.symbolic) {
     notes.push_back(
-        fmt::format("{} pieces of device work have no launch in the traces (in flight "
-                    "when recording began); they keep their recorded start gaps",
-                    unlaunched));
+        fmt::format("{} no launch in the traces (in flight when recording began); {} start gap{}",
+                    unlaunched == 1 ? "1 piece of device work has"
+                                    : fmt::format("{} pieces of device work have", unlaunched),
+                    unlaunched == 1 ? "it keeps its recorded" : "they keep their recorded",
+                    unlaunched == 1 ? "" : "s"));
   }
   if (!job.missing.empty()) {
     notes.push_back(MissingNote(store, job.missing));

@@ -52,6 +52,9 @@ std::vector<std::string> UnknownDevices(const TraceStore& store,
 std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& prediction,
                                   const SimulationSetup& setup);
 
+// That the traces hold no calls that issue device work and no such work, and what to record.
+absl::Status NothingRuns(const TraceStore& store);
+
 // Error when --strict and some op has no duration from any model, naming the first.
 absl::Status CheckMissing(const TraceStore& store, const Prediction& prediction, bool strict);
 

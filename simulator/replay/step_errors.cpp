@@ -38,6 +38,16 @@ void SetOtherErrors(const std::vector<MeasuredStep>& steps, StepError& error) {
   }
 }
 
+// Whether the recording has calls or device work in a step; marks are neither.
+bool AnythingRuns(const RankTrace& trace, const RankProgram& program,
+                  const PredictedIteration& step) {
+  return std::ranges::any_of(program.items, [&](const Item& item) {
+    if (trace.kind(item.node) == NodeKind::kAnnotation) return false;
+    const SimTime start = trace.start(item.node);
+    return start < step.recorded_end && start + trace.duration(item.node) > step.recorded_start;
+  });
+}
+
 }  // namespace
 
 std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& prediction) {
@@ -73,6 +83,7 @@ std::vector<StepError> CompareSteps(const TraceStore& store, const Prediction& p
       e.kernel_start_p90 = RealUs(Quantile(distances, 0.9));
       for (const double us : distances) e.kernel_starts.emplace_back(us);
       e.followed = prediction.ranks[r].iterations.size() > 1;
+      e.idle = !AnythingRuns(trace, program, it);
       errors.push_back(e);
     }
   }

@@ -28,6 +28,7 @@ struct StepError {
   std::vector<RealUs> kernel_starts;  // of every device node in the step
   bool partial = false;               // work was in flight when the recording began
   bool followed = false;              // the rank has more steps
+  bool idle = false;                  // no call and no device work of the recording runs in it
 };
 
 // CPU time of a rank in blocking calls between two predicted times.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/wait_readings.h"
 #include "simulator/replay/replay_check.h"
@@ -122,13 +123,12 @@ std::optional<std::string> DescribeWaits(const TraceStore& store, const Predicti
   std::vector<std::string> reasons;
   if (!first.empty()) {
     reasons.push_back(fmt::format(
-        "{} waits held nothing up when recorded, and nothing shows what they wait for{} (the "
-        "first: {})",
-        intervals.step.waits,
+        "{} held nothing up when recorded, and nothing shows what {} for{} (the first: {})",
+        Counted(intervals.step.waits, "wait"), intervals.step.waits == 1 ? "it waits" : "they wait",
         intervals.step.ambiguous == 0
             ? ""
-            : fmt::format(", and what {} others waited for can be read in more than one way",
-                          intervals.step.ambiguous),
+            : fmt::format(", and what {} waited for can be read in more than one way",
+                          Counted(intervals.step.ambiguous, "other")),
         first));
   }
   if (intervals.step.sends > 0) {

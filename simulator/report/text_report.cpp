@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "simulator/base/counted.h"
 #include "simulator/report/headline.h"
 #include "simulator/report/time_unit.h"
 
@@ -236,7 +237,8 @@ class ReportPrinter {
       any ? table.AddRow(std::move(row)) : static_cast<void>(++quiet);
     }
     Print(heading, table);
-    if (quiet > 0) out_ += fmt::format("... and {} streams of less than 0.05 % each\n", quiet);
+    if (quiet > 0)
+      out_ += fmt::format("... and {} of less than 0.05 % each\n", Counted(quiet, "stream"));
   }
 
   static void Abbreviate(std::string& heading) {
@@ -304,10 +306,11 @@ class ReportPrinter {
       activities.AddRow({std::string(Name(static_cast<PathActivity>(i))), Time(path.by_activity[i]),
                          Percent(Share(path.by_activity[i], path.total))});
     }
-    Print(fmt::format("Critical path of rank {}: {} in {} runs over {} ranks",
-                      RankNumber(path.end_rank), unit_.Text(path.total), path.runs.size(),
-                      std::count_if(path.by_rank.begin(), path.by_rank.end(),
-                                    [](SimTime t) { return t > SimTime(); })),
+    Print(fmt::format("Critical path of rank {}: {} in {} over {}", RankNumber(path.end_rank),
+                      unit_.Text(path.total), Counted(path.runs.size(), "run"),
+                      Counted(std::count_if(path.by_rank.begin(), path.by_rank.end(),
+                                            [](SimTime t) { return t > SimTime(); }),
+                              "rank")),
           activities);
     const std::vector<PathRun> longest = LongestRuns(path, options_.max_path_runs);
     TextTable runs({{"rank"},

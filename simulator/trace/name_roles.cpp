@@ -121,6 +121,14 @@ constexpr Pattern kKernelPatterns[] = {
     {"triton_", Family::kOther},
 };
 
+// All-reduces by one kernel of PyTorch's symmetric memory, of vLLM, SGLang and AITER, and of
+// TensorRT-LLM and FlashInfer, which fuse what follows; DeepEP's dispatch and combine; kernels of
+// NVSHMEM and MSCCL++.
+constexpr std::string_view kPeerKernels[] = {
+    "multimem_",     "one_shot_all_reduce",     "two_shot_all_reduce", "cross_device_reduce",
+    "ep::internode", "allreduce_fusion_kernel", "ep::intranode",       "nvshmem",
+    "mscclpp"};
+
 struct DirectionPattern {
   std::string_view text;
   Direction direction;
@@ -192,6 +200,9 @@ KernelClass ClassOfKernel(std::string_view name) {
   if (const DirectionPattern* pattern = kDirections.Find(kDirectionPatterns, name)) {
     result.direction = pattern->direction;
   }
+  result.peers =
+      result.family == Family::kCommunication ||
+      std::ranges::any_of(kPeerKernels, [&](std::string_view p) { return Contains(name, p); });
   return result;
 }
 

@@ -29,6 +29,9 @@ struct KernelClass {
   enum class Direction : uint8_t { kUnknown, kForward, kBackward };
   Family family = Family::kUnknown;
   Direction direction = Direction::kUnknown;
+  // It exchanges data with other ranks, and so waits for them, though it is no collective of NCCL
+  // or RCCL.
+  bool peers = false;
 };
 
 // What an op or a range is, and so what is issued within it.

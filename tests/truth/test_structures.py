@@ -158,8 +158,28 @@ def of_vendor(prefix, category):
     def edit(e):
         if e["cat"] == "cuda_runtime":
             e["cat"] = category
-            e["name"] = prefix + ("EnqueueKernelLaunch" if "Launch" in e["name"] else "QueueSynchronize")
+            e["name"] = prefix + ("EnqueueKernelLaunch" if "Launch" in e["name"] else "QueueFinish")
     return Recording().change(edit).document()
+
+
+def doubled():
+    """Appended to itself, as by a script that merges files."""
+    r = Recording()
+    r.events += [dict(e) for e in r.events]
+    return r.document()
+
+
+def idle_steps():
+    """Marks of steps in which nothing runs, between two that work."""
+    r = Recording()
+    for i in range(3):
+        r.add("user_annotation", f"ProfilerStep#{10 + i}", 1000 + 4 * STEP_US + 100 * i, 90)
+    later = Recording(steps=1, begin=1000 + 5 * STEP_US)
+    later.change(lambda e: e["args"].update(correlation=e["args"]["correlation"] + 1000)
+                 if "correlation" in e.get("args", {}) else e.update(id=e["id"] + 1000) if "id" in e else None)
+    later.change(lambda e: e.update(name="ProfilerStep#20") if e["name"].startswith("ProfilerStep") else None)
+    r.events += later.events
+    return r.document()
 
 
 def nested():
@@ -263,6 +283,7 @@ DOCUMENTS = {
     "unnamed_call": lambda: of_call("INVALID"),
     "xpu": lambda: of_vendor("ur", "xpu_runtime"),
     "mtia": lambda: of_vendor("mtia", "mtia_runtime"),
+    "doubled": doubled,
     "private": lambda: of_vendor("acl", "privateuse1_runtime"),
 }
 
@@ -369,6 +390,65 @@ class Structures(unittest.TestCase):
                         json.dump(document, file)
                 self.replayed(folder)
                 self.replayed(folder, "--allow-missing-ranks")
+
+    def written(self, document, check):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            with open(path, "w") as file:
+                json.dump(document, file)
+            return check(path)
+
+    def test_waits_of_other_vendors(self):
+        """urQueueFinish is waited for as cudaDeviceSynchronize is: kernels three times as long make the step
+        as much longer."""
+        slower = ("--what-if", "kind=kernel:x3")
+        plain, xpu = (self.written(DOCUMENTS[name](), lambda path: json.loads(run("predict", path, "--json", *slower)[1]))
+                      for name in ("plain", "xpu"))
+        # 20 kernels of 135 us, a launch and a synchronise around them.
+        self.assertGreater(plain["iteration_time_us"], 20 * 135)
+        self.assertAlmostEqual(xpu["iteration_time_us"] / plain["iteration_time_us"], 1, delta=0.005)
+
+    def test_events_that_stand_twice(self):
+        plain = self.written(DOCUMENTS["plain"](), self.replayed)
+        twice = self.written(DOCUMENTS["doubled"](), self.replayed)
+        self.assertEqual(twice["iteration_time_us"], plain["iteration_time_us"])
+        self.assertIn("duplicate_event", " ".join(twice["notes"]))
+
+    def test_steps_in_which_nothing_runs(self):
+        """Are not judged: an interval between two marks is repeated whatever the replay does."""
+        answer = self.written(idle_steps(), lambda path: json.loads(run("validate", "--trace", path, "--json")[1]))
+        judged = {step["step"]: step["judged"] for step in answer["cases"]}
+        self.assertEqual(judged, {1: True, 2: True, 3: True, 4: True, 10: False, 11: False, 12: False, 20: True})
+        self.assertEqual(answer["summary"]["count"], 5)
+
+    def test_nothing_runs(self):
+        """A profile of the CPU alone, with marks of steps: refused, and what to record."""
+        for category, word in (("kernel", "ProfilerActivity"), ("accelerator_op", "accelerator_op")):
+            recording = Recording().keep(lambda e: e["cat"] not in ("cuda_runtime", "ac2g"))
+            if category == "kernel":
+                recording.keep(lambda e: e["cat"] != "kernel")
+            recording.change(lambda e: e.update(cat=category) if e["cat"] == "kernel" else None)
+            def refused(path):
+                for command in (("predict",), ("validate", "--trace"), ("diff", path)):
+                    code, _, error = run(*command, path)
+                    self.assertEqual(code, 3, msg=error)
+                    self.assertIn("no work on a device", error)
+                    self.assertIn(word, error)
+            self.written(recording.document(), refused)
+
+    def test_kernels_that_exchange_data_themselves(self):
+        """All-reduces of vLLM's own kernel wait for other ranks within their recorded durations: said."""
+        recording = Recording()
+        recording.change(lambda e: e.update(name="void vllm::cross_device_reduce_2stage<__half, 2>(vllm::RankData*)")
+                         if e["name"] == REDUCE else None)
+        info = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2}}
+        answer = self.written(recording.document(**info), self.replayed)
+        notes = " ".join(answer["notes"])
+        # 6 of 20 kernels a step, each 45 us: 24 in all.
+        self.assertIn("24 kernels of 1.080 ms in all", notes)
+        self.assertIn("by other means than NCCL and RCCL", notes)
+        alone = self.written(recording.document(), self.replayed)
+        self.assertNotIn("by other means", " ".join(alone["notes"]))
 
     def test_steps_of_one_rank_alone(self):
         with tempfile.TemporaryDirectory() as folder:

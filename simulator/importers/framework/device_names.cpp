@@ -1,10 +1,35 @@
 #include "simulator/importers/framework/device_names.h"
 
+#include <optional>
 #include <utility>
 
 namespace foretrace {
 
+namespace {
+
+// Of SYCL's layers below PyTorch's XPU: Unified Runtime, its predecessor and Level Zero, as their
+// specifications say. Launches and copies are known by what they issued.
+std::optional<RuntimeCall> ParseSyclCall(std::string_view name) {
+  static constexpr std::pair<std::string_view, RuntimeCall> kCalls[] = {
+      {"urQueueFinish", RuntimeCall::kStreamSynchronize},
+      {"piQueueFinish", RuntimeCall::kStreamSynchronize},
+      {"zeCommandQueueSynchronize", RuntimeCall::kStreamSynchronize},
+      {"zeCommandListHostSynchronize", RuntimeCall::kStreamSynchronize},
+      {"urEventWait", RuntimeCall::kEventSynchronize},
+      {"piEventsWait", RuntimeCall::kEventSynchronize},
+      {"zeEventHostSynchronize", RuntimeCall::kEventSynchronize},
+      {"zeFenceHostSynchronize", RuntimeCall::kEventSynchronize},
+  };
+  for (const auto& [known, call] : kCalls) {
+    if (name == known) return call;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 RuntimeCall ParseRuntimeCall(std::string_view name) {
+  if (const auto call = ParseSyclCall(name)) return *call;
   // Version suffixes: cudaStreamGetCaptureInfo_v2, cuMemcpyHtoDAsync_v2_ptsz.
   name = name.substr(0, name.find('_'));
   bool known = false;
@@ -66,6 +91,18 @@ MemcpyKind ParseMemcpyKind(std::string_view name, bool& host_kind_known) {
     return pageable ? MemcpyKind::kDeviceToHostPageable : MemcpyKind::kDeviceToHostPinned;
   }
   host_kind_known = true;
+  // XPU's (pti_view_memcpy_type): memory that the driver does not know, which it stages, and host
+  // memory that it does.
+  static constexpr std::pair<std::string_view, MemcpyKind> kXpu[] = {
+      {"Memcpy M2D", MemcpyKind::kHostToDevicePageable},
+      {"Memcpy D2M", MemcpyKind::kDeviceToHostPageable},
+      {"Memcpy H2D", MemcpyKind::kHostToDevicePinned},
+      {"Memcpy D2H", MemcpyKind::kDeviceToHostPinned},
+      {"Memcpy D2D", MemcpyKind::kDeviceToDevice},
+  };
+  for (const auto& [known, kind] : kXpu) {
+    if (name.starts_with(known)) return kind;
+  }
   for (const std::string_view within : {"DtoD", "DtoA", "AtoD", "AtoA", "DeviceToDevice"}) {
     if (has(within)) return MemcpyKind::kDeviceToDevice;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What the names of CUDA's and HIP's calls, of copies and of kernels mean, whatever the format that
-// carries them.
+// What the names of CUDA's, HIP's and SYCL's calls, of copies and of kernels mean, whatever the
+// format that carries them.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace foretrace {
 
-// "cudaLaunchKernelExC", "cuMemcpyDtoHAsync_v2", "hipMemcpyWithStream", ...
+// "cudaLaunchKernelExC", "cuMemcpyDtoHAsync_v2", "hipMemcpyWithStream", "urQueueFinish", ...
 RuntimeCall ParseRuntimeCall(std::string_view name);
 
 // "Memcpy HtoD (Pinned -> Device)". HIP says "Host" for either kind of host memory: such copies

@@ -61,7 +61,10 @@ absl::Status Converter::OnEvent(const Event& event) {
   Category category = ParseCategory(event.Text(Field::kCategory));
   if (category == Category::kIgnored) return absl::OkStatus();
   if (category == Category::kUnknown) {
-    Diagnose(Repair::kUnknownCategory, event);
+    builder_->diagnostics().Add(Repair::kUnknownCategory, [&] {
+      return fmt::format("{} of category \"{}\"", Where(event),
+                         Excerpt(event.Text(Field::kCategory), 40));
+    });
     return absl::OkStatus();
   }
   if (event.duplicate) Diagnose(Repair::kDuplicateKey, event);
@@ -81,6 +84,10 @@ absl::Status Converter::Convert(const Event& event, Category category) {
   spec.name = event.Text(Field::kName);
   FORETRACE_ASSIGN_OR_RETURN(spec.start, StartOf(event));
   FORETRACE_ASSIGN_OR_RETURN(spec.duration, DurationOf(event));
+  if (CameBefore(event, spec)) {
+    Diagnose(Repair::kDuplicateEvent, event);
+    return absl::OkStatus();
+  }
   switch (category) {
     case Category::kKernel:
     case Category::kMemcpy:
@@ -89,6 +96,22 @@ absl::Status Converter::Convert(const Event& event, Category category) {
     default:
       return AddCpuNode(event, category, spec);
   }
+}
+
+// Merged or appended files hold events twice. A stream runs one thing at a time, and a thread
+// issues one call after the other: what begins and ends with its like in one place, under one
+// number, is it.
+bool Converter::CameBefore(const Event& event, const RankTraceBuilder::NodeSpec& spec) {
+  const size_t hash = absl::HashOf(
+      event.Text(Field::kCategory), spec.name, event.Text(Field::kProcess),
+      event.Text(Field::kThread), event.Text(Field::kStream), event.Text(Field::kCorrelation),
+      event.Text(Field::kExternalId), spec.start.ps(), spec.duration.ps());
+  const auto next = NodeIndex(static_cast<uint32_t>(builder_->size()));
+  const auto [it, first] = node_by_event_.try_emplace(hash, next);
+  if (first) return false;
+  const NodeIndex other = it->second;
+  return builder_->name(other) == spec.name && builder_->start(other) == spec.start &&
+         builder_->duration(other) == spec.duration;
 }
 
 absl::StatusOr<SimTime> Converter::StartOf(const Event& event) {

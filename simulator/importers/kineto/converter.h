@@ -55,6 +55,8 @@ class Converter : public EventSink {
   };
 
   absl::Status Convert(const Event& event, Category category);
+  // Whether the same event came before.
+  bool CameBefore(const Event& event, const RankTraceBuilder::NodeSpec& spec);
   absl::StatusOr<SimTime> StartOf(const Event& event);
   absl::StatusOr<SimTime> DurationOf(const Event& event);
   absl::StatusOr<int64_t> RequiredInteger(const Event& event, Field field, std::string_view what);
@@ -87,6 +89,7 @@ class Converter : public EventSink {
   std::optional<int32_t> rank_;
   std::optional<int64_t> origin_us_;
   int64_t base_ns_ = 0;
+  absl::flat_hash_map<size_t, NodeIndex> node_by_event_;  // by a hash of what tells events apart
   std::vector<DeviceNode> device_nodes_;
   std::vector<Collective> collectives_;
   std::vector<Sync> syncs_;

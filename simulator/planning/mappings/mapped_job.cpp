@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/group_costs.h"
@@ -166,8 +167,8 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
     exchanged += (timed.forward_exchange.time + timed.backward_exchange.time).seconds() *
                  problem.mini_batch / timed.micro_batch * stage.devices;
   }
-  row.text = fmt::format("{} stages, depth {}, mb {}, up to {} devices each", plan.stages.size(),
-                         plan.depth, smallest, widest);
+  row.text = fmt::format("{}, depth {}, mb {}, up to {} each", Counted(plan.stages.size(), "stage"),
+                         plan.depth, smallest, Counted(widest, "device"));
   if (divided > 1) row.text += fmt::format(", tp up to {}", divided);
   if (repeated > 0) row.text += fmt::format(", {} recomputed", repeated);
   Evaluation& e = row.evaluation;
@@ -300,7 +301,7 @@ absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
     for (size_t s = 0; s < stages->stages.size(); ++s) {
       names.push_back(fmt::format("stage {} x{}", s, stages->stages[s].devices));
     }
-    title += fmt::format(": {} stages, depth {}", names.size(), graph.result.plan.depth);
+    title += fmt::format(": {}, depth {}", Counted(names.size(), "stage"), graph.result.plan.depth);
   } else {
     const auto& parallel = std::get<ParallelMapping>(mapping);
     const TransformerConfig model = ModelUnder(job, parallel);

@@ -91,6 +91,7 @@ double MeanError(const TraceStore& store, const Prediction& prediction, const Ho
   std::vector<double> errors;
   for (const StepError& e : CompareSteps(store, prediction)) {
     const int32_t rank = store.ranks()[e.rank_index].info().rank;
+    if (e.idle) continue;
     if (hold_out.judged == nullptr || hold_out.judged(rank, e.step)) errors.push_back(e.error);
   }
   const ErrorSummary summary = SummarizeErrors(errors);
@@ -275,7 +276,7 @@ absl::Status ValidateCase(const ValidationCase& c, bool ablation, const CommandC
     const StepError& e = errors[i];
     const int32_t rank = store.ranks()[e.rank_index].info().rank;
     const bool judged = hold_out.judged == nullptr || hold_out.judged(rank, e.step);
-    const bool whole = !(e.partial && e.followed) && !HardlyBegun(errors, i);
+    const bool whole = !(e.partial && e.followed) && !e.idle && !HardlyBegun(errors, i);
     result.steps.push_back({c.name, rank, e, judged && whole, std::nullopt});
   }
   if (setup.kernels() != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/planning/validation/validation.h"
 #include "simulator/report/report_json.h"
@@ -49,7 +50,10 @@ std::string StepTable(const ValidationResult& result, const TextStyle& style) {
     row.push_back(fmt::format("{:.1f}", 100 * s.error.blocked_share));
     row.push_back(fmt::format("{:.1f}", s.error.kernel_start_median.us()));
     row.push_back(fmt::format("{:.1f}", s.error.kernel_start_p90.us()));
-    row.push_back(s.judged ? "" : (s.error.partial ? "partial" : "not judged"));
+    row.push_back(s.judged          ? ""
+                  : s.error.partial ? "partial"
+                  : s.error.idle    ? "nothing runs"
+                                    : "not judged");
     table.AddRow(std::move(row));
   }
   return table.Format(style);
@@ -181,17 +185,18 @@ std::string ValidationText(const ValidationResult& result, const TextStyle& styl
   std::string text;
   for (const std::string& doubt : result.doubts) text += "NOT RELIABLE: " + doubt + "\n";
   text += fmt::format(
-      "Verdict: {} steps judged: mean absolute error {:.2f} %, geometric mean {:.2f} %{}, standard "
+      "Verdict: {} judged: mean absolute error {:.2f} %, geometric mean {:.2f} %{}, standard "
       "deviation {:.2f} %, max {:.2f} %\n",
-      s.count, s.mape_percent, s.gmae_percent,
+      Counted(s.count, "step"), s.mape_percent, s.gmae_percent,
       s.gmae_percent > s.mape_percent ? " (of errors that count as 0.04 % at least)" : "",
       s.std_percent, s.max_percent);
   for (const auto& [what, errors] :
        {std::pair("until the device work of a step is done", &result.completion),
         std::pair("from one such completion to the next", &result.period)}) {
     if (errors->count == 0) continue;
-    text += fmt::format("{} steps {}: mean absolute error {:.2f} %, max {:.2f} %\n", errors->count,
-                        what, errors->mape_percent, errors->max_percent);
+    text += fmt::format("{} {}: mean absolute error {:.2f} %, max {:.2f} %\n",
+                        Counted(errors->count, "step"), what, errors->mape_percent,
+                        errors->max_percent);
   }
   text +=
       fmt::format("device work starts within {:.1f} us of the recording (median; p90 {:.1f} us)\n",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/statistics.h"
 #include "simulator/replay/capture/capture_lines.h"
 #include "simulator/replay/simulation_setup.h"
@@ -164,11 +165,10 @@ class Doctor {
     }
     constexpr size_t kWanted = 3;
     if (fewest < kWanted) {
-      Add("steps", FindingState::kLacks,
-          fewest == 0 ? "no step marks" : fmt::format("{} steps", fewest), CaptureLines::kStepsCost,
-          CaptureLines::kSteps);
+      Add("steps", FindingState::kLacks, fewest == 0 ? "no step marks" : Counted(fewest, "step"),
+          CaptureLines::kStepsCost, CaptureLines::kSteps);
     } else {
-      Add("steps", FindingState::kHolds, fmt::format("{} steps", fewest));
+      Add("steps", FindingState::kHolds, Counted(fewest, "step"));
     }
     if (fewest >= kWanted) WarmUp();
   }
@@ -195,12 +195,14 @@ class Doctor {
 
   void Ranks() {
     const size_t present = store_.ranks().size();
-    if (evidence_.grouped.all == 0) {
-      Add("ranks", FindingState::kHolds, fmt::format("{}, which do not communicate", present));
-      return;
-    }
     const auto all = static_cast<size_t>(std::max(store_.world_size(), 1));
     const bool lacks = present < all;
+    if (evidence_.grouped.all == 0 && !lacks) {
+      Add("ranks", FindingState::kHolds,
+          present == 1 ? "1, which does not communicate"
+                       : fmt::format("{}, which do not communicate", present));
+      return;
+    }
     Add("ranks", lacks ? FindingState::kLacks : FindingState::kHolds,
         fmt::format("{} of {}", present, all), lacks ? CaptureLines::kRanksCost : "",
         lacks ? CaptureLines::kEveryRank : "");
@@ -301,20 +303,22 @@ class Doctor {
 
   void Replay() {
     if (input_.prediction == nullptr) {
+      if (evidence_.device_nodes == 0) return;  // which says it
       Add("replay", FindingState::kDoubt, input_.no_prediction, "no prediction is possible", "");
       return;
     }
     std::vector<double> errors;
     for (const StepError& step : CompareSteps(store_, *input_.prediction)) {
-      if (!step.partial && step.measured > SimTime()) errors.push_back(step.error);
+      if (!step.partial && !step.idle && step.measured > SimTime()) errors.push_back(step.error);
     }
     if (errors.empty()) return;
     const ErrorSummary summary = SummarizeErrors(errors);
     constexpr double kClosePercent = 5;
     const bool close = summary.max_percent <= kClosePercent;
     Add("replay", close ? FindingState::kHolds : FindingState::kDoubt,
-        fmt::format("repeats {} recorded steps within {:.2f} % (mean {:.2f} %)", summary.count,
-                    summary.max_percent, summary.mape_percent),
+        fmt::format("repeats {} within {:.2f} % (mean {:.2f} %)",
+                    Counted(summary.count, "recorded step"), summary.max_percent,
+                    summary.mape_percent),
         close ? "" : "what-ifs rest on a replay that does not follow the recording", "");
   }
 

@@ -95,6 +95,22 @@ TEST(Classify, RuntimeCalls) {
   EXPECT_EQ(ParseRuntimeCall("INVALID"), RuntimeCall::kOther);
 }
 
+// Names as PTI gives them to Kineto's XPU plug-in.
+TEST(Classify, XpuCallsAndCopies) {
+  EXPECT_EQ(ParseRuntimeCall("urQueueFinish"), RuntimeCall::kStreamSynchronize);
+  EXPECT_EQ(ParseRuntimeCall("zeCommandQueueSynchronize"), RuntimeCall::kStreamSynchronize);
+  EXPECT_EQ(ParseRuntimeCall("urEventWait"), RuntimeCall::kEventSynchronize);
+  EXPECT_EQ(ParseRuntimeCall("zeEventHostSynchronize"), RuntimeCall::kEventSynchronize);
+  EXPECT_EQ(ParseRuntimeCall("urEventRelease"), RuntimeCall::kOther);
+  bool known = false;
+  EXPECT_EQ(ParseMemcpyKind("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", known),
+            MemcpyKind::kHostToDevicePageable);
+  EXPECT_TRUE(known);
+  EXPECT_EQ(ParseMemcpyKind("Memcpy D2M (DEVICE -> MEMORY(Unknown))", known),
+            MemcpyKind::kDeviceToHostPageable);
+  EXPECT_EQ(ParseMemcpyKind("Memcpy H2D (HOST -> DEVICE)", known), MemcpyKind::kHostToDevicePinned);
+}
+
 TEST(Classify, CollectiveKernels) {
   EXPECT_TRUE(IsCollectiveKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"));

@@ -224,6 +224,32 @@ TEST(Kineto, CountsKernelsWithoutLaunchAndNamesUnknownCallsByWhatTheyIssue) {
             "memory.json: correlation 99 (orphan)");
 }
 
+// A profile appended to itself: one operator, one call, one kernel.
+TEST(Kineto, EventsThatStandTwiceAreOne) {
+  const auto once = ImportEvents(kLaunch);
+  const auto twice = ImportEvents(fmt::format("{},{}", kLaunch, kLaunch));
+  ASSERT_TRUE(once.ok() && twice.ok()) << twice.status();
+  EXPECT_EQ(twice->ranks()[0].size(), once->ranks()[0].size());
+  EXPECT_EQ(twice->diagnostics().Count(Repair::kDuplicateEvent), 3);
+  const RankTrace& rank = twice->ranks()[0];
+  EXPECT_EQ(rank.launcher(FindNode(*twice, rank, "add_kernel")),
+            FindNode(*twice, rank, "cudaLaunchKernel"));
+}
+
+// Kernels of one graph have one correlation, and fills that take no time one start.
+TEST(Kineto, EventsThatAreAlikeAreTwo) {
+  const std::string kernel =
+      R"({{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":{},"ts":{},"dur":4,
+          "args":{{"device":0,"stream":{},"correlation":7}}}})";
+  const auto store = ImportEvents(fmt::format("{},{},{},{}", kLaunch,
+                                              fmt::format(fmt::runtime(kernel), 20, 1020, 20),
+                                              fmt::format(fmt::runtime(kernel), 20, 1030, 20),
+                                              fmt::format(fmt::runtime(kernel), 21, 1030, 21)));
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(store->ranks()[0].size(), 6u);
+  EXPECT_TRUE(store->diagnostics().empty());
+}
+
 TEST(Kineto, AGraphLaunchIssuesManyKernels) {
   std::string events =
       R"({"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":9,"tid":9,"ts":1,"dur":9,

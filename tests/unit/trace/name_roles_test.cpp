@@ -152,5 +152,23 @@ TEST(NameRoles, OfAStoreGoByWhatTheNodeIs) {
   EXPECT_FALSE(store.roles().of_op(NodeKind::kRuntimeCall, name).convolution);
 }
 
+// Names of vLLM, PyTorch's symmetric memory, DeepEP (in a public profile of DeepSeek) and NCCL.
+TEST(NameRoles, KernelsThatExchangeDataThemselves) {
+  for (const char* name :
+       {"void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*)",
+        "multimem_all_reduce_kernel",
+        "void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)",
+        "void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(__nv_bfloat16*)",
+        "ncclGenericOp"}) {
+    EXPECT_TRUE(ClassOfKernel(name).peers) << name;
+  }
+  for (const char* name :
+       {"void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*)",
+        "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn",
+        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >"}) {
+    EXPECT_FALSE(ClassOfKernel(name).peers) << name;
+  }
+}
+
 }  // namespace
 }  // namespace foretrace
