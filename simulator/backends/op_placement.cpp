@@ -222,7 +222,8 @@ absl::Status CheckCovered(const OperatorView& dag, std::span<const KernelChoice>
   if (without.size() > 5) names += ", ...";
   return Infeasible(
       "{}: {} of {} operators ({:.1f} %) have no kernel of the backends with a known time: {}; add "
-      "a backend that runs them, their measured times, or --device, whose kernels are modelled",
+      "a backend that runs them, or their measured times; of backends without any --device models "
+      "the kernels that they have",
       dag.name(), without.size(), dag.size(),
       100.0 * static_cast<double>(without.size()) / dag.size(), names);
 }

@@ -49,8 +49,8 @@ constexpr Term kTerms[] = {
      "waits)."},
     {"latecomer", "the rank that reached a collective last, and so made the others wait."},
     {"MFU",
-     "model FLOP utilisation: FLOP of the model over what the devices could do in that "
-     "time, at the peak of what its GEMMs run in."},
+     "model FLOP utilisation: FLOP of the model, of attention those of every key, masked ones "
+     "too, over what the devices could do in that time, at the peak of what its GEMMs run in."},
     {"missing", "of a duration: no model gives one; it counts as zero and is listed."},
     {"own transfer time", "of a collective: from its last arrival to its end, without waiting."},
     {"pooling factor", "lookups in an embedding table per sample."},

@@ -235,7 +235,8 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
   }
   if (passes.lone != nullptr) exposed += ExposedByLone(model(), mapping, passes, line);
   out.exposed_communication = exposed / (out.time.seconds() * mapping.pipeline);
-  const Flop sample = mapping.trains_ends() ? flop_ : TrainedFlopOf(model(), mapping);
+  const bool whole = mapping.trains_ends() && mapping.expert_capacity == 0;
+  const Flop sample = whole ? flop_ : TrainedFlopOf(model(), mapping);
   out.model_flop_utilisation =
       ModelFlopUtilisation(Flop(sample.count() * mapping.global_batch), out.time,
                            PeakOf(mapping, cluster_), mapping.devices());

@@ -16,6 +16,7 @@
 #include "simulator/mapping/device_measurements.h"
 #include "simulator/mapping/exchange_times.h"
 #include "simulator/mapping/kernel_forms.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/software_behaviour.h"
@@ -260,7 +261,10 @@ class IterationModel {
 
   const TransformerConfig& model() const { return layers_.model(); }
   const ModelLayers& layers() const { return layers_; }
-  bool reaches_host() const { return cluster_.host_link > Bandwidth(); }
+  HostUse host() const {
+    const bool link = cluster_.host_link > Bandwidth();
+    return {link, link && cluster_.host_memory > Bandwidth()};
+  }
   // Errors: as CheckMapping; what the device or the platform's file does not state; exchanges that
   // the network cannot time.
   absl::StatusOr<PassTimes> Passes(const ParallelMapping& mapping) const;
@@ -316,8 +320,5 @@ SimTime ReductionPart(SimTime reduction, int64_t layers, int64_t index);
 // last chunk of the last.
 absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model,
                                          const ParallelMapping& mapping, const PassTimes& passes);
-
-// Forward and backward of one sample without recomputation: three times the forward GEMMs.
-Flop ModelFlopOf(const TransformerConfig& model);
 
 }  // namespace foretrace

@@ -370,7 +370,7 @@ namespace {
 
 // Knobs of which one turn makes the mapping fit.
 std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, Bytes capacity,
-                         bool to_host) {
+                         HostUse host) {
   const TransformerConfig& model = layers.model();
   std::string help;
   const auto suggest = [&](const char* what, bool applies, auto change) {
@@ -393,8 +393,11 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
           m.recompute == Recompute::kFull && m.tensor > 1 && !m.sequence_parallel,
           [](ParallelMapping& o) { o.divided_inputs = true; });
   suggest("kept activations on the host (offload-activations) would fit",
-          m.recompute == Recompute::kFull && to_host,
+          m.recompute == Recompute::kFull && host.inputs,
           [](ParallelMapping& o) { o.inputs_on_host = true; });
+  suggest("the optimizer's states on the host (offload) would fit",
+          host.states && !m.offload && m.moment_bytes == 0,
+          [](ParallelMapping& o) { o.offload = true; });
   suggest("micro-batches of 1 would fit", m.micro_batch > 1,
           [](ParallelMapping& o) { o.micro_batch = 1; });
   suggest("sequence parallelism would fit", !m.sequence_parallel && m.tensor > 1,
@@ -407,14 +410,15 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
           [](ParallelMapping& o) { o.zero = 1; });
   suggest("zero3 would fit", m.zero < 3 && m.replicas() > 1,
           [](ParallelMapping& o) { o.zero = 3; });
-  if (help.empty()) help = "more tensor or pipeline parallelism, or more devices, are needed";
-  return help;
+  if (!help.empty()) return help;
+  return m.devices() == 1 ? "more devices are needed"
+                          : "more tensor or pipeline parallelism, or more devices, are needed";
 }
 
 }  // namespace
 
 absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& m, Bytes capacity,
-                         bool to_host) {
+                         HostUse host) {
   const ModelLayers layers(model);
   const MemoryLedger use = MemoryOf(layers, m);
   if (use.total() <= capacity) return absl::OkStatus();
@@ -426,7 +430,7 @@ absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& 
       "gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, other {:.1f}); {}",
       ToString(m), gib(use.total()), gib(use.total() - capacity), gib(capacity), gib(use.weights),
       gib(use.gradients), gib(use.optimizer), gib(use.activations),
-      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(layers, m, capacity, to_host));
+      gib(use.recomputed + use.logits + use.gathered), WhatWouldFit(layers, m, capacity, host));
 }
 
 }  // namespace foretrace

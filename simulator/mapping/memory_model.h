@@ -67,10 +67,14 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int3
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
                   Recompute recompute);
 
+// What may go to the host, as far as the platform states what that takes.
+struct HostUse {
+  bool inputs = false;  // that are kept: the devices' way there
+  bool states = false;  // of the optimizer, which runs there: its memory's rate too
+};
+
 // Infeasible, with the excess, its make-up and the knobs that would help, unless it fits.
-// `to_host`: whether the devices' way to the host is known (ClusterParameters::host_link), which
-// some need.
 absl::Status CheckMemory(const TransformerConfig& model, const ParallelMapping& mapping,
-                         Bytes capacity, bool to_host);
+                         Bytes capacity, HostUse host);
 
 }  // namespace foretrace

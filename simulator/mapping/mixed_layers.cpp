@@ -4,18 +4,8 @@
 #include <utility>
 
 #include "simulator/mapping/kept_inputs.h"
-#include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
-namespace {
-
-// Of forward passes.
-double Gemms(const TransformerConfig& c, int64_t layers) {
-  const TransformerGraph model = MakeTransformerGraph(c);
-  return GemmFlop(model.graph, BindTransformer(model, c, {}), layers).count();
-}
-
-}  // namespace
 
 const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
                          int32_t chunk, int64_t index, const PassTimes& passes) {
@@ -104,21 +94,6 @@ MemoryLedger Mean(const MemoryLedger& dense, const MemoryLedger& mixture, double
                               : std::max(dense.*part, mixture.*part);
   }
   return mean;
-}
-
-Flop ModelFlopOf(const TransformerConfig& config) {
-  const TransformerConfig c = WithDefaults(config);
-  const TransformerConfig mixture = WithLayersOf(c, false);
-  const int64_t dense = DenseLayers(c);
-  const double outside = Gemms(mixture, 0), block = Gemms(mixture, 1) - outside;
-  double forward = outside + block * static_cast<double>(c.layers - dense);
-  if (dense > 0) {
-    forward += (Gemms(WithLayersOf(c, true), 1) - outside) * static_cast<double>(dense);
-  }
-  const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
-  forward += static_cast<double>(c.further_tokens) * (outside + block + join.count());
-  // Backward multiplies twice as much.
-  return Flop(3 * forward);
 }
 
 }  // namespace foretrace

@@ -2,39 +2,103 @@
 
 #include <algorithm>
 
-#include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapped_layer.h"
+#include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
+namespace {
+
+double Num(int64_t n) { return static_cast<double>(n); }
+
+// Of a forward pass over `layers` layers alike.
+double Gemms(const TransformerConfig& c, int64_t layers) {
+  const TransformerGraph model = MakeTransformerGraph(c);
+  return GemmFlop(model.graph, BindTransformer(model, c, {}), layers).count();
+}
+
+// Of a forward pass over a layer that attends to the whole sequence: scores, and what they weigh.
+double WholeAttention(const TransformerConfig& c) {
+  const TransformerGraph model = MakeTransformerGraph(c);
+  const Binding sizes = BindTransformer(model, c, {});
+  double flop = 0;
+  for (OpId id = 0; static_cast<size_t>(id) < model.graph.ops().size(); ++id) {
+    const GraphOp& op = model.graph.op(id);
+    if (!op.in_block || (op.kind != GraphOpKind::kAttention && !op.attention_core)) continue;
+    flop += GemmFlopOf(model.graph, sizes, id).count();
+  }
+  return flop;
+}
+
+// What windows leave out of all layers' attention, forward.
+double OutsideWindows(const TransformerConfig& c) {
+  if (c.window == 0 || c.window >= c.sequence) return 0;
+  const double outside = 1 - Num(c.window) / Num(c.sequence);
+  return WholeAttention(c) * outside * Num(WindowedLayers(c));
+}
+
+double AttentionOf(const TransformerConfig& config) {
+  const TransformerConfig c = WithDefaults(config);
+  return WholeAttention(WithLayersOf(c, false)) * Num(c.layers) - OutsideWindows(c);
+}
+
+// Every weight multiplies every token, those of experts the tokens routed to them: of one layer,
+// elements that are read for a token.
+struct LayerElements {
+  double trained = 0, experts = 0;
+};
+LayerElements ElementsOf(const TransformerConfig& model, bool dense,
+                         const ParallelMapping& mapping) {
+  const TransformerConfig c = DenseLayers(model) > 0 ? WithLayersOf(model, dense) : model;
+  const MappedLayer layer(c, mapping);
+  const double routed = c.experts > 0 ? Num(c.top_k) / Num(c.experts) : 0;
+  return {layer.trained() + routed * layer.trained_expert(), routed * layer.expert()};
+}
+
+}  // namespace
+
+Flop ModelFlopOf(const TransformerConfig& config) {
+  const TransformerConfig c = WithDefaults(config);
+  const TransformerConfig mixture = WithLayersOf(c, false);
+  const int64_t dense = DenseLayers(c);
+  const double outside = Gemms(mixture, 0), block = Gemms(mixture, 1) - outside;
+  double forward = outside + block * Num(c.layers - dense) - OutsideWindows(c);
+  if (dense > 0) forward += (Gemms(WithLayersOf(c, true), 1) - outside) * Num(dense);
+  const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
+  forward += Num(c.further_tokens) * (outside + block + join.count());
+  // Backward multiplies twice as much.
+  return Flop(3 * forward);
+}
 
 Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mapping) {
-  const double whole = ModelFlopOf(model).count();
-  if (mapping.trains_ends()) return Flop(whole);
-  const int64_t frozen = FrozenLayers(model, mapping);
-  double below = 0;
-  if (frozen > 0) {
-    TransformerConfig fewer = model;
-    fewer.layers = model.layers - frozen;
-    below = (whole - ModelFlopOf(fewer).count()) / 3;
-  }
+  const double forward = ModelFlopOf(model).count() / 3, all = Num(model.layers);
   ParallelMapping alone;
   alone.lora = mapping.lora;
   alone.lora_everywhere = mapping.lora_everywhere;
   alone.train_attention = mapping.train_attention;
   alone.train_ffn = mapping.train_ffn;
-  // Every weight multiplies every token, those of experts the tokens routed to them.
-  const auto weights = [&](bool dense) {
-    const TransformerConfig c = DenseLayers(model) > 0 ? WithLayersOf(model, dense) : model;
-    const MappedLayer layer(c, alone);
-    const double routed =
-        c.experts > 0 ? static_cast<double>(c.top_k) / static_cast<double>(c.experts) : 0;
-    return layer.trained() + routed * layer.trained_expert();
-  };
-  const auto dense = static_cast<double>(DenseLayers(model));
-  const double others = static_cast<double>(model.layers - frozen) - dense;
-  double trained = others * weights(false);
-  if (dense > 0) trained += dense * weights(true);
-  return Flop(whole / 3 + (whole / 3 - below) + 2 * static_cast<double>(model.sequence) * trained);
+  const double tokens = Num(model.sequence);
+  const int64_t dense = DenseLayers(model);
+  const LayerElements mixture = ElementsOf(model, false, alone);
+  // Of routed tokens, in two GEMMs' passes or three.
+  double passes = 3, backward = 2 * forward;
+  if (!mapping.trains_ends()) {
+    passes = 2;
+    const int64_t frozen = FrozenLayers(model, mapping);
+    double below = 0;
+    if (frozen > 0) {
+      TransformerConfig fewer = model;
+      fewer.layers = model.layers - frozen;
+      below = forward - ModelFlopOf(fewer).count() / 3;
+    }
+    const double above = Num(model.layers - frozen);
+    double trained = (above - Num(dense)) * mixture.trained;
+    if (dense > 0) trained += Num(dense) * ElementsOf(model, true, alone).trained;
+    // Attention multiplies no weights: it has both gradients wherever any passes.
+    backward = forward - below + 2 * tokens * trained + AttentionOf(model) * above / all;
+  }
+  const double kept = mapping.expert_capacity > 0 ? std::min(1.0, mapping.expert_load()) : 1;
+  const double dropped = (1 - kept) * 2 * tokens * mixture.experts * (all - Num(dense));
+  return Flop(forward + backward - passes * dropped);
 }
 
 }  // namespace foretrace

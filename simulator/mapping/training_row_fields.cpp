@@ -204,10 +204,14 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
   m.expert_tensor = whole ? 1 : used("etp", 0);
   const int64_t model = int64_t{m.tensor} * m.pipeline * m.context;
   m.data = degree("dp", std::max<int64_t>(row.gpus / model, 1));
+  const bool follows = f.States("dp") || DegreeWord(f, "dp");
   if (row.gpus == 0) {
-    const bool follows = f.States("dp") || DegreeWord(f, "dp");
     if (error.empty() && !follows) error = "gpus is not stated, nor dp, from which it would follow";
     row.gpus = static_cast<int32_t>(std::min<int64_t>(model * m.data, kMaxDegree));
+  }
+  if (error.empty() && !follows && row.gpus % model != 0) {
+    error = fmt::format("tp {} x pp {} x cp {} does not divide gpus {}", m.tensor, m.pipeline,
+                        m.context, row.gpus);
   }
   if (error.empty() && model * m.data != row.gpus) {
     error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,

@@ -57,7 +57,7 @@ absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& m
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model_.model(), mapping, 0));
   const Bytes memory = Memory(mapping);
   if (memory > capacity_) {
-    return CheckMemory(model_.model(), mapping, capacity_, model_.reaches_host());
+    return CheckMemory(model_.model(), mapping, capacity_, model_.host());
   }
   FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate, model_.Estimate(mapping));
   return Evaluation{estimate.time, memory, estimate.bubble, estimate.exposed_communication,

@@ -111,7 +111,7 @@ absl::StatusOr<RankedMapping> SearchLocally(const Evaluator& evaluator,
     ParallelMapping candidate = moves.Draw(now.mapping);
     if (rng() % 2 == 0) candidate = moves.Draw(candidate);
     if (candidate == now.mapping || candidate.tensor > space.max_tensor ||
-        candidate.context > space.max_context ||
+        candidate.context > space.max_context || candidate.micro_batch > space.max_micro_batch ||
         !CheckMapping(model, candidate, space.devices).ok()) {
       return std::nullopt;
     }

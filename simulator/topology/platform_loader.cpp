@@ -327,7 +327,14 @@ absl::StatusOr<PlatformSpec> FindPlatform(const std::string& argument, int64_t d
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(file));
   if (nodes == 0 && devices > spec.devices()) {
     const int64_t needed = (devices + spec.node.devices - 1) / spec.node.devices;
-    if (needed <= spec.max_nodes) nodes = static_cast<int32_t>(needed);
+    if (needed <= spec.max_nodes) {
+      nodes = static_cast<int32_t>(needed);
+    } else if (spec.max_nodes > 0) {
+      return Infeasible(
+          "platform {} has {} devices, and up to {} on {} nodes (max_nodes of its file), not {}",
+          spec.name, spec.devices(), int64_t{spec.max_nodes} * spec.node.devices, spec.max_nodes,
+          devices);
+    }
   }
   return nodes == 0 ? spec : WithNodes(std::move(spec), nodes);
 }

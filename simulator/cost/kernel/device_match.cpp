@@ -1,6 +1,10 @@
 #include "simulator/cost/kernel/device_match.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,10 +19,18 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
   const GpuPeaks& of = calibrated->device();
   FORETRACE_RETURN_IF_ERROR(CheckDevice(device.accelerator, of.accelerator, what));
   if (Compare(device.accelerator, of.accelerator) == DeviceMatch::kSame) return calibrated;
-  notes.push_back(
-      fmt::format("kernels: calibrated on {} and carried over to {}, another board of "
-                  "the same chip ({:.0f} instead of {:.0f} GB/s of memory)",
-                  of.name, device.name, device.dram_gbps, of.dram_gbps));
+  std::vector<std::string> differ;
+  const auto compare = [&](double own, double other, const char* of_it) {
+    if (fmt::format("{:.0f}", own) == fmt::format("{:.0f}", other)) return;
+    differ.push_back(fmt::format("{:.0f} instead of {:.0f} {}", own, other, of_it));
+  };
+  compare(device.dram_gbps, of.dram_gbps, "GB/s of memory");
+  compare(device.peak_tflops(Precision::kHalf), of.peak_tflops(Precision::kHalf),
+          "TFLOP/s in 16 bits");
+  notes.push_back(fmt::format(
+      "kernels: calibrated on {} and carried over to {}, another board of the same "
+      "chip{}",
+      of.name, device.name, differ.empty() ? "" : fmt::format(" ({})", fmt::join(differ, ", "))));
   return std::make_shared<const KernelModels>(CarriedTo(device, *calibrated));
 }
 

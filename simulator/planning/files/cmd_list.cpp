@@ -27,8 +27,9 @@ absl::Status RunList(const ListOptions& options, const CommandContext& context) 
 void AddListCommand(CLI::App& app, CommandContext& context) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* command = app.add_subcommand(
-      "list", "what can be named: platforms, calibrations, GPUs, workloads, and where they are");
-  command->add_option("kind", options->kind, "platforms, calibrations, gpus or workloads")
+      "list",
+      "what can be named: platforms, calibrations, GPUs, workloads, stacks, and where they are");
+  command->add_option("kind", options->kind, "platforms, calibrations, gpus, workloads or stacks")
       ->type_name("KIND");
   command->add_flag("--json", options->json, "one JSON document on standard output");
   command->footer(Examples({"foretrace list gpus", "foretrace list platforms --json"}));

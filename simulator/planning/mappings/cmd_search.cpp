@@ -267,7 +267,7 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
                    "also with gradients reduced during the backward pass");
   command
       .add_option("--schedules", o.schedules,
-                  "1f1b (also interleaved), gpipe, kfkb, zb-h1, dualpipe")
+                  "1f1b (also interleaved), gpipe, kfkb, zb-h1, dualpipe, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1", "dualpipe"}))

@@ -134,6 +134,10 @@ std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::
 
 }  // namespace
 
+bool NamesChipOf(const std::string& gpu, const std::string& device) {
+  return Words(device).contains(ChipOf(SplitCount(gpu).gpu));
+}
+
 const PlatformSpec* RowPlatforms::Nearest(const TrainingRow& row, const Allowed& allowed) const {
   const std::string gpu = SplitCount(row.gpu).gpu, chip = ChipOf(gpu);
   const std::set<std::string> wanted = Words(gpu);

@@ -18,6 +18,9 @@ struct RowPlatform {
   std::string note;  // where its device is not what the row names, what of it differs; else empty
 };
 
+// Whether a device is of the chip that a row names ("H100" of "8x NVIDIA H100 SXM").
+bool NamesChipOf(const std::string& gpu, const std::string& device);
+
 // All shipped platforms; read once.
 class RowPlatforms {
  public:

@@ -242,8 +242,9 @@ std::string CompareText(const SearchReport& report, const TextStyle& style) {
 
 std::string SourcesNote(std::string_view of, const CostSources& sources) {
   return fmt::format(
-      "kernels of {}: {:.0f} % of their time calibrated, {:.0f} % beyond what was calibrated "
-      "(extrapolated)",
+      "kernels of {}: {:.0f} % of their time by a calibration, {:.0f} % of it all for shapes "
+      "beyond "
+      "what was measured (extrapolated)",
       of, 100 * sources.share(EstimateSource::kCalibrated), 100 * sources.extrapolated_share());
 }
 

@@ -9,6 +9,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/mapping/trained_flop.h"
 #include "simulator/planning/mappings/mapped_job.h"
 #include "simulator/planning/mappings/search_journal.h"
 #include "simulator/search/phaze_mapping.h"

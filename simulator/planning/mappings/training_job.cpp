@@ -288,7 +288,8 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   }
   if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
     job.notes.push_back(
-        fmt::format("{} of {} layers have windows of {} tokens: attention is taken over all tokens",
+        fmt::format("{} of {} layers have windows of {} tokens; where context parallelism divides "
+                    "the sequence attention is taken over all tokens",
                     WindowedLayers(*job.model.transformer), job.model.transformer->layers,
                     job.model.transformer->window));
   }

@@ -30,7 +30,7 @@ class Clusters {
 
   struct Cluster {
     ClusterParameters parameters;
-    std::string chip;
+    std::string device, chip;
     Bytes memory;
   };
 
@@ -44,10 +44,23 @@ class Clusters {
       if (!found.note.empty()) row.notes.push_back(found.note);
     }
     const std::string name = fs::path(platform).stem().string();
-    if (named_.emplace(row.gpu, platform).second) {
-      notes.push_back(fmt::format("{}: platform {}", row.gpu, name));
+    const bool first = named_.emplace(row.gpu, platform).second;
+    if (first) notes.push_back(fmt::format("{}: platform {}", row.gpu, name));
+    FORETRACE_ASSIGN_OR_RETURN(const Cluster* cluster,
+                               Load(platform, name, row.config.dtype, notes));
+    if (!row.gpu.empty() && !NamesChipOf(row.gpu, cluster->device)) {
+      const std::string other = fmt::format("gpu '{}' is not what --platform {} has, which is {}",
+                                            row.gpu, name, cluster->device);
+      row.notes.push_back(other);
+      if (first) notes.push_back(other);
     }
-    const auto key = std::pair(platform, row.config.dtype);
+    return cluster;
+  }
+
+ private:
+  absl::StatusOr<const Cluster*> Load(const std::string& platform, const std::string& name,
+                                      DType dtype, std::vector<std::string>& notes) {
+    const auto key = std::pair(platform, dtype);
     if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     Accelerator device;
     int64_t devices = 0;
@@ -57,16 +70,17 @@ class Clusters {
                                           .calibration = o_.calibration,
                                           .kernels = o_.kernels,
                                           .experts = true},
-                                         row.config.dtype, &device, &devices, found));
+                                         dtype, &device, &devices, found));
     for (const std::string& note : found) {
       const std::string own = name + ": " + note;
       if (std::ranges::find(notes, own) == notes.end()) notes.push_back(own);
     }
-    return &known_.emplace(key, Cluster{std::move(cluster), device.chip, device.memory_capacity()})
+    return &known_
+                .emplace(key, Cluster{std::move(cluster), device.name, device.chip,
+                                      device.memory_capacity()})
                 .first->second;
   }
 
- private:
   const MappingValidationOptions& o_;
   RowPlatforms platforms_;
   std::set<std::pair<std::string, std::string>> named_;  // GPUs and their platforms, noted

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "simulator/base/statistics.h"
@@ -107,7 +108,8 @@ std::string TrainingValidationText(const TrainingValidation& result, const TextS
   }
   if (result.calibrated + result.extrapolated > 0)
     text += fmt::format(
-        "kernel time: {:.0f} % calibrated, {:.0f} % beyond what was calibrated (extrapolated)\n",
+        "kernel time: {:.0f} % by a calibration, {:.0f} % of it all for shapes beyond what was "
+        "measured (extrapolated)\n",
         100 * result.calibrated, 100 * result.extrapolated);
   text += "\n" + RowTable(result, style);
   text += GroupTable("model", by_model, style) + GroupTable("stack", by_stack, style) + "\n";
@@ -127,7 +129,7 @@ void WriteRow(const JudgedRow& judged, JsonWriter& json) {
   json.Field("assumed_stack", row.release.empty() ? row.family : row.family + " " + row.release);
   json.Field("gpus", row.gpus);
   json.Field("mapping", ToString(row.mapping));
-  if (!row.out_of_memory) json.Field("measured_s", row.measured.seconds());
+  if (row.measured > SimTime()) json.Field("measured_s", row.measured.seconds());
   if (row.out_of_memory) json.Field("out_of_memory", true);
   if (judged.judged()) {
     json.Field("predicted_s", judged.predicted.seconds());
@@ -152,9 +154,13 @@ void WriteSummary(const TrainingValidation& result, JsonWriter& json) {
     json.Field("out_of_memory", uint64_t{result.out_of_memory});
     json.Field("out_of_memory_predicted", uint64_t{result.out_of_memory_predicted});
   }
-  json.Field("mape_percent", result.summary.mape_percent);
-  json.Field("median_percent", result.median_percent);
-  json.Field("max_percent", result.summary.max_percent);
+  // Null where no row was judged.
+  const auto of_judged = [&](double percent) {
+    return result.summary.count > 0 ? percent : std::numeric_limits<double>::quiet_NaN();
+  };
+  json.Field("mape_percent", of_judged(result.summary.mape_percent));
+  json.Field("median_percent", of_judged(result.median_percent));
+  json.Field("max_percent", of_judged(result.summary.max_percent));
   if (result.memory_summary.count > 0) {
     json.Field("memory_mape_percent", result.memory_summary.mape_percent);
   }

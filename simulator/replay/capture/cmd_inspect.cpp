@@ -48,6 +48,12 @@ bool IsAcceleratorFile(const std::string& path) {
   return root.ok() && root->Has("chip");
 }
 
+// A file of traces/workloads/.
+bool IsWorkloadFile(const std::string& path) {
+  const absl::StatusOr<YamlReader> root = ReadYamlFile(path);
+  return root.ok() && !root->Has("node") && (root->Has("transformer") || root->Has("operators"));
+}
+
 absl::Status InspectAccelerator(const std::string& path, bool as_json,
                                 const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const Accelerator accelerator, LoadAccelerator(path));
@@ -65,6 +71,12 @@ absl::Status InspectAccelerator(const std::string& path, bool as_json,
 
 absl::Status InspectPlatform(const std::string& path, bool as_json, const CommandContext& context) {
   if (IsAcceleratorFile(path)) return InspectAccelerator(path, as_json, context);
+  if (IsWorkloadFile(path)) {
+    return InvalidInput(
+        "{}: a workload, which search, generate and serve take; inspect takes traces, platforms "
+        "and accelerators",
+        path);
+  }
   FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(path));
   FORETRACE_ASSIGN_OR_RETURN(const Topology topology, Topology::Create(std::move(spec)));
   rapidjson::StringBuffer buffer;

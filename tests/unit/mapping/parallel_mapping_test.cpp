@@ -397,15 +397,31 @@ TEST(MemoryModelTest, TheHostWouldFitWhereItsLinkIsKnown) {
   m.micro_batch = 16;
   m.recompute = Recompute::kFull;
   const Bytes capacity = MemoryOf(c, m).total() - Bytes(1 << 30);
-  EXPECT_THAT(Message(CheckMemory(c, m, capacity, true)), HasSubstr("offload-activations"));
-  EXPECT_THAT(Message(CheckMemory(c, m, capacity, false)), Not(HasSubstr("offload-activations")));
+  EXPECT_THAT(Message(CheckMemory(c, m, capacity, {.inputs = true})),
+              HasSubstr("offload-activations"));
+  EXPECT_THAT(Message(CheckMemory(c, m, capacity, {})), Not(HasSubstr("offload-activations")));
+}
+
+// 22 G parameters with 16 bytes each fit on no device, with 2 for the weights and 2 for a gradient
+// on one of 192 GB; of what is not divided no other degree is said to help.
+TEST(MemoryModelTest, TheOptimizerWouldFitOnTheHost) {
+  const TransformerConfig c = Gpt22B();
+  ParallelMapping m = Mapping(1, 1, 1, 1);
+  m.recompute = Recompute::kFull;
+  const auto message = [&](HostUse host) {
+    return Message(CheckMemory(c, m, Bytes(192'000'000'000), host));
+  };
+  EXPECT_THAT(message({true, true}), HasSubstr("optimizer's states on the host (offload) would"));
+  EXPECT_THAT(message({true, false}), HasSubstr("); more devices are needed"));
+  m.offload = true;
+  EXPECT_EQ(message({true, true}), "");
 }
 
 TEST(MemoryModelTest, SaysWhatWouldFit) {
   const TransformerConfig c = Gpt22B();
   ParallelMapping m = Mapping(8, 1, 1, 16);
   m.micro_batch = 16;
-  const std::string message = Message(CheckMemory(c, m, Bytes(80'000'000'000), true));
+  const std::string message = Message(CheckMemory(c, m, Bytes(80'000'000'000), {.inputs = true}));
   EXPECT_THAT(message, HasSubstr("full recomputation would fit"));
   EXPECT_THAT(message, HasSubstr("micro-batches of 1 would fit"));
 }

@@ -76,9 +76,12 @@ TEST(PartialTrainingTest, PartsOfLayers) {
   EXPECT_EQ(ffn.optimizer.ps() > 0, true);
 }
 
+constexpr double kAttention = 4.0 * 1024 * 1024 * 1024;  // of a layer, forward
+
 // The output layer takes 2 T h V FLOP. Of the last of four layers trained: five layers and two
 // output layers, and the gradients of 12 h^2 weights, with 13 h of norms and biases that multiply
-// each token once too.
+// each token once too. Attention, 4 T^2 h, is backward twice what it is forward, whatever is
+// trained.
 TEST(PartialTrainingTest, UtilisationIsOfWhatIsTrained) {
   const TransformerConfig c = Model();
   ParallelMapping m = Mapping(1, 1);
@@ -90,11 +93,39 @@ TEST(PartialTrainingTest, UtilisationIsOfWhatIsTrained) {
   EXPECT_NEAR(ends, 2.0 * 1024 * 1024 * 2048, 1);
   m.last_layers = 1;
   EXPECT_NEAR(TrainedFlopOf(c, m).count(),
-              5 * block + 2 * ends + 2.0 * 1024 * (12 * kH2 + 13 * 1024), 1e3);
+              5 * block + 2 * ends + 2.0 * 1024 * (12 * kH2 + 13 * 1024) + kAttention, 1e3);
   m = Mapping(1, 1);
   m.train_ffn = true;
   EXPECT_NEAR(TrainedFlopOf(c, m).count(),
-              8 * block + 2 * ends + 4 * 2.0 * 1024 * (8 * kH2 + 5 * 1024), 1e3);
+              8 * block + 2 * ends + 4 * (2.0 * 1024 * (8 * kH2 + 5 * 1024) + kAttention), 1e3);
+}
+
+// A window of a quarter of the sequence leaves three quarters of attention out, of every layer but
+// each second one; pieces as many.
+TEST(PartialTrainingTest, WindowsCountTheirKeys) {
+  TransformerConfig c = Model();
+  const double whole = ModelFlopOf(c).count();
+  c.window = 256;
+  c.global_every = 2;
+  EXPECT_NEAR(ModelFlopOf(c).count(), whole - 3 * 2 * 0.75 * kAttention, 1e3);
+  c.window_pieces = true;
+  EXPECT_NEAR(ModelFlopOf(c).count(), whole - 3 * 2 * 0.75 * kAttention, 1e3);
+  c.window = 4096;
+  EXPECT_EQ(ModelFlopOf(c).count(), whole);
+}
+
+// Of 8 experts of 8 h^2 + 5 h elements two are chosen. Where each takes half of its even share,
+// half of that is not computed, in four layers and three passes.
+TEST(PartialTrainingTest, DroppedTokensAreNotCounted) {
+  const TransformerConfig c = Model(8);
+  ParallelMapping m = Mapping(1, 1);
+  const double whole = ModelFlopOf(c).count();
+  EXPECT_EQ(TrainedFlopOf(c, m).count(), whole);
+  m.expert_capacity = 50;
+  const double experts = 2.0 * 1024 * 2 * (8 * kH2 + 5 * 1024);
+  EXPECT_NEAR(TrainedFlopOf(c, m).count(), whole - 3 * 4 * 0.5 * experts, 1e3);
+  m.expert_capacity = 125;
+  EXPECT_EQ(TrainedFlopOf(c, m).count(), whole);
 }
 
 TEST(PartialTrainingTest, NonsenseIsRefused) {

@@ -47,6 +47,13 @@ TEST(RowPlatformTest, NamesAsTablesWriteThem) {
   EXPECT_EQ(Taken("A100 PCIe 80GB").first, "a100-pcie-8");
 }
 
+TEST(RowPlatformTest, ChipsOfPlatformsThatAreGiven) {
+  EXPECT_TRUE(NamesChipOf("8x NVIDIA H100 SXM", "h100-sxm5-80gb"));
+  EXPECT_TRUE(NamesChipOf("H100-96GB HBM2e 500W", "h100-sxm5-80gb"));
+  EXPECT_FALSE(NamesChipOf("A100 80GB", "h100-sxm5-80gb"));
+  EXPECT_FALSE(NamesChipOf("H200", "h100-sxm5-80gb"));
+}
+
 // Of a device in two sizes the one that the run fits in, where the row states none.
 TEST(RowPlatformTest, MemoryThatIsNotStated) {
   const Bytes more(int64_t{60} << 30);

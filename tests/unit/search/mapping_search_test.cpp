@@ -309,7 +309,7 @@ TEST(MappingSearchTest, InfeasibleSaysWhatWouldHelp) {
   m = {};
   m.tensor = 8;
   m.micro_batch = m.global_batch = 8;
-  EXPECT_THAT(CheckMemory(Gpt3(), m, Bytes(80'000'000'000), true).message(),
+  EXPECT_THAT(CheckMemory(Gpt3(), m, Bytes(80'000'000'000), {}).message(),
               testing::HasSubstr("GiB"));
 }
 
