@@ -19,8 +19,8 @@ struct LayerKind {
 
 LayerKind KindOf(const OperatorGraph& graph) {
   const auto has = [&](std::string_view name) {
-    return std::ranges::any_of(
-        graph.ops(), [&](const GraphOp& op) { return op.in_block && op.name == name; });
+    return std::ranges::any_of(graph.ops(),
+                               [&](const GraphOp& op) { return op.in_block && op.name == name; });
   };
   return {has("router"), has("key and value up")};
 }

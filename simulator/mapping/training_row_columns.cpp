@@ -73,6 +73,10 @@ constexpr Names kSynonyms[] = {{"model_name", "model"},
                                {"cp_comm", "cp_comm_type"},
                                {"context_parallel_comm_type", "cp_comm_type"},
                                {"zero_stage", "sharding"},
+                               {"zero", "sharding"},
+                               {"zs", "sharding"},
+                               {"zero_level", "sharding"},
+                               {"distributed_optimizer", "use_distributed_optimizer"},
                                {"recomputation", "recompute"},
                                {"recompute_granularity", "recompute"},
                                {"activation_checkpointing", "recompute"},
@@ -86,6 +90,15 @@ constexpr Names kSynonyms[] = {{"model_name", "model"},
                                {"iteration_time_s", "step_s"},
                                {"time_per_iteration_s", "step_s"},
                                {"step_time_ms", "step_ms"},
+                               {"ms/step", "step_ms"},
+                               {"ms/iteration", "step_ms"},
+                               {"s/step", "step_s"},
+                               {"s/iteration", "step_s"},
+                               {"seconds_per_step", "step_s"},
+                               {"peak_memory_gib", "memory_gib"},
+                               {"max_memory_gib", "memory_gib"},
+                               {"peak_memory_gb", "memory_gb"},
+                               {"max_memory_gb", "memory_gb"},
                                {"iteration_ms", "step_ms"},
                                {"iteration_time_ms", "step_ms"},
                                {"elapsed_time_per_iteration_ms", "step_ms"},
@@ -140,6 +153,17 @@ constexpr std::string_view kOwn[] = {"model",
                                      "memory_gib",
                                      "memory_reserved_gib"};
 
+// What is read besides.
+constexpr std::string_view kAlso[] = {"",      "case",     "source",
+                                      "table", "note",     "overlap",
+                                      "oom",   "schedule", "use_distributed_optimizer"};
+// What tables tell of a job that no prediction needs: results and what follows from them, places.
+constexpr std::string_view kTold[] = {
+    "params_b", "params", "tflops_per_gpu",   "tflops/gpu", "tflops",
+    "mfu_pct",  "mfu",    "hfu_pct",          "hfu",        "url",
+    "link",     "id",     "tokens_per_s",     "tokens/s",   "comment",
+    "comments", "name",   "steady_iterations"};
+
 // "tensor_parallel", "tp_size", "tensor_model_parallel_size" of tp; empty: no other name.
 std::string_view OwnName(std::string_view name) {
   for (const auto& [other, own] : kSynonyms) {
@@ -183,6 +207,21 @@ TableHeader::TableHeader(std::string_view line) : separator_(SeparatorOf(line)) 
     const std::string own(OwnName(name));
     if (!own.empty()) columns_[own].push_back({name, i});
   }
+}
+
+std::vector<std::string> TableHeader::Unread() const {
+  const auto among = [](std::span<const std::string_view> names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::vector<std::string> unread;
+  for (const auto& [name, columns] : columns_) {
+    const std::string_view own = OwnName(name);
+    const std::string_view read = own.empty() ? std::string_view(name) : own;
+    const bool memory = read.starts_with("memory");
+    if (memory || among(kOwn, read) || among(kAlso, read) || among(kTold, read)) continue;
+    unread.push_back(columns.front().name);
+  }
+  return unread;
 }
 
 std::span<const TableHeader::Column> TableHeader::Of(const std::string& column) const {

@@ -211,8 +211,14 @@ void AddColumn(const Fields& f, const char* column, int32_t value, int32_t& stat
 
 }  // namespace
 
+std::string ShardingOf(const Fields& f) {
+  const std::string sharding = f.Text("sharding");
+  const bool distributed = sharding.empty() && SaysYes(f, "use_distributed_optimizer");
+  return distributed ? "ZeRO-1" : sharding;
+}
+
 StatedDivision DivisionOfRow(const Fields& f, const ParallelMapping& m, std::string& error) {
-  StatedDivision d = DivisionIn(f.Text("sharding"));
+  StatedDivision d = DivisionIn(ShardingOf(f));
   d.column = "sharding";
   const int32_t noted = OptimizerInstances(TextWords(f.Text("note")));
   if (noted > 1 && d.copies == 0) {

@@ -21,6 +21,8 @@ struct StatedDivision {
 
 // As columns of division and people say it ("ZeRO-1", "zs=1", "FSDP2", "HYBRID_SHARD").
 StatedDivision DivisionIn(const std::string& sharding);
+// What a row says of it: its column sharding, or Megatron's switch of the distributed optimizer.
+std::string ShardingOf(const Fields& f);
 
 // The same with what the note says of Megatron Core's optimizer instances, and the columns of
 // copies and of shards (dp_replicate and dp_shard, of which -1 is all: torchtitan's

@@ -99,6 +99,11 @@ bool Fields::Says(const std::string& column) const {
   return text == "1" || text == "1.0" || text == "true" || text == "yes" || text == "y";
 }
 
+bool SaysYes(const Fields& f, const std::string& column) {
+  const std::string text = LowerCase(f.Text(column));
+  return f.Says(column) || text == "on" || text == "enabled";
+}
+
 namespace {
 
 // Of a model with experts the column may mean its dense layers, as configurations have it

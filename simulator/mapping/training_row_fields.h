@@ -30,6 +30,8 @@ class TableHeader {
   // Those of that name, then those of its other names.
   std::span<const Column> Of(const std::string& column) const;
   bool Has(std::string_view column) const { return !Of(std::string(column)).empty(); }
+  // Those that nothing is read from, but what else tables tell of a job: as they are written there.
+  std::vector<std::string> Unread() const;
   char separator() const { return separator_; }
 
  private:
@@ -67,6 +69,9 @@ class Fields {
   const TableHeader& header_;
   std::vector<std::string> values_;
 };
+
+// "1", "true", "yes", "on", "enabled".
+bool SaysYes(const Fields& f, const std::string& column);
 
 // Sizes that the row states replace the named model's.
 void ReadSizes(const Fields& f, TrainingRow& row, std::string& error);

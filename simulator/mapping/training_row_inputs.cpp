@@ -17,7 +17,7 @@ bool FlagOf(const Fields& f, const std::string& column, TrainingRow& row) {
   constexpr std::string_view kNo[] = {"",  "0",   "0.0",      "false", "no",
                                       "n", "off", "disabled", "none"};
   const std::string text = LowerCase(f.Text(column));
-  if (f.Says(column) || text == "on" || text == "enabled") return true;
+  if (SaysYes(f, column)) return true;
   if (std::ranges::find(kNo, text) == std::end(kNo)) {
     NoteUnread(fmt::format("{} '{}' is neither yes nor no: taken for no", column, f.Text(column)),
                row);

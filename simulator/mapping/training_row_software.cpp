@@ -154,7 +154,7 @@ std::string ColumnsOf(const Fields& f, const StatedDivision& division) {
 
 void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
                  std::string& error) {
-  const std::string sharding = f.Text("sharding");
+  const std::string sharding = ShardingOf(f);
   ParallelMapping& m = row.mapping;
   std::string contradiction;
   StatedDivision division = DivisionOfRow(f, m, contradiction);

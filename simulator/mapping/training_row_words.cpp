@@ -78,7 +78,7 @@ bool PrecisionAllows(const std::string& precision, const ParallelMapping& stated
 std::string OtherColumn(const Fields& f, const TrainingRow& row, const ParallelMapping& stated) {
   const std::vector<std::string> words = WordsOf(f);
   const bool zero = NumberOf("zero", f.Text("mapping")).has_value();
-  const int32_t sharding = DivisionIn(f.Text("sharding")).zero;
+  const int32_t sharding = DivisionIn(ShardingOf(f)).zero;
   const bool pure = stated.gradient_bytes == 4 && Contains(f.Text("sharding"), "pure");
   if (pure || (zero && sharding >= 0 && stated.zero != sharding)) return "sharding";
   std::string wrong;

@@ -4,6 +4,8 @@
 #include <array>
 #include <sstream>
 
+#include <fmt/ranges.h>
+
 #include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -208,6 +210,26 @@ bool NextRow(std::istream& file, std::string& text, int& number) {
 
 }  // namespace
 
+namespace {
+
+// In the first row that is judged, or where none is in why the first one is not.
+void NoteUnreadColumns(const TableHeader& header, std::vector<TrainingRow>& rows) {
+  const std::vector<std::string> unread = header.Unread();
+  if (unread.empty()) return;
+  const std::string what = fmt::format(
+      "columns that are not read: {} (words in a column mapping say what a mapping has)",
+      fmt::join(unread, ", "));
+  const auto judged =
+      std::ranges::find_if(rows, [](const TrainingRow& row) { return row.refused.empty(); });
+  if (judged != rows.end()) {
+    NoteUnread(what, *judged);
+  } else {
+    rows.front().refused += "; " + what;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,
@@ -228,6 +250,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);
+  NoteUnreadColumns(header, rows);
   return rows;
 }
 

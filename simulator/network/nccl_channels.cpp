@@ -51,17 +51,17 @@ PairSplit SplitPair(RealBytes bytes, int32_t ranks, int32_t nodes, int32_t chann
   const RealBytes step = nodes > 1 ? kNetworkStep : kNvlinkStep;
   const RealBytes largest = nodes > 1 ? step : 32 * step;
   while (bytes / split.channels > largest && split.channels <= most / 2) {
-    split.channels *= 2;
+    split.held_channels = split.channels;
     split.held_part = largest;
+    split.channels *= 2;
   }
   split.part = std::min(bytes, std::ceil(bytes / split.channels / kPage) * kPage);
-  split.held_part = std::max(split.held_part, split.part);
-  split.step = std::min(step, split.held_part);
+  split.step = std::min(step, std::max(split.part, split.held_part));
   return split;
 }
 
-double PairRounds(const PairSplit& split, int32_t peers, int32_t channels) {
-  return std::max(1.0, std::ceil(1.0 * peers * split.channels / ChannelsOfSends(channels)));
+double PairRounds(int32_t each, int32_t peers, int32_t channels) {
+  return std::max(1.0, std::ceil(1.0 * peers * each / ChannelsOfSends(channels)));
 }
 
 Bandwidth SendRate(Bandwidth channel, bool both_ways) {

@@ -21,9 +21,10 @@ struct PairSplit {
   int32_t channels = 1;  // that share it
   RealBytes part;        // of one channel
   RealBytes step;        // what a channel passes on at a time
-  // The least part that a channel has taken for any smaller message: NCCL doubles the channels
-  // where a part grows beyond its limit, and a larger message then takes less time than one just
-  // below. Here it takes as long.
+  // Of the largest message with half the channels; 0: there is none. NCCL doubles the channels
+  // where a part grows beyond its limit, and a larger message may then take less time than that
+  // one. Here it takes as long.
+  int32_t held_channels = 0;
   RealBytes held_part;
 };
 
@@ -34,9 +35,9 @@ int32_t ChannelsOfNic(Bandwidth nic);
 // before 2.29; `of_peer`: of one on another node, for those.
 PairSplit SplitPair(RealBytes bytes, int32_t ranks, int32_t nodes, int32_t channels,
                     int32_t of_nic = 0, int32_t of_peer = 2);
-// Rounds that the sends to `peers`, which are this rank too in an all-to-all, take on the
-// communicator's channels.
-double PairRounds(const PairSplit& split, int32_t peers, int32_t channels);
+// Rounds that the sends to `peers`, which are this rank too in an all-to-all, by `each` channels
+// take on the communicator's.
+double PairRounds(int32_t each, int32_t peers, int32_t channels);
 
 // `channel`: what all warps of a collective copy (CollectiveLibrary). A channel of grouped sends
 // has 20 warps, which all send, or half of which send while the others receive.

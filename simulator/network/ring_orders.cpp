@@ -112,6 +112,29 @@ class CyclePacker {
   int64_t visits_ = 0;
 };
 
+// Whether the devices are an even number, each with as many links to any other.
+bool IsCompleteMesh(const Topology& topology, const std::vector<DeviceId>& devices) {
+  const NodeSpec& node = topology.spec().node;
+  if (node.interconnect != InterconnectKind::kMesh || devices.size() % 2 != 0) return false;
+  const auto links = [&](DeviceId a, DeviceId b) {
+    return topology.MeshLinks(a % node.devices, b % node.devices);
+  };
+  const int32_t each = links(devices[0], devices[1]);
+  for (const DeviceId a : devices) {
+    for (const DeviceId b : devices) {
+      if (a != b && links(a, b) != each) return false;
+    }
+  }
+  return each > 0;
+}
+
+// Through n members of a complete mesh from each of them on, n paths that have no link in one
+// direction in common (Walecki's decomposition: from s on to s+1, s-1, s+2, ...); place `i` of the
+// one from `start`.
+size_t ZigZag(size_t start, size_t i, size_t n) {
+  return (start + (i % 2 == 1 ? (i + 1) / 2 : n - i / 2)) % n;
+}
+
 }  // namespace
 
 std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
@@ -146,12 +169,18 @@ std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
     if (nic != last_nic) rotations.push_back(i);
     last_nic = nic;
   }
+  const bool meshes = std::ranges::all_of(groups, [&](const std::vector<int32_t>& group) {
+    std::vector<DeviceId> members;
+    for (const int32_t position : group) members.push_back(devices[static_cast<size_t>(position)]);
+    return IsCompleteMesh(topology, members);
+  });
   Orders orders;
   for (size_t rotation : rotations) {
     auto& out = orders.emplace_back();
     for (const auto& group : groups) {
-      for (size_t i = 0; i < group.size(); ++i) {
-        out.push_back(group[(i + rotation) % group.size()]);
+      const size_t n = group.size();
+      for (size_t i = 0; i < n; ++i) {
+        out.push_back(group[meshes ? ZigZag(rotation % n, i, n) : (i + rotation) % n]);
       }
     }
   }

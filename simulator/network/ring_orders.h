@@ -13,6 +13,7 @@ namespace foretrace {
 // - one node with a mesh: edge-disjoint Hamiltonian cycles over the direct links, both ways round;
 //   when there is none, device order (which falls back to PCIe between strangers);
 // - several nodes: node after node, one order per NIC, each entering the node beside another NIC;
+//   where each device has links to every other of its node, by other links within it too;
 // - otherwise device order.
 std::vector<std::vector<int32_t>> RingOrders(const Topology& topology,
                                              std::span<const DeviceId> devices);

@@ -127,7 +127,7 @@ const LinkType* TransferPlanner::Nic() const {
 }
 
 // The same to one peer on another node.
-RealSeconds TransferPlanner::CopyingOfSend(const Job& job, const PairSplit& split) const {
+RealSeconds TransferPlanner::CopyingOfSend(const Job& job, const SplitMessage& message) const {
   const CollectiveLibrary& library = topology_.spec().library;
   if (Nic() == nullptr) return {};
   const Bandwidth nic = Nic()->payload_rate();
@@ -136,27 +136,37 @@ RealSeconds TransferPlanner::CopyingOfSend(const Job& job, const PairSplit& spli
                             : NetworkSendRate(library.channel, library.network_channel, nic,
                                               !job.spec.point_to_point);
   if (one == Bandwidth()) return {};
-  return split.channels * split.held_part / SharedRate(split.channels, one, nic);
+  return message.channels * message.part / SharedRate(message.channels, one, nic);
 }
 
 // What copying takes the channels of grouped sends; 0: not known. `exchange`: the share of the
 // NVLinks that is reached.
 RealSeconds TransferPlanner::CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                                             double exchange) const {
+  const auto time = [&](const SplitMessage& message) {
+    return CopyingOf(job, message, peers, exchange);
+  };
+  const RealSeconds own = time({split.channels, split.part});
+  if (split.held_channels == 0) return own;
+  return std::max(own, time({split.held_channels, split.held_part}));
+}
+
+RealSeconds TransferPlanner::CopyingOf(const Job& job, const SplitMessage& message, int32_t peers,
+                                       double exchange) const {
   const Communicator& c = *job.communicator;
   const CollectiveLibrary& library = topology_.spec().library;
-  if (c.nodes > 1 && peers == 1) return CopyingOfSend(job, split);
+  if (c.nodes > 1 && peers == 1) return CopyingOfSend(job, message);
   if (library.channel == Bandwidth()) return {};
   if (c.nodes > 1) {
     // An all-to-all sends to itself too. Channels have several peers at a time: while a step of one
     // is on its way they copy another's.
-    return PairRounds(split, c.size(), c.channels) * split.held_part /
+    return PairRounds(message.channels, c.size(), c.channels) * message.part /
            SendRate(library.channel, true);
   }
   const Bandwidth each = SendRate(library.channel, !job.spec.point_to_point);
   const Bandwidth port = PortRate() * exchange;
-  const int32_t parts = peers * split.channels;
-  return parts * split.held_part / SharedRate(std::min(kMaxChannels, parts), each, port);
+  const int32_t parts = peers * message.channels;
+  return parts * message.part / SharedRate(std::min(kMaxChannels, parts), each, port);
 }
 
 // Charges a choice of grouped sends, which take the links the time `links`, with the share of

@@ -87,7 +87,14 @@ class TransferPlanner {
   absl::Status CheckWork(const Job& job, Algorithm algorithm,
                          const CollectiveSchedule& schedule) const;
   std::vector<Algorithm> Known(const Job& job, Protocol protocol) const;
-  RealSeconds CopyingOfSend(const Job& job, const PairSplit& split) const;
+  // What channels have of a message to one peer, each.
+  struct SplitMessage {
+    int32_t channels = 1;
+    RealBytes part;
+  };
+  RealSeconds CopyingOfSend(const Job& job, const SplitMessage& message) const;
+  RealSeconds CopyingOf(const Job& job, const SplitMessage& message, int32_t peers,
+                        double exchange) const;
   RealSeconds CopyingOfSends(const Job& job, const PairSplit& split, int32_t peers,
                              double exchange) const;
   RealSeconds SendsOverChannels(const Job& job, RealSeconds links, Choice& choice) const;

@@ -32,6 +32,27 @@ TEST(TrainingRowsTest, ColumnsOfOtherTables) {
   EXPECT_EQ(row.memory_gib, 66.5);
 }
 
+// What nobody reads is said once, also where it may be why no row is judged; results are no choice.
+TEST(TrainingRowsTest, ColumnsThatNobodyReads) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/own.csv";
+  const auto first = [&](const std::string& columns, const std::string& cells) {
+    std::ofstream(path) << "model,gpus,gpu,tp,global_batch,framework,precision,date," + columns +
+                               "\nknown,16,H100,2,16,NeMo,bf16,2025," + cells + "\n";
+    const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    return rows.ok() ? rows->front() : TrainingRow();
+  };
+  const TrainingRow row = first("step_s,MFU,lora_rank,Cpu Offload", "1,40,16,yes");
+  EXPECT_EQ(row.refused, "");
+  EXPECT_THAT(row.unread, testing::Contains(HasSubstr("not read: cpu_offload, lora_rank (words")));
+  EXPECT_TRUE(first("step_s,mfu_pct", "1,40").unread.empty());
+  EXPECT_THAT(first("time_taken", "12.5s").refused, HasSubstr("not read: time_taken"));
+  EXPECT_EQ(first("step_s,zero", "1,3").mapping.zero, 3);
+  EXPECT_EQ(first("step_s,use_distributed_optimizer", "1,true").mapping.zero, 1);
+  EXPECT_EQ(first("ms/step", "1500").measured, SimTime::FromSeconds(1.5));
+}
+
 // Precision and software may have no column; which they are taken to be is noted.
 TEST(TrainingRowsTest, TablesOfFewColumns) {
   const TempFolder folder;

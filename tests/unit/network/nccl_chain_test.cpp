@@ -49,5 +49,26 @@ TEST(NcclChain, LongBroadcastsTakeWhatGathersTake) {
   EXPECT_NEAR(broadcast / gather, 8.0 / 7, 0.06);
 }
 
+// 64 MiB for each of seven peers are four channels of 16 MiB; a page more are eight of half of it,
+// which pass on what there is no slower.
+TEST(NcclSends, AByteMoreTakesNoTwiceAsLong) {
+  for (const char* platform : {"dgx-h100", "dgx-a100", "hgx-h800"}) {
+    const int64_t bytes = int64_t{512} << 20;
+    const RealSeconds at = Chosen(platform, 8, CollectiveOp::kAllToAll, bytes).time;
+    const RealSeconds above = Chosen(platform, 8, CollectiveOp::kAllToAll, bytes + 64).time;
+    EXPECT_GE(above, at) << platform;
+    EXPECT_LT(above / at, 1.01) << platform;
+    const RealSeconds twice = Chosen(platform, 8, CollectiveOp::kAllToAll, 2 * bytes).time;
+    EXPECT_LT(twice / at, 2.02) << platform;
+  }
+}
+
+// A gather is half of an all-reduce, over nodes whose devices are a mesh too.
+TEST(NcclRings, GathersOverMeshesTakeNoLongerThanReductions) {
+  const int64_t bytes = int64_t{256} << 20;
+  EXPECT_LT(Chosen("mi300x-8", 16, CollectiveOp::kAllGather, bytes).time,
+            Chosen("mi300x-8", 16, CollectiveOp::kAllReduce, bytes).time);
+}
+
 }  // namespace
 }  // namespace foretrace

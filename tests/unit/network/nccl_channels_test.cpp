@@ -72,14 +72,19 @@ TEST(NcclChannels, AChannelCopiesAndSendsInTurn) {
   EXPECT_NEAR(rate(20, true), 1 / 0.125, 1e-9);  // more than copying and the NIC leave
 }
 
-// A larger message never has less to copy, though NCCL halves its parts at 16 MiB.
-TEST(NcclChannels, HeldPartsDoNotFall) {
-  for (const int32_t nodes : {1, 2}) {
-    RealBytes last;
-    for (RealBytes bytes(1); bytes < 4096 * kMiB; bytes = 1.1 * bytes) {
+// Four channels with 16 MiB each are all that a peer has before NCCL takes eight with half of it.
+TEST(NcclChannels, WhatIsHeldIsTheMessageBeforeChannelsDouble) {
+  EXPECT_EQ(SplitPair(64 * kMiB, 8, 1, 24).held_channels, 0);
+  const PairSplit more = SplitPair(65 * kMiB, 8, 1, 24);
+  EXPECT_EQ(more.channels, 8);
+  EXPECT_EQ(more.held_channels, 4);
+  EXPECT_EQ(more.held_part, 16 * kMiB);
+  EXPECT_LT(more.part, 9 * kMiB);
+  for (RealBytes bytes(1); bytes < 4096 * kMiB; bytes = 1.1 * bytes) {
+    for (const int32_t nodes : {1, 2}) {
       const PairSplit split = SplitPair(bytes, 8, nodes, 16);
-      EXPECT_GE(split.held_part, last);
-      last = split.held_part;
+      EXPECT_GE(split.channels * split.part, bytes);
+      EXPECT_LE(split.held_channels * split.held_part, bytes);
     }
   }
 }

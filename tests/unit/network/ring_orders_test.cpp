@@ -56,5 +56,24 @@ TEST(RingOrders, EnterNodesBesideEachNic) {
   }
 }
 
+// Eight rings through 7 of the 8 x 7 links in one direction of each node: every link once.
+TEST(RingOrders, UseAllLinksOfMeshesOverNodes) {
+  const Topology t = Load("mi300x-8");
+  std::vector<DeviceId> devices(16);
+  std::iota(devices.begin(), devices.end(), 0);
+  const auto orders = RingOrders(t, devices);
+  ASSERT_EQ(orders.size(), 8u);
+  std::set<std::pair<int32_t, int32_t>> used;
+  for (size_t o = 0; o < 8; ++o) {
+    EXPECT_EQ(orders[o][0], static_cast<int32_t>(o));
+    EXPECT_EQ(std::set<int32_t>(orders[o].begin(), orders[o].end()).size(), 16u);
+    for (size_t i = 0; i + 1 < 16; ++i) {
+      const int32_t a = orders[o][i], b = orders[o][i + 1];
+      if (a / 8 == b / 8) EXPECT_TRUE(used.emplace(a, b).second) << a << " " << b;
+    }
+  }
+  EXPECT_EQ(used.size(), 2u * 8 * 7);
+}
+
 }  // namespace
 }  // namespace foretrace
