@@ -56,10 +56,15 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
     const SimTime layer = of.layer_forward + of.layer_backward - of.LayerExchanges();
     exposed -= SimTime::FromPs(layer.ps() * layers);
   };
-  if (!LayersDiffer(passes)) kernels(passes, StageLayers(model, m, stage));
+  const int64_t again = passes.kept != nullptr ? StageLayersAgain(model, m, stage) : 0;
+  const int64_t others = StageLayers(model, m, stage) - again;
+  if (passes.dense == nullptr) {
+    kernels(passes.kept != nullptr ? *passes.kept : passes, others);
+    kernels(passes, again);
+  }
   for (int32_t c = 0; c < m.held_chunks(); ++c) {
     const int64_t layers = LayersOf(model, m, stage, c);
-    for (int64_t i = 0; i < layers && LayersDiffer(passes); ++i) {
+    for (int64_t i = 0; i < layers && passes.dense != nullptr; ++i) {
       kernels(TimesOf(model, m, stage, c, i, passes), 1);
     }
     // Frozen layers have no backward pass.

@@ -18,24 +18,6 @@ namespace {
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
 
-// Bytes an element of the logits.
-LogitMemory LogitBytes(LossForm loss, double e) {
-  switch (loss) {
-    case LossForm::kStepwise:
-      // Backward the choice's gradient and the softmax's, both in 32 bits, beside what was kept.
-      return {4, 8};
-    case LossForm::kStepwiseParallel:
-      // Backward the choice's gradient, its sum with the softmax, and that times the loss's.
-      return {4, 12};
-    case LossForm::kFused:
-      return {e, e};
-    case LossForm::kOverwritten:
-      return {e, 0};
-    default:
-      return {4, e};
-  }
-}
-
 // What the device has of an input that layers are recomputed from.
 double InputKept(const Stash& stash, const ParallelMapping& m) {
   return m.inputs_on_host ? 0 : Num(stash.input.count()) / m.input_parts();
@@ -57,16 +39,6 @@ double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute rec
   return Num((stash.whole - dropped).count());
 }
 
-}  // namespace
-
-LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
-  const LogitMemory each = LogitBytes(LossOf(c, m), Num(ElementSize(c.dtype)));
-  return {each.kept * logits, each.passing * logits};
-}
-
-namespace {
-
 // Where some layers are recomputed: of a chunk, or, -1, of the stage's in the mean.
 double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                   int32_t chunk) {
@@ -80,9 +52,13 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
   for (int32_t own = std::max(chunk, 0); own < (chunk < 0 ? m.held_chunks() : chunk + 1); ++own) {
     const int64_t trained = TrainedLayersOf(c, m, stage, own);
     const int64_t first = FirstLayer(c, m, stage, own) + LayersOf(c, m, stage, own) - trained;
-    for (int64_t i = 0; i < trained; ++i) {
-      const bool is_dense = model.dense() != nullptr && IsDenseLayer(c, first + i);
-      bytes += RunsAgain(c, m, stage, own, i) ? input : is_dense ? dense : main;
+    if (model.dense() == nullptr) {
+      const int64_t again = LayersAgain(c, m, stage, own);
+      bytes += input * Num(again) + main * Num(trained - again);
+    }
+    for (int64_t i = 0; i < trained && model.dense() != nullptr; ++i) {
+      const double kept = IsDenseLayer(c, first + i) ? dense : main;
+      bytes += RunsAgain(c, m, stage, own, i) ? input : kept;
     }
     if (HasHead(m, stage, own)) bytes += main * Num(c.further_tokens);
   }

@@ -13,10 +13,6 @@ namespace foretrace {
 // What layer `index` of a chunk takes.
 const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& mapping,
                          int32_t stage, int32_t chunk, int64_t index, const PassTimes& passes);
-// Whether layers of a chunk may differ.
-inline bool LayersDiffer(const PassTimes& passes) {
-  return passes.dense != nullptr || passes.kept != nullptr;
-}
 
 // Gives `again`, as if all layers were recomputed whole, the times of those that keep everything
 // (RunsAgain), and of what is outside of layers theirs.

@@ -179,8 +179,12 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
   const std::string recompute = f.Text("recompute");
   const StackRelease& software = row.software;
   const bool modules = f.States("recompute_modules");
-  row.recompute_stated = !recompute.empty() || modules || software.recompute != Recompute::kNone;
-  row.mapping.recompute = software.recompute;
+  const std::string method = LowerCase(f.Text("recompute_method"));
+  // Methods are of whole layers.
+  const bool whole = recompute.empty() && !modules && (method == "block" || method == "uniform");
+  row.recompute_stated =
+      !recompute.empty() || modules || whole || software.recompute != Recompute::kNone;
+  row.mapping.recompute = whole ? Recompute::kFull : software.recompute;
   if (recompute.empty() && !modules) return;
   const auto said = RecomputeIn(recompute, software.selective);
   if (!recompute.empty()) row.mapping.recompute = said.value_or(software.selective);

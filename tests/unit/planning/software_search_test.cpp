@@ -9,6 +9,7 @@
 #include <set>
 
 #include "simulator/mapping/idle_choice.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/planning/mappings/mapped_job.h"
 #include "simulator/planning/mappings/training_job.h"
 #include "simulator/planning/mappings/training_validation.h"
@@ -94,6 +95,35 @@ TEST(SoftwareSearchTest, SpacesOfStacks) {
         EXPECT_EQ(std::get<ParallelMapping>(*again), m) << ToString(m);
       }
     }
+  }
+}
+
+// What is tried instead of a mapping that does not fit can be said again too, and is what the
+// software has: torchtitan every so many'th layer, Megatron's the first ones.
+TEST(SoftwareSearchTest, RecomputesAsTheSoftwareCan) {
+  for (const auto& [stack, word] :
+       {std::pair("torchtitan", " every"), std::pair("nemo", " block"),
+        std::pair("megatron-bridge", " block"), std::pair("megatron-lm", " block"),
+        std::pair("huggingface", "")}) {
+    const auto job = LoadTrainingJob(Options(stack, "llama3-8b"));
+    ASSERT_TRUE(job.ok()) << job.status();
+    const TransformerConfig& model = *job->model.transformer;
+    MappingSpace space;
+    space.devices = 64;
+    space.global_batch = 128;
+    space.software = &job->software->release;
+    const auto none = Read("tp1 dp64 none", 128, *job);
+    const auto some = Read("tp1 dp64 full block20", 128, *job);
+    ASSERT_TRUE(none.ok() && some.ok()) << none.status() << some.status();
+    const Bytes capacity = MemoryOf(model, std::get<ParallelMapping>(*some)).total();
+    const IterationEvaluator evaluator(model, job->cluster, capacity);
+    const auto fit = MakeFit(evaluator, model, space, std::get<ParallelMapping>(*none));
+    ASSERT_EQ(fit.has_value(), word[0] != 0) << stack;
+    if (!fit) continue;
+    EXPECT_NE(ToString(*fit).find(word), std::string::npos) << ToString(*fit);
+    const auto again = Read(ToString(*fit), 128, *job);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(std::get<ParallelMapping>(*again), *fit) << ToString(*fit);
   }
 }
 

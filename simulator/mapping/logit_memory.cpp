@@ -1,0 +1,36 @@
+#include "simulator/base/dtype.h"
+#include "simulator/mapping/mapped_layer.h"
+#include "simulator/mapping/memory_model.h"
+
+namespace foretrace {
+namespace {
+
+double Num(int64_t n) { return static_cast<double>(n); }
+
+// Bytes an element of the logits.
+LogitMemory LogitBytes(LossForm loss, double e) {
+  switch (loss) {
+    case LossForm::kStepwise:
+      // Backward the choice's gradient and the softmax's, both in 32 bits, beside what was kept.
+      return {4, 8};
+    case LossForm::kStepwiseParallel:
+      // Backward the choice's gradient, its sum with the softmax, and that times the loss's.
+      return {4, 12};
+    case LossForm::kFused:
+      return {e, e};
+    case LossForm::kOverwritten:
+      return {e, 0};
+    default:
+      return {4, e};
+  }
+}
+
+}  // namespace
+
+LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
+  const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
+  const LogitMemory each = LogitBytes(LossOf(c, m), Num(ElementSize(c.dtype)));
+  return {each.kept * logits, each.passing * logits};
+}
+
+}  // namespace foretrace
