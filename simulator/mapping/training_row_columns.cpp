@@ -154,9 +154,20 @@ constexpr std::string_view kOwn[] = {"model",
                                      "memory_reserved_gib"};
 
 // What is read besides.
-constexpr std::string_view kAlso[] = {"",      "case",     "source",
-                                      "table", "note",     "overlap",
-                                      "oom",   "schedule", "use_distributed_optimizer"};
+constexpr std::string_view kAlso[] = {"",
+                                      "case",
+                                      "source",
+                                      "table",
+                                      "note",
+                                      "overlap",
+                                      "oom",
+                                      "schedule",
+                                      "head_dim",
+                                      "use_distributed_optimizer",
+                                      "partition_activations",
+                                      "distribute_saved_activations",
+                                      "cpu_checkpointing",
+                                      "checkpoint_in_cpu"};
 // What tables tell of a job that no prediction needs: results and what follows from them, places.
 constexpr std::string_view kTold[] = {
     "params_b", "params", "tflops_per_gpu",   "tflops/gpu", "tflops",
