@@ -25,8 +25,8 @@ std::vector<CollectiveModel> Models() {
     model.op = i < 50 ? CollectiveOp::kAllReduce : CollectiveOp::kAllToAll;
     model.ranks = 2 + 3 * (i % 50);
     model.source = "bench";
-    model.min_bytes = 4096;
-    model.max_bytes = int64_t{1} << 31;
+    model.min_bytes = Bytes(4096);
+    model.max_bytes = Bytes(int64_t{1} << 31);
     model.curve = *CollectiveCurve::Create(spec);
     models.push_back(std::move(model));
   }
