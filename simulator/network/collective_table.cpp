@@ -2,7 +2,7 @@
 
 #include <array>
 #include <charconv>
-#include <limits>
+#include <cmath>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -96,7 +96,7 @@ double BusFactor(CollectiveOp op, int32_t ranks) {
 }
 
 absl::StatusOr<Bytes> ParseSize(std::string_view text) {
-  int64_t value = 0;
+  double value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit = LowerCase(
       std::string_view(result.ptr, static_cast<size_t>(text.data() + text.size() - result.ptr)));
@@ -107,11 +107,15 @@ absl::StatusOr<Bytes> ParseSize(std::string_view text) {
   if (unit.size() == 1 && units.find(unit[0]) != std::string_view::npos) {
     factor = int64_t{1} << (10 * (units.find(unit[0]) + 1));
   }
-  if (result.ec != std::errc() || factor == 0 || value < 0 ||
-      value > std::numeric_limits<int64_t>::max() / factor) {
-    return InvalidInput("'{}' is not a size; write for example 4096, 32M or 1G", text);
+  // Doubles hold so many bytes exactly.
+  constexpr double kMost = 1e15;
+  const double bytes = value * static_cast<double>(factor);
+  if (result.ec != std::errc() || factor == 0 || !(bytes >= 0 && bytes <= kMost) ||
+      bytes != std::floor(bytes)) {
+    return InvalidInput("'{}' is not a size in whole bytes; write for example 4096, 1.5M or 1G",
+                        text);
   }
-  return Bytes(value * factor);
+  return Bytes(static_cast<int64_t>(bytes));
 }
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,

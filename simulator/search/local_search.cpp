@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/idle_choice.h"
@@ -22,6 +24,8 @@ class Moves {
     const Recompute plain = m.recomputes_some() ? Recompute::kNone : m.recompute;
     m = WithoutRecomputation(m);
     m.recompute = plain;
+    const ParallelMapping before = m;
+    bool shifts = false;
     const uint64_t pick = rng_() % 12;
     if (pick < 3) {
       int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data, &m.context};
@@ -52,8 +56,10 @@ class Moves {
       m.schedule = space_.schedules[rng_() % space_.schedules.size()];
       m.k = m.schedule == ScheduleKind::kKFKB ? 2 << Below(2) : 1;
       if (m.schedule != ScheduleKind::k1F1B) m.chunks = 1;
-    } else if (model_.experts > 0) {
+    } else if (model_.experts > 0 && rng_() % 2 == 0) {
       MoveExperts(m);
+    } else {
+      shifts = true;
     }
     const auto& formats = space_.formats;
     if (formats.size() > 1 && rng_() % 8 == 0) SetFormat(formats[rng_() % formats.size()], m);
@@ -71,11 +77,35 @@ class Moves {
     }
     m.overlap_experts &= m.expert > 1 && HasOppositePasses(m);
     DivideLayers(model_, m);
+    const bool alike = m.pipeline == before.pipeline && m.chunks == 1 && before.chunks == 1;
+    if (alike && !m.dual()) {
+      if (!before.layers.empty()) SetLayers(before.layers, m);
+      if (shifts && m.pipeline > 1) ShiftLayer(m);
+    }
     Conform(model_, space_, m);
     return m;
   }
 
  private:
+  // One layer from a stage to another.
+  void ShiftLayer(ParallelMapping& m) {
+    std::vector<int32_t> layers =
+        m.layers.empty() ? SpreadLayers(model_.layers, m.pipeline) : m.layers;
+    int32_t& from = layers[static_cast<size_t>(Below(m.pipeline))];
+    int32_t& to = layers[static_cast<size_t>(Below(m.pipeline))];
+    if (&from == &to || from < 2) return;
+    --from;
+    ++to;
+    SetLayers(std::move(layers), m);
+  }
+
+  // As it is written where stages have as many layers each.
+  static void SetLayers(std::vector<int32_t> layers, ParallelMapping& m) {
+    m.counted_ends = false;
+    m.layers = std::move(layers);
+    if (std::ranges::count(m.layers, m.layers.front()) == m.pipeline) m.layers.clear();
+  }
+
   int32_t Below(int64_t n) { return static_cast<int32_t>(rng_() % static_cast<uint64_t>(n)); }
 
   void MoveExperts(ParallelMapping& m) {

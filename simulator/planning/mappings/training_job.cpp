@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/shipped.h"
@@ -255,6 +256,12 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
                  job.model.transformer && job.model.transformer->experts > 0},
                 job.model.workload.dtype, &device, &on_platform, job.notes, &job.files));
   job.files.push_back(workload);
+  if (ElementSize(job.model.workload.dtype) == 1) {
+    return InvalidInput(
+        "workload {}: weights and gradients are not trained in {}; state dtype bfloat16, and fp8 "
+        "as a word of mappings or --precision for GEMMs in 8 bits",
+        job.model.workload.name, Name(job.model.workload.dtype));
+  }
   FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device.chip, job));
   job.device_watts = device.physical.power_w;
   job.eight_bit_gemms = device.peak(RateKind::kFp8) > FlopRate();

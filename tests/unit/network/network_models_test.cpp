@@ -187,7 +187,8 @@ TEST(CollectiveTable, BusBandwidthAndSizes) {
   EXPECT_EQ(*ParseSize("4096"), Bytes(4096));
   EXPECT_EQ(*ParseSize("32M"), Bytes(32 << 20));
   EXPECT_EQ(*ParseSize("2GiB"), Bytes(int64_t{2} << 30));
-  for (const char* bad : {"", "M", "-1", "1.5M", "4X", "99999999999G"}) {
+  EXPECT_EQ(*ParseSize("1.5G"), Bytes(int64_t{3} << 29));
+  for (const char* bad : {"", "M", "-1", "1.3", "nan", "4X", "99999999999G"}) {
     EXPECT_FALSE(ParseSize(bad).ok()) << bad;
   }
   const Topology topology = TwoNodes();

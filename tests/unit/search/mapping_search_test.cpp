@@ -228,7 +228,7 @@ TEST(MappingSearchTest, LocalSearchComesCloseToTheBest) {
 }
 
 // Every choice that is enumerated is also a move: from a plain mapping the search reaches those
-// that need context parallelism, another schedule, ZeRO 3 and overlap.
+// that need context parallelism, another schedule, ZeRO 3 and overlap, and stages that differ.
 TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
   MappingSpace space = Space(64, 64);
   space.max_context = 4;
@@ -246,6 +246,8 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
       if (m.overlap_gradients) seen_.insert("overlap");
       if (m.dispatch == ExpertDispatch::kDeepEp) seen_.insert("dispatch");
       if (m.overlap_experts) seen_.insert("ep-overlap");
+      if (!m.layers.empty()) seen_.insert("layers");
+      if (m.micro_batch > 2) seen_.insert("micro-batch");
       seen_.insert(m.mxfp8 ? "mxfp8" : m.fp8 ? "fp8" : "model");
       seen_.insert("zero" + std::to_string(m.zero));
       Evaluation e;
@@ -261,9 +263,14 @@ TEST(MappingSearchTest, LocalSearchMovesWhatIsEnumerated) {
   start.data = 8;
   start.global_batch = 64;
   ASSERT_TRUE(SearchLocally(Asked(seen), Gpt3(), space, start, 2000, 1).ok());
-  for (const char* what : {"context", "schedule", "overlap", "zero1", "zero2", "zero3"}) {
+  for (const char* what :
+       {"context", "schedule", "overlap", "zero1", "zero2", "zero3", "layers", "micro-batch"}) {
     EXPECT_TRUE(seen.contains(what)) << what;
   }
+  seen.clear();
+  space.max_micro_batch = 2;
+  ASSERT_TRUE(SearchLocally(Asked(seen), Gpt3(), space, start, 2000, 1).ok());
+  EXPECT_FALSE(seen.contains("micro-batch"));
   EXPECT_FALSE(seen.contains("fp8") || seen.contains("mxfp8"));
   space.formats = {GemmFormat::kModel, GemmFormat::kFp8};
   ASSERT_TRUE(SearchLocally(Asked(seen), Gpt3(), space, start, 2000, 1).ok());
