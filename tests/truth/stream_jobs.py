@@ -30,9 +30,10 @@ def auxiliary(layers, beside=False, factor=1.0, steps=(3, 4)):
     return job.solve()
 
 
-def first_used_late(slower=None, late_us=400.0, steps=range(1, 6)):
+def first_used_late(slower=None, late_us=400.0, idle=False, steps=range(1, 6)):
     """One rank, which copies what it logs on a stream of its own in the last step alone. That begins late,
-    by what nothing recorded explains (memory that the driver maps), and holds nothing up for long."""
+    by what nothing recorded explains (memory that the driver maps), and holds nothing up for long; `idle`:
+    at the begin of the step, where the device does nothing else."""
     job = Job(1, {})
     rank = job.ranks[0]
     factor = (slower or {}).get(0, 1.0)
@@ -40,8 +41,9 @@ def first_used_late(slower=None, late_us=400.0, steps=range(1, 6)):
         with rank.range(f"ProfilerStep#{step}", "user_annotation"):
             last = step == steps[-1]
             for layer in range(8):
-                job.compute(rank, "aten::linear", 1, 2000.0 * factor, "tn")
-                if last and layer == 1:
+                if layer > 0 or not (last and idle):
+                    job.compute(rank, "aten::linear", 1, 2000.0 * factor, "tn")
+                if last and layer == (0 if idle else 1):
                     with rank.range("aten::copy_"):
                         rank.waits.setdefault(COPIES, []).append(job.graph.add([rank.now], late_us))
                         copied = rank.launch(COPIES, 50.0, "Memcpy DtoD (Device -> Device)", {"bytes": 4096},
