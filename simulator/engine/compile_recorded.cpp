@@ -8,6 +8,7 @@
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/lane_lists.h"
 #include "simulator/engine/program_builder.h"
+#include "simulator/reconstruct/in_flight_waits.h"
 
 namespace foretrace {
 namespace {
@@ -77,11 +78,9 @@ bool Contends(const RankProgram& program) {
 }
 
 // What followed something from before the recording goes on (a blocking call ends, other items
-// begin) no earlier than it did, counted from the rank's first item. RepeatStep leaves waits for a
-// start out.
-void KeepAsRecorded(uint32_t item, SimTime at, ProgramBuilder& builder) {
+// begin) no earlier than it did, counted from `origin`. RepeatStep leaves waits for a start out.
+void KeepAsRecorded(uint32_t item, SimTime at, uint32_t origin, ProgramBuilder& builder) {
   RankProgram& program = builder.program();
-  const uint32_t origin = program.lanes.front().begin;
   if (item == kNoItem || item == origin) return;
   const ItemKind kind = program.items[item].kind;
   const SimTime after = at - builder.rank().start(program.items[origin].node);
@@ -95,10 +94,16 @@ void KeepAsRecorded(uint32_t item, SimTime at, ProgramBuilder& builder) {
 void KeepUnrecordedWaits(ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   RankCompileReport& report = builder.report();
+  if (report.sync.after_unrecorded.empty()) return;
+  const SimTime over = WorkOfBeforeIsDone(rank);
+  const uint32_t first = builder.program().lanes.front().begin;
   for (const HeldWait& wait : report.sync.after_unrecorded) {
     const bool blocks = rank.kind(wait.held) == NodeKind::kRuntimeCall;
+    // Too late for work of before: whatever it is takes so long from the call on.
+    const uint32_t call = builder.item_of(wait.call);
+    const bool own = !blocks && rank.start(wait.call) > over && call != kNoItem;
     KeepAsRecorded(builder.item_of(wait.held), blocks ? rank.end(wait.held) : rank.start(wait.held),
-                   builder);
+                   own ? call : first, builder);
     report.in_flight_at_start = true;
     report.partial_steps.insert(rank.iteration_at(rank.start(wait.call)));
   }
@@ -145,7 +150,8 @@ void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines, const 
       const uint32_t work = builder.item_of(index.issued_by(p.node).front());
       if (work == kNoItem) continue;
       if (work - program.lanes[program.items[work].lane].begin < program.launch_queue_depth) {
-        KeepAsRecorded(builder.item_of(p.node), builder.rank().end(p.node) - p.duration, builder);
+        KeepAsRecorded(builder.item_of(p.node), builder.rank().end(p.node) - p.duration,
+                       builder.program().lanes.front().begin, builder);
       }
     }
   }

@@ -20,23 +20,16 @@ class UnrecordedWaits {
  public:
   UnrecordedWaits(const RankTrace& rank, RankSync& sync) : rank_(rank), sync_(sync) {
     std::vector<bool> seen(rank.lanes().size(), false);
-    SimTime begin = SimTime::Max(), longest, lag;
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex n(i);
-      if (rank.kind(n) == NodeKind::kRuntimeCall) begin = std::min(begin, rank.start(n));
       if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
-      begin = std::min(begin, rank.start(n));
-      longest = std::max(longest, rank.duration(n));
-      if (const NodeIndex call = rank.launcher(n); call.valid()) {
-        lag = std::max(lag, rank.start(n) - rank.start(call));
-      }
       ends_.push_back(rank.end(n));
       if (seen[rank.lane(n).value]) continue;
       seen[rank.lane(n).value] = true;
       firsts_.push_back(n);
     }
     std::ranges::sort(ends_);
-    if (!ends_.empty()) over_ = begin + lag + longest;
+    over_ = WorkOfBeforeIsDone(rank);
   }
 
   void Run(const std::vector<UnnamedWait>& before_recording) {
@@ -103,14 +96,27 @@ class UnrecordedWaits {
 
   const RankTrace& rank_;
   RankSync& sync_;
-  std::vector<SimTime> ends_;  // of all device work, ascending
-  // By then all is done that was issued before the recording: it lags behind its launch and takes
-  // no longer than anything recorded does.
-  SimTime over_;
+  std::vector<SimTime> ends_;      // of all device work, ascending
+  SimTime over_;                   // WorkOfBeforeIsDone
   std::vector<NodeIndex> firsts_;  // of each stream, in order of start
 };
 
 }  // namespace
+
+SimTime WorkOfBeforeIsDone(const RankTrace& rank) {
+  SimTime begin = SimTime::Max(), longest, lag;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex n(i);
+    if (rank.kind(n) == NodeKind::kRuntimeCall) begin = std::min(begin, rank.start(n));
+    if (!IsDeviceKind(rank.kind(n)) || !rank.has_duration(n)) continue;
+    begin = std::min(begin, rank.start(n));
+    longest = std::max(longest, rank.duration(n));
+    if (const NodeIndex call = rank.launcher(n); call.valid()) {
+      lag = std::max(lag, rank.start(n) - rank.start(call));
+    }
+  }
+  return begin == SimTime::Max() ? SimTime() : begin + lag + longest;
+}
 
 bool AddInFlightWaits(const RankTrace& rank, const DeviceIndex& index,
                       const std::vector<HeldWait>& held, EarlierEvents& earlier) {

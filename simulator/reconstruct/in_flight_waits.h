@@ -11,6 +11,10 @@
 
 namespace foretrace {
 
+// By then all is done that was issued before the recording: it lags behind its launch, and takes,
+// no longer than anything recorded does.
+SimTime WorkOfBeforeIsDone(const RankTrace& rank);
+
 // Work that was in flight when recording began, and of which the recording holds the end: each of
 // `held` that went on right after that waits for the last that had ended. Added to `earlier`, in
 // which blocking calls are then decided. False where there is none. Recorded times only choose the

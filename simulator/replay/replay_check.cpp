@@ -15,6 +15,7 @@
 #include "simulator/base/utf8.h"
 #include "simulator/engine/step_times.h"
 #include "simulator/reconstruct/end_spread.h"
+#include "simulator/reconstruct/in_flight_waits.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -309,19 +310,26 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
   std::vector<std::string> notes;
   int64_t blocks = 0;
   int64_t waits = 0;
-  SimTime blocked, held, kept;
+  SimTime blocked, held, kept, later;
   const HeldWait* first = nullptr;
+  const HeldWait* first_later = nullptr;
   const RankTrace* first_rank = nullptr;
+  const RankTrace* later_rank = nullptr;
   for (size_t r = 0; r < prediction.job.reports.size(); ++r) {
     const RankCompileReport& report = prediction.job.reports[r];
     blocks += report.unexplained_blocks;
     blocked += report.unexplained_time;
     for (const HeldWait& h : report.sync.held) ++waits, held += h.time;
+    if (report.sync.after_unrecorded.empty()) continue;
+    const RankTrace& rank = store.ranks()[r];
+    const SimTime over = WorkOfBeforeIsDone(rank);
     for (const HeldWait& h : report.sync.after_unrecorded) {
-      kept += h.time;
-      if (first != nullptr) continue;
-      first = &h;
-      first_rank = &store.ranks()[r];
+      const bool own = h.held != h.call && rank.start(h.call) > over;
+      (own ? later : kept) += h.time;
+      const HeldWait*& named = own ? first_later : first;
+      if (named != nullptr) continue;
+      named = &h;
+      (own ? later_rank : first_rank) = &rank;
     }
   }
   if (blocks > 0) {
@@ -343,6 +351,13 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
         first->held == first->call
             ? std::string()
             : fmt::format(" ({})", Excerpt(store.name(*first_rank, first->held), 60))));
+  }
+  if (first_later != nullptr) {
+    notes.push_back(fmt::format(
+        "{} passed between a launch and the first work of its stream, long after the recording "
+        "began, for which nothing recorded was waited for, first by {} ({}); it is kept",
+        Ms(later), DescribeCall(store, *later_rank, first_later->call),
+        Excerpt(store.name(*later_rank, first_later->held), 60)));
   }
   return notes;
 }

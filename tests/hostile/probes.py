@@ -226,6 +226,9 @@ REFUSED = {
     "kineto_no_events": ("predict k.json", ("k.json", "no operators"), "echo '{\"schemaVersion\": 1, \"traceEvents\": []}' > k.json"),
     "kineto_step_strict": ("predict k.json --strict", ("step_without_duration", "ProfilerStep#0"), kineto('s/"dur": 900/"dur": 0/')),
     "kineto_step_twice_strict": ("predict k.json --strict", ("step_given_twice",), kineto("s/ProfilerStep#1/ProfilerStep#0/")),
+    "kineto_twice_strict": ("predict k.json --strict", ("duplicate_event",),
+                            kineto("") + "; python3 -c 'import json; t = json.load(open(\"k.json\")); "
+                            "t[\"traceEvents\"] *= 2; json.dump(t, open(\"k.json\", \"w\"))'"),
     "kineto_phase_strict": ("predict k.json --strict", ("unsupported_phase",), kineto('s/"ph": "X"/"ph": "x"/')),
 }
 # Allowed: name, command, what it prints, what must hold of it, a line of shell before.

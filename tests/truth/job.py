@@ -11,6 +11,6 @@ from events import (GEMM, SEND_RECV, ALL_REDUCE, ALL_TO_ALL, LAUNCH_QUEUE, COMPU
                     EMBEDDING, DATA_PARALLEL, PIPELINE, COPIES, INPUT_DIST, EXCHANGE, AUXILIARY,
                     EventGraph, Rank, Range)
 from recording import HIP, DEVICES, as_rocm, communication, Job
-from stream_jobs import auxiliary, prefetching, run_ahead, two_queues, forked_graphs
+from stream_jobs import auxiliary, first_used_late, prefetching, run_ahead, two_queues, forked_graphs
 from training_jobs import (rooted, fused_and_separate, pipeline, megatron, ring, data_parallel,
                            bucketed)

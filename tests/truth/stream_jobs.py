@@ -30,6 +30,29 @@ def auxiliary(layers, beside=False, factor=1.0, steps=(3, 4)):
     return job.solve()
 
 
+def first_used_late(slower=None, late_us=400.0, idle=False, steps=range(1, 6)):
+    """One rank, which copies what it logs on a stream of its own in the last step alone. That begins late,
+    by what nothing recorded explains (memory that the driver maps), and holds nothing up for long; `idle`:
+    at the begin of the step, where the device does nothing else."""
+    job = Job(1, {})
+    rank = job.ranks[0]
+    factor = (slower or {}).get(0, 1.0)
+    for step in steps:
+        with rank.range(f"ProfilerStep#{step}", "user_annotation"):
+            last = step == steps[-1]
+            for layer in range(8):
+                if layer > 0 or not (last and idle):
+                    job.compute(rank, "aten::linear", 1, 2000.0 * factor, "tn")
+                if last and layer == (0 if idle else 1):
+                    with rank.range("aten::copy_"):
+                        rank.waits.setdefault(COPIES, []).append(job.graph.add([rank.now], late_us))
+                        copied = rank.launch(COPIES, 50.0, "Memcpy DtoD (Device -> Device)", {"bytes": 4096},
+                                             "cudaMemcpyAsync", "gpu_memcpy")[1]
+                    rank.stream_waits(COMPUTE, copied)
+            rank.read_loss()
+    return job.solve()
+
+
 def prefetching(ranks, layers=6, slower=None, copy_us=900.0, exchange_factor=1.0, order="late",
                 reuse=1, cache=False, gradients=False, throttle=0, uneven=0.0, steps=range(3, 9)):
     """A recommendation model whose pipeline copies batch i+2, distributes the indices of batch i+1 and

@@ -133,6 +133,15 @@ class WhatIf(unittest.TestCase):
                     (["kind=collective:x3"], {"exchange_factor": 3.0}),
                     (["name=gemm.*_(tn|nt):x0.4"], {"slower": {0: 0.4, 1: 0.4}})])
 
+    def test_stream_that_is_first_used_late(self):
+        """Four steps of 16 ms after the recording began no work of before is left: the stream's first copy is
+        not kept at its recorded time, which is far behind those of a changed job."""
+        self.check(truth.first_used_late, [((), None), (["name=gemm:x0.5"], {0: 0.5}),
+                                           (["name=gemm:x1.5"], {0: 1.5})], 5)
+        # What nothing else was done beside stays as long as it was.
+        self.check(lambda slower: truth.first_used_late(slower, late_us=3000.0, idle=True),
+                   [((), None), (["name=gemm:x0.5"], {0: 0.5}), (["name=gemm:x1.5"], {0: 1.5})], 5)
+
     def test_recorded_from_the_first_step(self):
         """Which makes fewer waits than those that follow: nothing is there yet to be waited for."""
         for step in (1, 2, 3, 4):

@@ -447,6 +447,11 @@ class Structures(unittest.TestCase):
         # 6 of 20 kernels a step, each 45 us: 24 in all.
         self.assertIn("24 kernels of 1.080 ms in all", notes)
         self.assertIn("by other means than NCCL and RCCL", notes)
+        # Rank 0 of 2: the other one is lacking, though no collective names it.
+        findings = self.written(recording.document(**info),
+                                lambda path: json.loads(run("doctor", path, "--json")[1])["findings"])
+        ranks, = (f for f in findings if f["evidence"] == "ranks")
+        self.assertEqual((ranks["state"], ranks["found"]), ("lacks", "1 of 2"))
         alone = self.written(recording.document(), self.replayed)
         self.assertNotIn("by other means", " ".join(alone["notes"]))
 

@@ -102,10 +102,11 @@ absl::Status Converter::Convert(const Event& event, Category category) {
 // issues one call after the other: what begins and ends with its like in one place, under one
 // number, is it.
 bool Converter::CameBefore(const Event& event, const RankTraceBuilder::NodeSpec& spec) {
-  const size_t hash = absl::HashOf(
-      event.Text(Field::kCategory), spec.name, event.Text(Field::kProcess),
-      event.Text(Field::kThread), event.Text(Field::kStream), event.Text(Field::kCorrelation),
-      event.Text(Field::kExternalId), spec.start.ps(), spec.duration.ps());
+  const size_t hash =
+      absl::HashOf(event.Text(Field::kCategory), spec.name, event.Text(Field::kProcess),
+                   event.Text(Field::kThread), event.Text(Field::kDevice),
+                   event.Text(Field::kStream), event.Text(Field::kCorrelation),
+                   event.Text(Field::kExternalId), spec.start.ps(), spec.duration.ps());
   const auto next = NodeIndex(static_cast<uint32_t>(builder_->size()));
   const auto [it, first] = node_by_event_.try_emplace(hash, next);
   if (first) return false;
@@ -188,30 +189,48 @@ absl::StatusOr<LaneIndex> Converter::StreamLane(const Event& event) {
                            static_cast<int32_t>(number));
 }
 
+uint32_t Converter::ProcessOf(const Event& event) {
+  const auto next = static_cast<uint32_t>(process_numbers_.size());
+  return process_numbers_.try_emplace(std::string(event.Text(Field::kProcess)), next).first->second;
+}
+
+absl::Status Converter::AddCall(const Event& event, RankTraceBuilder::NodeSpec spec) {
+  const RuntimeCall call = ParseRuntimeCall(spec.name);
+  spec.kind = NodeKind::kRuntimeCall;
+  spec.detail = static_cast<uint8_t>(call);
+  const auto correlation = event.Integer(Field::kCorrelation);
+  spec.source_id = static_cast<uint64_t>(
+      correlation.value_or(event.Integer(Field::kExternalId).value_or(event.index)));
+  const NodeIndex node = builder_->AddNode(spec);
+  if (!correlation || *correlation <= 0) return absl::OkStatus();
+  if (event.Has(Field::kGrid) || event.Has(Field::kBytes)) {
+    issued_by_correlation_.try_emplace(
+        *correlation, Issued{KernelLaunchOf(event), event.IntegerOr(Field::kBytes, -1)});
+  }
+  const uint32_t process = ProcessOf(event);
+  const auto [it, inserted] = call_by_correlation_.try_emplace(*correlation, Call{node, process});
+  if (inserted) return absl::OkStatus();
+  const auto other = static_cast<RuntimeCall>(builder_->detail(it->second.node));
+  if (call == RuntimeCall::kLaunchKernel && other == call && it->second.process != process) {
+    const auto first = std::ranges::find_if(
+        process_numbers_, [&](const auto& p) { return p.second == it->second.process; });
+    return InvalidInput(
+        "{}: process {} made a launch of its correlation, {}, too, so that the file is put "
+        "together from several processes and nothing says whose work is whose; give the file of "
+        "each",
+        Where(event), Excerpt(first->first, 20), *correlation);
+  }
+  // Driver and runtime may both record a launch; the one that is known to launch counts.
+  if (other == RuntimeCall::kOther) it->second = {node, process};
+  return absl::OkStatus();
+}
+
 absl::Status Converter::AddCpuNode(const Event& event, Category category,
                                    RankTraceBuilder::NodeSpec spec) {
   spec.lane = CpuLane(event);
+  if (category == Category::kRuntime) return AddCall(event, spec);
   const auto external = event.Integer(Field::kExternalId);
   const auto step = ParseStepMark(spec.name);
-  if (category == Category::kRuntime) {
-    spec.kind = NodeKind::kRuntimeCall;
-    spec.detail = static_cast<uint8_t>(ParseRuntimeCall(spec.name));
-    const auto correlation = event.Integer(Field::kCorrelation);
-    spec.source_id = static_cast<uint64_t>(correlation.value_or(external.value_or(event.index)));
-    const NodeIndex node = builder_->AddNode(spec);
-    if (correlation && *correlation > 0) {
-      if (event.Has(Field::kGrid) || event.Has(Field::kBytes)) {
-        issued_by_correlation_.try_emplace(
-            *correlation, Issued{KernelLaunchOf(event), event.IntegerOr(Field::kBytes, -1)});
-      }
-      const auto [it, inserted] = call_by_correlation_.try_emplace(*correlation, node);
-      // Driver and runtime may both record a launch; the one that is known to launch counts.
-      if (!inserted && builder_->detail(it->second) == static_cast<uint8_t>(RuntimeCall::kOther)) {
-        it->second = node;
-      }
-    }
-    return absl::OkStatus();
-  }
   spec.kind = category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);

@@ -63,6 +63,8 @@ class Converter : public EventSink {
   LaneIndex CpuLane(const Event& event);
   absl::StatusOr<LaneIndex> StreamLane(const Event& event);
   int64_t ThreadNumber(std::string_view text);
+  absl::Status AddCall(const Event& event, RankTraceBuilder::NodeSpec spec);
+  uint32_t ProcessOf(const Event& event);
   absl::Status AddCpuNode(const Event& event, Category category, RankTraceBuilder::NodeSpec spec);
   absl::Status AddDeviceNode(const Event& event, Category category,
                              RankTraceBuilder::NodeSpec spec);
@@ -93,7 +95,13 @@ class Converter : public EventSink {
   std::vector<DeviceNode> device_nodes_;
   std::vector<Collective> collectives_;
   std::vector<Sync> syncs_;
-  absl::flat_hash_map<int64_t, NodeIndex> call_by_correlation_;
+  struct Call {
+    NodeIndex node;
+    uint32_t process = 0;
+  };
+  absl::flat_hash_map<int64_t, Call> call_by_correlation_;
+  // Of processes that make calls: one, but for files put together.
+  absl::flat_hash_map<std::string, uint32_t> process_numbers_;
   absl::flat_hash_map<int64_t, Issued> issued_by_correlation_;
   std::vector<std::vector<CommRange>> comm_ranges_;  // by CPU lane
   absl::flat_hash_map<std::string, int64_t> named_threads_;

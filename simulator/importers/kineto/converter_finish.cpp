@@ -172,7 +172,7 @@ void Converter::ResolveLaunches() {
       });
       continue;
     }
-    const NodeIndex call = it->second;
+    const NodeIndex call = it->second.node;
     builder_->SetLauncher(device.node, call);
     if (!device.described) DescribeByCall(device);
     const auto kind = static_cast<RuntimeCall>(builder_->detail(call));
@@ -239,7 +239,9 @@ void Converter::ResolveSyncs() {
       builder_->diagnostics().Add(Repair::kSyncWithoutCall, source_);
       continue;
     }
-    if (seen.try_emplace(it->second.value, true).second) builder_->SetSync(it->second, sync.attr);
+    if (seen.try_emplace(it->second.node.value, true).second) {
+      builder_->SetSync(it->second.node, sync.attr);
+    }
   }
 }
 
@@ -299,7 +301,7 @@ void Converter::ResolveCollectives() {
       SetCommunication(c.node, c.info);
       continue;
     }
-    launches.push_back({&c, it->second, builder_->start(it->second)});
+    launches.push_back({&c, it->second.node, builder_->start(it->second.node)});
   }
   std::stable_sort(launches.begin(), launches.end(),
                    [](const Launch& a, const Launch& b) { return a.time < b.time; });
@@ -335,6 +337,7 @@ absl::StatusOr<ImportedFile> Converter::Finish() {
   if (builder_->size() == 0) {
     return InvalidInput("{}: no operators, calls or kernels among the events", source_);
   }
+  node_by_event_ = {};
   ResolveLaunches();
   FORETRACE_RETURN_IF_ERROR(ResolveWaves());
   ResolveSyncs();

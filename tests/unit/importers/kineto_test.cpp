@@ -250,6 +250,22 @@ TEST(Kineto, EventsThatAreAlikeAreTwo) {
   EXPECT_TRUE(store->diagnostics().empty());
 }
 
+// Ranks of one node put into one file: each process numbers its calls from one.
+TEST(Kineto, RefusesFilesOfSeveralProcesses) {
+  const std::string call =
+      R"({{"ph":"X","cat":"cuda_runtime","name":"{}","pid":{},"tid":5,"ts":{},"dur":3,
+          "args":{{"correlation":7}}}})";
+  const auto with = [&](const char* name, int process) {
+    return ImportEvents(
+               fmt::format("{},{}", kLaunch, fmt::format(fmt::runtime(call), name, process, 1500)))
+        .status();
+  };
+  EXPECT_THAT(std::string(with("cudaLaunchKernel", 200).message()),
+              ::testing::HasSubstr("process 100 made a launch of its correlation, 7, too"));
+  EXPECT_TRUE(with("cuLaunchKernel", 100).ok());         // the driver's side of the call
+  EXPECT_TRUE(with("cudaStreamSynchronize", 200).ok());  // no work is anybody's
+}
+
 TEST(Kineto, AGraphLaunchIssuesManyKernels) {
   std::string events =
       R"({"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":9,"tid":9,"ts":1,"dur":9,
