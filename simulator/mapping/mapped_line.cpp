@@ -80,7 +80,9 @@ class ChunkDurations {
     const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage, chunk);
     if (known.layers == layers && known.frozen == frozen) return known.duration;
     known = {layers, frozen,
-             keeps ? LayerByLayer({stage, chunk, forward}, layers) : Alike(forward, layers)};
+             !keeps            ? Alike(forward, layers)
+             : AddsUp(forward) ? Sum({stage, chunk, forward}, layers)
+                               : LayerByLayer({stage, chunk, forward}, layers)};
     return known.duration;
   }
 
@@ -95,6 +97,24 @@ class ChunkDurations {
     const SimTime weight = SplitsBackward(m_) ? passes_.layer_weight : SimTime();
     return PassDuration(passes_.layer_backward - weight, layers, passes_.Gather(),
                         passes_.reduce_behind);
+  }
+
+  // Whether a pass of layers of which some are recomputed is the sum of what each takes: none waits
+  // for others' exchanges.
+  bool AddsUp(bool forward) const {
+    return passes_.kept != nullptr && !passes_.Kept(forward).any() &&
+           passes_.Gather() + passes_.kept->Gather() + passes_.reduce_behind +
+                   passes_.kept->reduce_behind ==
+               SimTime();
+  }
+  SimTime Sum(const ChunkPass& pass, int64_t layers) const {
+    const auto each = [&](const PassTimes& own, int64_t count) {
+      const SimTime weight = SplitsBackward(m_) ? own.layer_weight : SimTime();
+      const SimTime layer = pass.forward ? own.layer_forward : own.layer_backward - weight;
+      return SimTime::FromPs(layer.ps() * count);
+    };
+    const int64_t again = LayersAgain(c_, m_, pass.stage, pass.chunk);
+    return each(passes_, again) + each(*passes_.kept, layers - again);
   }
 
   SimTime LayerByLayer(const ChunkPass& pass, int64_t layers) const {

@@ -105,6 +105,9 @@ RecomputeModules IdleModules(const TransformerConfig& model, RecomputeModules mo
 
 absl::Status CheckModules(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.recompute != Recompute::kModules) return absl::OkStatus();
+  if (m.modules.empty()) {
+    return Infeasible("mapping {}: no module is named; recompute=mlp would do", ToString(m));
+  }
   const RecomputeModules idle = IdleModules(model, m.modules);
   if (!idle.empty()) {
     return Infeasible(

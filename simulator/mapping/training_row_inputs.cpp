@@ -84,8 +84,15 @@ void SetLayers(const Fields& f, const std::vector<std::string>& said, int64_t mo
                TrainingRow& row, std::string& error) {
   ParallelMapping& m = row.mapping;
   LayersSaid stated = LayersOfMethod(f, said, error);
+  const std::string method = LowerCase(f.Text("recompute_method"));
+  if (f.States("recompute_method") && method != "block" && method != "uniform") {
+    NoteUnread(fmt::format("recompute_method '{}' is taken for uniform; known are uniform and "
+                           "block",
+                           f.Text("recompute_method")),
+               row);
+  }
   if (stated.block) {
-    if (stated.layers == 0) {
+    if (stated.layers == 0 && error.empty()) {
       m.recompute = Recompute::kNone;
       row.notes.emplace_back("recomputation of 0 layers a chunk (block) is none");
     } else if (stated.layers > 0 && stated.layers < most) {

@@ -50,6 +50,24 @@ size_t ModuleAt(const std::vector<std::string>& words, size_t at, std::span<cons
   return 0;
 }
 
+struct NamedModules {
+  RecomputeModules named, plain;  // kNamed's and kPlain's
+  std::string others;             // the first word that names none; empty: there is none
+};
+NamedModules NamesOf(const std::string& said) {
+  const std::vector<std::string> words = TextWords(said);
+  NamedModules out;
+  for (size_t i = 0; i < words.size();) {
+    size_t count = ModuleAt(words, i, kNamed, out.named);
+    if (count == 0) count = ModuleAt(words, i, kPlain, out.plain);
+    const bool sign = std::isalnum(static_cast<unsigned char>(words[i][0])) == 0;
+    const bool known = count > 0 || sign || std::ranges::find(kJoins, words[i]) != std::end(kJoins);
+    if (!known && out.others.empty()) out.others = words[i];
+    i += std::max<size_t>(count, 1);
+  }
+  return out;
+}
+
 // Of "every 3rd layer", and after "selective" of "every 3 layers" and of torchtitan's
 // selective_ac_option ("selective 3", "selective_ac_option=3"), the number; 0: none is said.
 int32_t NthLayer(const std::string& said, bool by_option) {
@@ -89,19 +107,11 @@ bool SaysNone(const std::vector<std::string>& words) {
 }  // namespace
 
 RecomputeModules ModulesIn(const std::string& said) {
-  const std::vector<std::string> words = TextWords(said);
-  RecomputeModules named, plain;
-  bool others = false;
-  for (size_t i = 0; i < words.size();) {
-    size_t count = ModuleAt(words, i, kNamed, named);
-    if (count == 0) count = ModuleAt(words, i, kPlain, plain);
-    const bool sign = std::isalnum(static_cast<unsigned char>(words[i][0])) == 0;
-    others |= count == 0 && !sign && std::ranges::find(kJoins, words[i]) == std::end(kJoins);
-    i += std::max<size_t>(count, 1);
-  }
-  if (!others) named.bits |= plain.bits;
-  // SimuMax's recompute_granularity (core/config.py): mlp_only is of experts too.
-  if (ToldOf(words, {"mlp only"}) == Told::kYes) named.add(RecomputeModule::kMoe);
+  const NamedModules modules = NamesOf(said);
+  RecomputeModules named = modules.named;
+  if (modules.others.empty() || !named.empty()) named.bits |= modules.plain.bits;
+  // SimuMax\'s recompute_granularity (core/config.py): mlp_only is of experts too.
+  if (ToldOf(said, {"mlp only"}) == Told::kYes) named.add(RecomputeModule::kMoe);
   return named;
 }
 
@@ -143,14 +153,21 @@ RecomputeModules ModulesOf(const Fields& f, const std::optional<Recompute>& said
                            TrainingRow& row) {
   const std::string column = f.Text("recompute_modules");
   if (column.empty()) return ModulesIn(f.Text("recompute"));
-  const RecomputeModules modules = ModulesIn(column);
+  const NamedModules all = NamesOf(column);
+  RecomputeModules modules = all.named;
+  modules.bits |= all.plain.bits;
   const bool other = said == Recompute::kFull || said == Recompute::kNone;
-  if (modules.empty() || other) {
-    NoteUnread(fmt::format("recompute_modules '{}' {}", column,
-                           other ? "is of selective recomputation, which the row does not have"
-                                 : "names no module that is known"),
+  if (other) {
+    NoteUnread(fmt::format("recompute_modules '{}' is of selective recomputation, which the row "
+                           "does not have",
+                           column),
                row);
     return {};
+  }
+  if (!all.others.empty()) {
+    NoteUnread(fmt::format("recompute_modules '{}': no module that is known is called {}", column,
+                           all.others),
+               row);
   }
   return modules;
 }

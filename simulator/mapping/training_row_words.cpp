@@ -89,13 +89,19 @@ std::string OtherColumn(const Fields& f, const TrainingRow& row, const ParallelM
   if (grouped || (division.whole && zero && stated.zero > 0)) return division.column;
   if (SaysOtherSchedule(f, stated)) return "schedule";
   const auto recompute = RecomputeIn(f.Text("recompute"), row.software.selective);
-  if (!f.Text("recompute").empty() && recompute && SaysRecomputation(f) &&
+  // Of selective recomputation words may name the modules.
+  const bool modules_of = recompute == row.software.selective && recompute != Recompute::kFull &&
+                          stated.recompute == Recompute::kModules;
+  if (!f.Text("recompute").empty() && recompute && SaysRecomputation(f) && !modules_of &&
       *recompute != stated.recompute) {
     return "recompute";
   }
-  const RecomputeModules modules = ModulesIn(f.Text("recompute_modules"));
-  if (SelectsModules(modules) && SaysRecomputation(f) && modules != stated.modules) {
-    return "recompute_modules";
+  for (const char* column : {"recompute", "recompute_modules"}) {
+    const RecomputeModules modules = ModulesIn(f.Text(column));
+    const bool other = SelectsModules(modules) && modules != stated.modules;
+    // Full recomputation may name what it has.
+    const bool parts = recompute != Recompute::kFull;
+    if (other && parts && SaysRecomputation(f)) return column;
   }
   if (stated.narrow() && f.States("precision") && !PrecisionAllows(f.Text("precision"), stated)) {
     return "precision";

@@ -48,7 +48,7 @@ class Fitter {
     ParallelMapping none = m;
     none.inputs_on_host = true;
     // The least that is needed with any of them.
-    if (!evaluator_.Fits(none)) return std::nullopt;
+    if (!evaluator_.Fits(none) || evaluator_.Fits(m)) return std::nullopt;
     ParallelMapping together = m;
     int64_t most = 1;
     for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, MostTrainedLayers(model_, m, s));
@@ -86,11 +86,14 @@ std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const Transfo
   ParallelMapping full = plain;
   full.recompute = Recompute::kFull;
   if (!none && mapping != full) return std::nullopt;
-  if (!fitter.CanBe(mapping) || fitter.Fits(mapping)) return std::nullopt;
   if (!none) return space.software == nullptr ? fitter.OtherInputs(full) : std::nullopt;
   const SomeLayers choice =
       space.software != nullptr ? space.software->some_layers : SomeLayers::kFirst;
-  if (choice == SomeLayers::kNone || !fitter.CanBe(full) || !fitter.Fits(full)) return std::nullopt;
+  // What most mappings fail in comes first.
+  if (choice == SomeLayers::kNone || !fitter.Fits(full) || !fitter.CanBe(full) ||
+      fitter.Fits(mapping)) {
+    return std::nullopt;
+  }
   return fitter.FewestLayers(full, choice);
 }
 

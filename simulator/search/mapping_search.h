@@ -80,12 +80,12 @@ void DivideLayers(const TransformerConfig& model, ParallelMapping& mapping);
 std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
                                                const MappingSpace& space);
 
-// Of a mapping that does not fit, the same with another recomputation with which it does; nullopt:
-// there is none. Of one that recomputes nothing, as few layers whole as fit, as the space's
-// software chooses them: the first ones of each chunk (ParallelMapping::recomputed_layers), or
-// every so many'th. Of one that recomputes all layers, without software, the first that fits of one
-// input for as few layers as do, of inputs divided over tensor-parallel ranks, and of inputs on the
-// host.
+// Of a mapping that can be (CheckMapping) and does not fit, the same with another recomputation
+// with which it does; nullopt: there is none. Of one that recomputes nothing, as few layers whole
+// as fit, as the space's software chooses them: the first ones of each chunk
+// (ParallelMapping::recomputed_layers), or every so many'th. Of one that recomputes all layers,
+// without software, the first that fits of one input for as few layers as do, of inputs divided
+// over tensor-parallel ranks, and of inputs on the host.
 std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
                                        const MappingSpace& space, const ParallelMapping& mapping);
 

@@ -278,6 +278,9 @@ TEST(RecomputedModulesTest, WordsThatCannotBe) {
   EXPECT_THAT(fault("recompute=moe+moe_act", Model(8)), HasSubstr("recompute=moe_act would"));
   EXPECT_THAT(fault("dp4 ep4 ep-overlap recompute=moe", Model(8)), HasSubstr("ep-overlap"));
   EXPECT_EQ(fault("dp4 ep4 ep-overlap recompute=moe_act", Model(8)), "");
+  ParallelMapping unnamed;
+  unnamed.recompute = Recompute::kModules;
+  EXPECT_THAT(CheckMapping(Model(), unnamed, 0).message(), HasSubstr("no module is named"));
   EXPECT_THAT(IdleChoice(Words("full block0")), HasSubstr("none says it"));
   EXPECT_THAT(IdleChoice(Words("full every1")), HasSubstr("full says it"));
   for (const char* words : {"recompute=", "recompute=mlp+", "recompute=mlp+mlp", "recompute=full",

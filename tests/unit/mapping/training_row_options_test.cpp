@@ -81,6 +81,9 @@ TEST(TrainingRowsTest, ModulesThatAreRecomputed) {
   const TrainingRow full = row("full", "known", {{"recompute_modules", "mlp"}});
   EXPECT_EQ(full.mapping.recompute, Recompute::kFull);
   EXPECT_THAT(full.notes, ElementsAre(HasSubstr("which the row does not have")));
+  const TrainingRow unknown = row("", "experts", {{"recompute_modules", "moe, gdn_norm_out"}});
+  EXPECT_EQ(ToString(unknown.mapping.modules), "moe");
+  EXPECT_THAT(unknown.notes, ElementsAre(HasSubstr("is called gdn")));
   // What the model has no layers of.
   const TrainingRow dense = row("selective: mla_up_proj, mlp", "known");
   EXPECT_EQ(ToString(dense.mapping.modules), "mlp");

@@ -125,6 +125,9 @@ TEST(TrainingRowTextTest, LayersThatRunAgainAtOnce) {
   EXPECT_EQ(nothing.mapping.recompute, Recompute::kNone);
   EXPECT_THAT(nothing.notes, ElementsAre(HasSubstr("is none")));
   EXPECT_EQ(row({{"recompute", "uniform 4"}}).mapping.recomputed_together, 4);
+  const TrainingRow odd = row({{"recompute_method", "odd"}, {"recompute_num_layers", "4"}});
+  EXPECT_EQ(odd.mapping.recomputed_together, 4);
+  EXPECT_THAT(odd.notes, ElementsAre(HasSubstr("'odd' is taken for uniform")));
   const TrainingRow method = Judge({{"recompute", ""},
                                     {"recompute_method", "block"},
                                     {"recompute_num_layers", "2"},

@@ -163,5 +163,26 @@ TEST(TrainingRowWordsTest, DivisionAndOverlap) {
               HasSubstr("24"));
 }
 
+// Modules that words and columns name have to be the same.
+TEST(TrainingRowWordsTest, ModulesBesideColumns) {
+  const auto row = [](const char* column, const char* text, const char* words) {
+    return Judge({{"recompute", "selective"}, {column, text}, {"mapping", words}});
+  };
+  const auto modules = [](const char* text, const char* words) {
+    return Judge({{"recompute", text}, {"mapping", words}, {"micro_batch", "1"}});
+  };
+  EXPECT_EQ(ToString(modules("", "recompute=mlp+core_attn").mapping.modules), "core_attn+mlp");
+  EXPECT_EQ(modules("attention + mlp", "recompute=mlp+core_attn").refused, "");
+  EXPECT_THAT(modules("selective: mlp", "recompute=layernorm").refused,
+              HasSubstr("recompute 'selective: mlp' and mapping"));
+  EXPECT_EQ(ToString(modules("selective", "recompute=layernorm").mapping.modules), "layernorm");
+  EXPECT_THAT(modules("none", "recompute=layernorm").refused, HasSubstr("contradict"));
+  EXPECT_THAT(modules("selective: mlp", "full").refused, HasSubstr("contradict"));
+  EXPECT_EQ(modules("full, mlp included", "full block3").refused, "");
+  EXPECT_EQ(modules("full, mlp included", "full block3").mapping.recomputed_layers, 3);
+  EXPECT_THAT(row("recompute_modules", "mlp", "recompute=layernorm").refused,
+              HasSubstr("contradict"));
+}
+
 }  // namespace
 }  // namespace foretrace

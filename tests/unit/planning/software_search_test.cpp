@@ -113,7 +113,7 @@ TEST(SoftwareSearchTest, RecomputesAsTheSoftwareCan) {
     space.global_batch = 128;
     space.software = &job->software->release;
     const auto none = Read("tp1 dp64 none", 128, *job);
-    const auto some = Read("tp1 dp64 full block20", 128, *job);
+    const auto some = Read("tp1 dp64 full block12", 128, *job);
     ASSERT_TRUE(none.ok() && some.ok()) << none.status() << some.status();
     const Bytes capacity = MemoryOf(model, std::get<ParallelMapping>(*some)).total();
     const IterationEvaluator evaluator(model, job->cluster, capacity);
