@@ -14,8 +14,9 @@ double Num(int64_t n) { return static_cast<double>(n); }
 class IterationCoster {
  public:
   IterationCoster(const TransformerConfig& model, const ParallelMapping& mapping,
-                  const ClusterParameters& cluster, const MappedLayer& layer)
-      : c_(model),
+                  const ClusterParameters& cluster, const MappedLayer& layer, bool experts_apart)
+      : experts_apart_(experts_apart),
+        c_(model),
         m_(mapping),
         p_(cluster),
         layer_(layer),
@@ -68,7 +69,7 @@ class IterationCoster {
     const SpacedGroup all{shards.ranks * groups, shards.span};
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, all, gradients);
     SimTime weights = groups_.Collective(CollectiveOp::kAllGather, shards, elements * e_);
-    const bool twice = p_.gathers_twice && m_.expert > 1 && m_.zero == 1 && !m_.overlap_gradients;
+    const bool twice = p_.gathers_twice && experts_apart_ && m_.zero == 1 && !m_.overlap_gradients;
     if (twice) weights += weights;
     if (m_.zero == 2) return weights;
     if (ReducesWhole()) {
@@ -129,6 +130,7 @@ class IterationCoster {
     times.optimizer += LastReduction(times.gradient_reduction.ScaledBy(1 / std::max(layers, 1.0)));
   }
 
+  bool experts_apart_;
   const TransformerConfig& c_;
   const ParallelMapping& m_;
   const ClusterParameters& p_;
@@ -143,8 +145,8 @@ class IterationCoster {
 
 absl::Status AddIterationCosts(const TransformerConfig& model, const ParallelMapping& mapping,
                                const ClusterParameters& cluster, const MappedLayer& layer,
-                               PassTimes& times) {
-  return IterationCoster(model, mapping, cluster, layer).Add(times);
+                               bool experts_apart, PassTimes& times) {
+  return IterationCoster(model, mapping, cluster, layer, experts_apart).Add(times);
 }
 
 }  // namespace foretrace

@@ -145,14 +145,16 @@ IterationModel::IterationModel(const TransformerConfig& model, ClusterParameters
 
 absl::StatusOr<PassTimes> IterationModel::OfKind(const LayersOfKind& kind, const KnownPasses& known,
                                                  const ParallelMapping& mapping,
-                                                 const ClusterParameters& cluster) const {
+                                                 const ClusterParameters& cluster,
+                                                 bool experts_apart) const {
   const MappedLayer& layer = kind.Of(mapping);
   const PassKey key(PassView(mapping), cluster.slowest_device);
   const absl::StatusOr<PassTimes>& passes =
       known.Get(key, [&] { return PassesOfLayers(kind.config(), key.first, cluster, layer); });
   FORETRACE_RETURN_IF_ERROR(passes.status());
   PassTimes times = *passes;
-  FORETRACE_RETURN_IF_ERROR(AddIterationCosts(kind.config(), mapping, cluster, layer, times));
+  FORETRACE_RETURN_IF_ERROR(
+      AddIterationCosts(kind.config(), mapping, cluster, layer, experts_apart, times));
   return times;
 }
 
@@ -192,10 +194,11 @@ absl::StatusOr<PassTimes> IterationModel::OfMapping(const ParallelMapping& mappi
 
 absl::StatusOr<PassTimes> IterationModel::OfLayers(const ParallelMapping& mapping) const {
   const ClusterParameters& own = ClusterOf(mapping.devices());
-  if (layers_.dense() == nullptr) return OfKind(layers_.main(), main_, mapping, own);
+  const bool apart = mapping.expert > 1;
+  if (layers_.dense() == nullptr) return OfKind(layers_.main(), main_, mapping, own, apart);
   FORETRACE_ASSIGN_OR_RETURN(PassTimes dense,
-                             OfKind(*layers_.dense(), dense_, WithoutExperts(mapping), own));
-  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfKind(layers_.main(), main_, mapping, own));
+                             OfKind(*layers_.dense(), dense_, WithoutExperts(mapping), own, apart));
+  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfKind(layers_.main(), main_, mapping, own, apart));
   AddDenseLayers(model(), mapping, std::make_shared<const PassTimes>(std::move(dense)), times);
   return times;
 }

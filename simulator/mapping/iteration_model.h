@@ -280,9 +280,10 @@ class IterationModel {
   // Of one kind of layers; of the cluster, what the slowest of a mapping's devices takes.
   using PassKey = std::pair<ParallelMapping, double>;
   using KnownPasses = Memo<PassKey, absl::StatusOr<PassTimes>>;
+  // `experts_apart`: as AddIterationCosts has it.
   absl::StatusOr<PassTimes> OfKind(const LayersOfKind& kind, const KnownPasses& known,
-                                   const ParallelMapping& mapping,
-                                   const ClusterParameters& cluster) const;
+                                   const ParallelMapping& mapping, const ClusterParameters& cluster,
+                                   bool experts_apart) const;
 
   ModelLayers layers_;
   ClusterParameters cluster_;

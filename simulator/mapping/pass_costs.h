@@ -18,9 +18,10 @@ absl::StatusOr<PassTimes> PassesOfLayers(const TransformerConfig& model,
                                          const MappedLayer& layer);
 
 // Adds to these what passes between stages, the reductions after the last backward pass and the
-// optimizer. Errors: the same.
+// optimizer. `experts_apart`: some layers have experts that devices divide, whose weights have an
+// optimizer of their own (SoftwareBehaviour::gathers_twice), if not these. Errors: the same.
 absl::Status AddIterationCosts(const TransformerConfig& model, const ParallelMapping& mapping,
                                const ClusterParameters& cluster, const MappedLayer& layer,
-                               PassTimes& times);
+                               bool experts_apart, PassTimes& times);
 
 }  // namespace foretrace

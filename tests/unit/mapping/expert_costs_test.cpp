@@ -88,6 +88,23 @@ TEST(ExpertCostsTest, ChoicesStepByStep) {
   EXPECT_NEAR((stepwise.layer_backward - one.layer_backward).seconds(), 15 * each, 1e-7);
 }
 
+// Two optimizers gather all new weights each, those of dense layers among them too: once more than
+// zero 2 does, whose reductions are behind its passes.
+TEST(ExpertCostsTest, DenseLayersOfMixturesAreGatheredTwiceToo) {
+  TransformerConfig c = Model(4);
+  c.dense_first = 1;
+  c.dense_ffn = 2048;
+  ParallelMapping m = Mapping(1, 4);
+  m.expert = 4;
+  ClusterParameters p = GemmsAlone();
+  const auto reduction = [&](int32_t zero, bool twice) {
+    m.zero = zero;
+    p.gathers_twice = twice;
+    return Times(c, m, p).gradient_reduction.us();
+  };
+  EXPECT_NEAR(reduction(1, true) - reduction(1, false), reduction(2, false), 0.1);
+}
+
 // The busiest of four ranks has half as many routed tokens again: its experts' GEMMs are half
 // longer, as is what arrives.
 TEST(ExpertCostsTest, UnevenExperts) {
