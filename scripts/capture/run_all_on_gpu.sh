@@ -62,14 +62,24 @@ traces)
   run bench_embedding.py --device "$device" --tiny --repeats 3 --output "$work/smoke_embedding.csv"
   [ "$device" = cpu ] || bench bench_overheads.py overheads 60
   mkdir -p "$work/captured"
-  # One size of every workload first, then the others: an early end leaves no workload out.
+  # One size of every workload first, then twins that differ by one change, then the others: an early
+  # end leaves no workload out.
   one="--execution-trace-steps 1"
   capture dlrm-mixed-b2048 --workload dlrm --tables mixed --batch 2048 --precision tf32
   capture gpt2-small-b8-bf16 --workload gpt2-small --batch 8 --precision bf16 $one
   capture bert-base-b16-fp16 --workload bert-base --batch 16 --precision fp16 $one
   capture resnet50-b64-tf32 --workload resnet50 --batch 64 --precision tf32 $one
   capture gpt2-medium-b4-bf16 --workload gpt2-medium --batch 4 --precision bf16 $one
+  for twin in "half --layers 6" "sleep --sleep-ms 3" "read --read-loss"; do
+    [ "$device" = cpu ] && [ "${twin%% *}" = sleep ] && continue
+    capture "gpt2-small-b8-bf16-${twin%% *}" --workload gpt2-small --batch 8 --precision bf16 $one ${twin#* }
+  done
+  capture dlrm-mixed-b2048-read --workload dlrm --tables mixed --batch 2048 --precision tf32 --read-loss
   if [ "$size" != --tiny ]; then
+    capture gpt2-small-b2-bf16 --workload gpt2-small --batch 2 --precision bf16 $one
+    for twin in "half --layers 6" "sleep --sleep-ms 3" "read --read-loss"; do
+      capture "gpt2-small-b2-bf16-${twin%% *}" --workload gpt2-small --batch 2 --precision bf16 $one ${twin#* }
+    done
     capture dlrm-heavy-b1024 --workload dlrm --tables heavy --batch 1024 --precision tf32
     capture dlrm-small-b512-uniform --workload dlrm --tables small --batch 512 --indices uniform --read-loss
     capture dlrm-wide-b8192 --workload dlrm --tables wide --batch 8192 --precision tf32 --indices zipf-0.8

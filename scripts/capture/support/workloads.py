@@ -19,6 +19,7 @@ _TRANSFORMERS = {"gpt2-small": (12, 768, 12, 50257, 1024, True),
 NAMES = ("dlrm",) + tuple(_TRANSFORMERS) + ("resnet50",)
 DEFAULT_BATCH = {"dlrm": 2048, "gpt2-small": 8, "gpt2-medium": 4, "bert-base": 16, "resnet50": 64}
 BATCHES = 4  # prepared on the host, used in turn
+_SLEEP_CYCLES_A_MS = 1.7e6  # of about 1.7 GHz
 
 
 class Workload:
@@ -72,7 +73,7 @@ class Workload:
         layers, width, heads, vocabulary, sequence, causal = _TRANSFORMERS[name]
         if options.tiny:
             layers, width, heads, vocabulary, sequence = 2, 32, 2, 64, 16
-        sequence = options.sequence or sequence
+        sequence, layers = options.sequence or sequence, options.layers or layers
         model = Transformer(layers, width, heads, vocabulary, sequence, causal,
                             options.attention).to(self.device)
         data = [(self.torch.randint(vocabulary, (self.batch, sequence)),
@@ -128,6 +129,9 @@ class Workload:
             self.optimizer.zero_grad(set_to_none=True)
         with note("## forward ##"), self._autocast():
             loss = self.loss(*batch)
+        if self.options.sleep_ms > 0:
+            with note("## sleep ##"):
+                self.torch.cuda._sleep(int(self.options.sleep_ms * _SLEEP_CYCLES_A_MS))
         with note("## backward ##"):
             (self.scaler.scale(loss) if self.scaler else loss).backward()
         with note("## optimizer ##"):
@@ -146,7 +150,7 @@ class Workload:
         facts = {"name": options.workload, "tiny": options.tiny, "batch_per_rank": self.batch,
                  "precision": options.precision, "compile": options.compile, "input": options.input,
                  "optimizer": type(self.optimizer).__name__, "optimizer_impl": options.optimizer_impl,
-                 "read_loss": options.read_loss,
+                 "read_loss": options.read_loss, "sleep_ms": options.sleep_ms,
                  "parameters": sum(p.numel() for p in self.model.parameters())}
         facts.update(self.facts)
         return facts
@@ -163,6 +167,9 @@ def add_options(parser):
     parser.add_argument("--input", choices=("pinned", "pageable", "device"), default="pinned",
                         help="where batches lie before a step")
     parser.add_argument("--read-loss", action="store_true", help="read the loss on the host each step")
+    parser.add_argument("--sleep-ms", type=float, default=0,
+                        help="a kernel that spins for about so long between the passes")
+    parser.add_argument("--layers", type=int, default=0, help="of a transformer; 0: the model's own")
     parser.add_argument("--sequence", type=int, default=0, help="tokens; 0: the model's own")
     parser.add_argument("--attention", choices=("sdpa", "math"), default="sdpa",
                         help="fused attention where PyTorch has it, or separate GEMMs and softmax")
@@ -183,5 +190,9 @@ def check_options(options):
     except (KeyError, ValueError) as error:
         raise Refusal("--indices %r is none of uniform, unique, zipf-EXPONENT, binned-DECAY" %
                       options.indices) from error
-    if options.batch < 0 or options.sequence < 0:
-        raise Refusal("--batch and --sequence must not be negative")
+    if min(options.batch, options.sequence, options.layers, options.sleep_ms) < 0:
+        raise Refusal("--batch, --sequence, --layers and --sleep-ms must not be negative")
+    if options.layers and options.workload not in _TRANSFORMERS:
+        raise Refusal("--layers is of transformers, which %s is not" % options.workload)
+    if options.sleep_ms and options.device != "cuda":
+        raise Refusal("--sleep-ms needs a GPU: the kernel spins there")
