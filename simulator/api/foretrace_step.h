@@ -15,7 +15,8 @@ extern "C" {
 typedef struct foretrace_step_predictor foretrace_step_predictor;
 
 /* A step: prompts' chunks, each of so many new tokens over so many that are in the cache, and
-   sequences that decode one token each over `decode_cached` tokens of all of them together. */
+   sequences that decode one token each over `decode_cached` tokens of all of them together. Of one
+   data-parallel rank, beside which the others are taken to be alike. */
 typedef struct {
   const int32_t* chunk_tokens;
   const int32_t* chunk_cached;

@@ -151,10 +151,24 @@ class Loader {
       if (m.visible.count() > 0 && m.kind != MemoryKind::kDevice) {
         level.Fail("visible_GB", "is of kind: device alone");
       }
+      CheckVisible(level, m);
       if (!host && m.staging != Bandwidth()) level.Fail("staging_GBps", "is of kind: host alone");
       CheckOrder(level, m);
       out_.memory.push_back(std::move(m));
     }
+  }
+
+  // Capacities are named in thousands or in 1,024s; error correction within the memory takes a
+  // sixteenth, and drivers keep some.
+  static void CheckVisible(const YamlReader& level, const MemoryLevel& m) {
+    constexpr double kMost = 1.0737418241, kLeast = 0.8;
+    const auto visible = static_cast<double>(m.visible.count());
+    const auto capacity = static_cast<double>(m.capacity.count());
+    if (visible == 0 || (visible >= kLeast * capacity && visible <= kMost * capacity)) return;
+    level.Fail("visible_GB", fmt::format("{:.1f} is not of a capacity of {:.1f} GB, of which a "
+                                         "driver reports {:.1f} to {:.1f}",
+                                         visible * 1e-9, capacity * 1e-9, kLeast * capacity * 1e-9,
+                                         kMost * capacity * 1e-9));
   }
 
   // Nearer to the units, memory is smaller and faster; a figure in the wrong unit breaks that.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "simulator/base/real_quantities.h"
+#include "simulator/cost/collective/measured_sizes.h"
 #include "simulator/cost/collective/message_size.h"
 
 namespace foretrace {
@@ -21,24 +21,17 @@ class Lookup {
     const Resolved& resolved = Find(op, spec.members);
     if (!resolved.estimator.covered() || spec.bytes.count() < 0) return std::nullopt;
     const Bytes size = SizeOf(spec);
-    const RealBytes bytes = std::max(RealBytes(size), RealBytes(1));
-    if (bytes * kFarthest < resolved.smallest || bytes > resolved.largest * kFarthest) {
-      return std::nullopt;
-    }
+    if (!resolved.sizes.Near(size)) return std::nullopt;
     Estimate estimate = resolved.estimator.Time(size);
     estimate.extrapolated |= !resolved.even;
     return estimate;
   }
 
  private:
-  // How many times beyond the measured sizes a curve is still asked: farther off, protocols differ,
-  // and the analytic models of the topology know more.
-  static constexpr double kFarthest = 4;
-
   struct Resolved {
     CollectiveEstimator estimator;
     bool even = true;
-    RealBytes smallest, largest;  // measured sizes
+    MeasuredSizes sizes;
   };
 
   static Bytes SizeOf(const TransferSpec& spec) {
@@ -59,25 +52,8 @@ class Lookup {
     const auto count = static_cast<int32_t>(members.size());
     for (const auto& [node, ranks] : by_node) resolved.even &= ranks * nodes == count;
     resolved.estimator = calibration_->Resolve(op, count, nodes);
-    SetRange(op, count, nodes, resolved);
+    resolved.sizes = SizesOf(*calibration_, op, count, nodes);
     return resolved;
-  }
-
-  // Of the curves for exactly these ranks where there are any, else of all for the operation within
-  // or across nodes.
-  void SetRange(CollectiveOp op, int32_t ranks, int32_t nodes, Resolved& resolved) const {
-    for (const bool exact : {true, false}) {
-      for (const CollectiveModel& model : calibration_->models()) {
-        if (model.op != op || (model.nodes > 1) != (nodes > 1)) continue;
-        if (exact && (model.ranks != ranks || model.nodes != nodes)) continue;
-        const RealBytes least(model.min_bytes);
-        const RealBytes most(model.max_bytes);
-        const bool first = resolved.largest == RealBytes();
-        resolved.smallest = first ? least : std::min(resolved.smallest, least);
-        resolved.largest = std::max(resolved.largest, most);
-      }
-      if (resolved.largest > RealBytes()) return;
-    }
   }
 
   std::shared_ptr<const CollectiveCalibration> calibration_;

@@ -42,8 +42,8 @@ void ServingEngine::Advance() {
   sleeps_ = false;
   if (collects_) CollectOldest();
   TakeDeliveries();
-  const bool launched =
-      static_cast<int32_t>(launched_.size()) < config_.depth() && !scheduler_.idle() && Launch();
+  const bool launched = static_cast<int32_t>(launched_.size()) < config_.depth() &&
+                        !scheduler_.idle() && LaunchNext();
   if (launched && static_cast<int32_t>(launched_.size()) < config_.depth()) return;
   if (!launched_.empty()) {
     collects_ = true;
@@ -59,8 +59,21 @@ void ServingEngine::Advance() {
   wake_ = std::min(loaded, inbox_.empty() ? SimTime::Max() : inbox_.front().at);
 }
 
-bool ServingEngine::Launch() {
-  scheduler_.Schedule(step_, wake_);
+// Slots have their turns one after another. Where the next one's step is under way it is the
+// oldest, and its results come first.
+bool ServingEngine::LaunchNext() {
+  for (int32_t tried = 0; tried < config_.slots(); ++tried) {
+    const int32_t slot = slot_;
+    if (config_.slots() > 1 && !launched_.empty() && launched_.front().slot == slot) return false;
+    slot_ = (slot_ + 1) % config_.slots();
+    if (Launch(slot)) return true;
+    if (!step_.preempted.empty()) return false;
+  }
+  return false;
+}
+
+bool ServingEngine::Launch(int32_t slot) {
+  scheduler_.Schedule(step_, wake_, slot);
   for (const SequenceIndex i : step_.admitted) {
     RequestOutcome& outcome = outcomes_[static_cast<size_t>(i)];
     if (scheduler_.sequence(i).preemptions == 0 && scheduler_.sequence(i).transferred == 0) {
@@ -79,7 +92,7 @@ bool ServingEngine::Launch() {
   record.used_blocks = scheduler_.cache().used_blocks();
   record.end = SimTime::Max();
   wake_ += config_.host_step + config_.host_per_sequence.ScaledBy(sequences);
-  launched_.push_back({record, step_.items});
+  launched_.push_back({record, step_.items, slot});
   if (waits_) {
     ready_.push_back({wake_, step_.batch});
     return true;

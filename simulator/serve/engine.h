@@ -93,9 +93,11 @@ class ServingEngine {
   struct Launched {
     StepRecord record;
     std::vector<StepItem> items;
+    int32_t slot = 0;
   };
   void TakeDeliveries();
-  bool Launch();
+  bool LaunchNext();  // of the slots in turn
+  bool Launch(int32_t slot);
   void CollectOldest();
   void Run(Launched& step, SimTime start, SimTime duration, const StepTime& time);
 
@@ -110,6 +112,7 @@ class ServingEngine {
   std::deque<Delivery> inbox_;
   int64_t inbox_load_ = 0;
   std::deque<Launched> launched_;
+  int32_t slot_ = 0;             // whose turn it is
   std::deque<ReadyStep> ready_;  // the last of launched_
   const bool waits_;
   SimTime clock_;  // of the loop while it waits for a step that has not been started

@@ -13,13 +13,16 @@ namespace foretrace::serve {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
+constexpr std::array<std::string_view, 2> kRankRoutingNames = {"shortest_queue", "round_robin"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 29> kKeys = {"name",
+constexpr std::array<std::string_view, 31> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
                                                     "limits_of_each_rank",
+                                                    "rank_routing",
+                                                    "pipeline_slots",
                                                     "chunked_prefill",
                                                     "prefix_caching",
                                                     "reserve_full_input",
@@ -115,6 +118,10 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.max_num_seqs = root.Integer("max_num_seqs", 1, kMaxSize);
   c.max_num_batched_tokens = root.Integer("max_num_batched_tokens", 1, kMaxSize);
   c.limits_of_each_rank = root.Bool("limits_of_each_rank", false);
+  c.pipeline_slots = root.Bool("pipeline_slots", false);
+  if (root.Has("rank_routing")) {
+    c.rank_routing = static_cast<RankRouting>(root.Choice("rank_routing", kRankRoutingNames));
+  }
   c.chunked_prefill = root.Bool("chunked_prefill", true);
   c.prefix_caching = root.Bool("prefix_caching", true);
   c.reserve_full_input = root.Bool("reserve_full_input", false);
@@ -215,25 +222,23 @@ EngineConfig EngineConfig::On(std::string_view device, Bytes memory) const {
   return c;
 }
 
-absl::StatusOr<EngineConfig> EngineConfig::OverRanks(int32_t ranks) const {
+absl::StatusOr<EngineConfig> EngineConfig::OfRank(int32_t ranks) const {
   EngineConfig c = *this;
-  if (!limits_of_each_rank) return c;
-  c.limits_of_each_rank = false;
-  const auto multiply = [&](const char* key, const char* option, int32_t& limit) {
-    const int64_t all = int64_t{limit} * ranks;
-    if (all > kMaxSize) {
+  if (limits_of_each_rank) return c;
+  c.limits_of_each_rank = true;
+  const auto divide = [&](const char* key, const char* option, int32_t& limit) {
+    if (limit < ranks) {
       return InvalidInput(
-          "{}: {}: {} on each of {} data-parallel ranks are {}, and a step takes {} at most: lower "
-          "it to {} there or with {}",
-          file.empty() ? "engine " + name : file, key, limit, ranks, all, kMaxSize,
-          std::max(kMaxSize / ranks, 1), option);
+          "{}: {}: {} of all data-parallel ranks together leave none for some of {}: raise it "
+          "there or with {}",
+          file.empty() ? "engine " + name : file, key, limit, ranks, option);
     }
-    limit = static_cast<int32_t>(all);
+    limit /= ranks;
     return absl::OkStatus();
   };
-  FORETRACE_RETURN_IF_ERROR(multiply("max_num_seqs", "--max-num-seqs", c.max_num_seqs));
+  FORETRACE_RETURN_IF_ERROR(divide("max_num_seqs", "--max-num-seqs", c.max_num_seqs));
   FORETRACE_RETURN_IF_ERROR(
-      multiply("max_num_batched_tokens", "--max-num-batched-tokens", c.max_num_batched_tokens));
+      divide("max_num_batched_tokens", "--max-num-batched-tokens", c.max_num_batched_tokens));
   return c;
 }
 
@@ -254,7 +259,11 @@ absl::Status EngineConfig::Validate() const {
     return InvalidInput("engine {}: swapping needs a tier below the device: give --kv-tier", name);
   }
   if (usable_blocks() <= 0) {
-    return Infeasible("engine {}: no memory is left for the KV cache", name);
+    return Infeasible(
+        "engine {}: of {} block{} of the KV cache it keeps {} that hold{} no tokens, so that none "
+        "is left: give it more with --kv-blocks, or more memory",
+        name, kv_blocks, kv_blocks == 1 ? "" : "s", reserved_blocks,
+        reserved_blocks == 1 ? "s" : "");
   }
   return absl::OkStatus();
 }

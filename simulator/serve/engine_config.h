@@ -73,16 +73,23 @@ struct EngineAllReduce {
 enum class AdmissionPolicy : uint8_t { kFcfs, kPriority, kCount };
 std::string_view Name(AdmissionPolicy policy);
 
+// To which of an engine's data-parallel ranks a request goes: that with the shortest queue, where
+// requests that wait count four times (vLLM, vllm/v1/engine/core_client.py, DPLBAsyncMPClient), or
+// one after another (SGLang, data_parallel_controller.py, round_robin_scheduler).
+enum class RankRouting : uint8_t { kShortestQueue, kRoundRobin, kCount };
+
 struct EngineConfig {
   std::string name;    // "vllm-0.19"
   std::string source;  // where the defaults are from
   std::string file;    // that they were read from
   int32_t max_num_seqs = 0;
   int32_t max_num_batched_tokens = 0;
-  // Both are what each data-parallel rank has (vLLM, whose ranks schedule by themselves), else all
-  // of them together (SGLang, which divides them).
+  // Both are what each data-parallel rank has (vLLM), else all of them together (SGLang, which
+  // divides them). In either ranks schedule by themselves.
   bool limits_of_each_rank = false;
-  int32_t max_model_len = 0;  // tokens of a request, input and output; 0: as the model's
+  RankRouting rank_routing = RankRouting::kShortestQueue;
+  int32_t max_model_len = 0;    // tokens of a request, input and output; 0: as the model's
+  int64_t model_positions = 0;  // the longest sequence that the model knows; 0: not known
   bool chunked_prefill = true;
   bool prefix_caching = true;
   // A request is admitted where its whole input fits, not only its first chunk.
@@ -127,6 +134,12 @@ struct EngineConfig {
   // Stages that steps pass one after another; each may be at another step.
   int32_t stages = 1;
 
+  // Each stage's turn has a batch of its own, whose sequences decode with no other's (SGLang,
+  // scheduler_pp_mixin.py, event_loop_pp), and a share of max_num_seqs; else a step takes all that
+  // are not under way (vLLM, EngineCore.step_with_batch_queue).
+  bool pipeline_slots = false;
+  int32_t slots() const { return pipeline_slots ? stages : 1; }
+
   // Steps that may be launched and unfinished.
   int32_t depth() const { return stages > 1 ? stages : asynchronous ? 2 : 1; }
   // Whether a sequence takes part in a step before the token of its last one is there.
@@ -145,9 +158,9 @@ struct EngineConfig {
   SimTime launch_gap() const { return graph_sizes.empty() ? graph_saves_per_kernel : SimTime(); }
   // With what the release sets on such a device.
   EngineConfig On(std::string_view device, Bytes memory) const;
-  // With limits of a step that are of `ranks` data-parallel ranks together, which are simulated as
-  // one. Errors: more than can be.
-  absl::StatusOr<EngineConfig> OverRanks(int32_t ranks) const;
+  // With the limits of a step of one of `ranks` data-parallel ranks. Errors: limits of all together
+  // that are fewer than ranks.
+  absl::StatusOr<EngineConfig> OfRank(int32_t ranks) const;
   // Errors: sizes that are missing or not positive; swapping without a tier.
   absl::Status Validate() const;
 };

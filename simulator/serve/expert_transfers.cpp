@@ -95,26 +95,25 @@ bool SendsTokens(const TransformerConfig& model, const ServingPlan& plan, Algori
 // Ranks of one replica send a part of its tokens each (vLLM's sequence-parallel experts).
 ExpertTransferTimes TransferTimes(const TransformerConfig& model, const ServingPlan& plan,
                                   const ExpertTransfers& transfers, const DeviceCosts& costs,
-                                  int64_t tokens, bool with_prompts) {
+                                  const ExchangedTokens& tokens, bool with_prompts) {
   const Algorithm algorithm = transfers.Of(with_prompts);
   const int64_t width = ElementSize(model.dtype);
   const int32_t ranks = plan.expert_degree();
   if (algorithm == Algorithm::kAllToAll) {
-    const int64_t own = (tokens + plan.tensor - 1) / plan.tensor;
+    const int64_t own = (tokens.most + plan.tensor - 1) / plan.tensor;
     const Bytes sent(own * model.hidden * width * model.top_k);
     const Estimate time = costs.Collective(CollectiveOp::kAllToAll, ranks, sent);
     return {time, time};
   }
   if (algorithm == Algorithm::kAllGather) {
     // With tokens go what the router says of every expert.
-    const int64_t all = tokens * plan.data * plan.kv;
-    return {
-        costs.Collective(CollectiveOp::kAllGather, ranks,
-                         Bytes(all * (model.hidden + model.experts) * width)),
-        costs.Collective(CollectiveOp::kReduceScatter, ranks, Bytes(all * model.hidden * width))};
+    return {costs.Collective(CollectiveOp::kAllGather, ranks,
+                             Bytes(tokens.all * (model.hidden + model.experts) * width)),
+            costs.Collective(CollectiveOp::kReduceScatter, ranks,
+                             Bytes(tokens.all * model.hidden * width))};
   }
   const auto time = [&](ExpertDirection direction) {
-    return DeepEpTime(costs, ExchangeOf(model, plan, transfers, tokens, algorithm, direction));
+    return DeepEpTime(costs, ExchangeOf(model, plan, transfers, tokens.most, algorithm, direction));
   };
   return {time(ExpertDirection::kDispatch), time(ExpertDirection::kCombine)};
 }

@@ -36,14 +36,20 @@ std::string Text(const ExpertTransfers& transfers);
 bool SendsTokens(const TransformerConfig& model, const ServingPlan& plan,
                  ExpertAlgorithm algorithm);
 
-// Dispatch and combine of a layer, for `tokens` of each replica. Requires that SendsTokens, and of
-// DeepEP that CheckExpertTransfers.
+// Tokens of a step that go to experts.
+struct ExchangedTokens {
+  int64_t most = 0;  // of the replica that has most
+  int64_t all = 0;
+};
+
+// Dispatch and combine of a layer. Gathered are the tokens of all; what each sends by itself takes
+// as long as the fullest. Requires that SendsTokens, and of DeepEP that CheckExpertTransfers.
 struct ExpertTransferTimes {
   Estimate dispatch, combine;
 };
 ExpertTransferTimes TransferTimes(const TransformerConfig& model, const ServingPlan& plan,
                                   const ExpertTransfers& transfers, const DeviceCosts& costs,
-                                  int64_t tokens, bool with_prompts);
+                                  const ExchangedTokens& tokens, bool with_prompts);
 
 // Errors: DeepEP on devices whose links it cannot use.
 absl::Status CheckExpertTransfers(const TransformerConfig& model, const ServingPlan& plan,

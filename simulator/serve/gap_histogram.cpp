@@ -47,7 +47,8 @@ Distribution GapHistogram::Describe() const {
           Quantile(0.9),
           Quantile(0.95),
           Quantile(0.99),
-          RealSeconds(max_.seconds())};
+          RealSeconds(max_.seconds()),
+          static_cast<int64_t>(count_)};
 }
 
 }  // namespace foretrace::serve

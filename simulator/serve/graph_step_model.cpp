@@ -1,7 +1,6 @@
 #include "simulator/serve/graph_step_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <mutex>
 
@@ -40,11 +39,8 @@ class GraphStepModel : public StepModel {
         width_(ElementSize(config_.dtype)) {}
 
   StepTime Time(const StepBatch& batch) const override {
-    const int32_t split = plan_.data * plan_.kv;
-    const auto tokens = static_cast<int32_t>(Share(batch.tokens(), split));
-    const bool prompts = !batch.prefills.empty();
-    StepTime time = Layers(engine_.Padded(tokens, prompts), prompts);
-    time.Add(Head(static_cast<int32_t>(Share(batch.logits(), split))));
+    StepTime time = Layers(TokensOf(batch));
+    time.Add(Head(static_cast<int32_t>(Share(batch.logits(), plan_.kv))));
     attention_.Add(batch, time);
     return time;
   }
@@ -52,45 +48,84 @@ class GraphStepModel : public StepModel {
   std::string Source() const override { return costs_->Source(); }
 
  private:
-  // All of the layers but attention, for so many tokens of the device; remembered.
-  StepTime Layers(int32_t tokens, bool prompts) const {
+  // Tokens of the data-parallel ranks in a step, of a device each. Without ranks that share the
+  // experts there is only the own.
+  struct RankTokens {
+    int32_t own = 0;
+    int32_t most = 0;      // of the fullest
+    int64_t all = 0;       // of the devices that share the experts
+    bool prompts = false;  // some rank has one
+    bool operator==(const RankTokens&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const RankTokens& t) {
+      return H::combine(std::move(h), t.own, t.most, t.all, t.prompts);
+    }
+  };
+
+  // Ranks that share experts replay graphs where all of them can, of the size that the fullest
+  // needs (vLLM, vllm/v1/worker/dp_utils.py, coordinate_batch_across_dp). Where the others' are not
+  // told they are taken to be alike.
+  RankTokens TokensOf(const StepBatch& batch) const {
+    RankTokens t;
+    t.prompts = !batch.prefills.empty();
+    const auto own = static_cast<int32_t>(Share(batch.tokens(), plan_.kv));
+    if (!plan_.expert || plan_.data == 1 || batch.peer_tokens.empty()) {
+      t.own = t.most = engine_.Padded(own, t.prompts);
+      t.all = plan_.expert ? int64_t{t.own} * plan_.data * plan_.kv : t.own;
+      return t;
+    }
+    t.prompts = t.prompts || batch.peer_prompts;
+    int64_t all = own;
+    t.most = own;
+    for (const int32_t tokens : batch.peer_tokens) {
+      const auto peer = static_cast<int32_t>(Share(tokens, plan_.kv));
+      t.most = std::max(t.most, peer);
+      all += peer;
+    }
+    t.own = own;
+    if (engine_.Captured(t.most, t.prompts)) {
+      t.own = t.most = engine_.Padded(t.most, t.prompts);
+      all = int64_t{t.own} * plan_.data;
+    }
+    t.all = all * plan_.kv;
+    return t;
+  }
+
+  // All of the layers but attention; remembered.
+  StepTime Layers(const RankTokens& tokens) const {
     const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = layers_[prompts ? 1 : 0].try_emplace(tokens);
-    if (fresh) it->second = ComputeLayers(tokens, prompts);
+    const auto [it, fresh] = layers_.try_emplace(tokens);
+    if (fresh) it->second = ComputeLayers(tokens);
     return it->second;
   }
   StepTime Head(int32_t positions) const {
     const std::lock_guard lock(mutex_);
     const auto [it, fresh] = heads_times_.try_emplace(positions);
     if (fresh) {
-      AddOps(kinds_.front(), positions, false, 1, it->second);
+      AddOps(kinds_.front(), {positions, positions, positions}, false, 1, it->second);
       AddLogits(positions, it->second);
     }
     return it->second;
   }
 
-  std::optional<Estimate> MeasuredExperts(const TransformerConfig& c, int32_t tokens) const {
+  std::optional<Estimate> MeasuredExperts(const TransformerConfig& c,
+                                          const RankTokens& tokens) const {
     if (c.experts == 0) return std::nullopt;
     return costs_->Experts({c.hidden, c.ffn, c.experts, c.top_k,
                             plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(),
-                            SharingExperts(tokens), c.expert_weights});
-  }
-
-  // Tokens of all devices that share the experts, for so many of the device.
-  int64_t SharingExperts(int32_t tokens) const {
-    return plan_.expert ? int64_t{tokens} * plan_.data * plan_.kv : tokens;
+                            tokens.all, c.expert_weights});
   }
 
   // Of experts only those that are activated are read.
-  Binding Bind(const FeedForwardKind& kind, int32_t tokens) const {
-    Binding sizes = BindServing(kind, plan_, tokens);
+  Binding Bind(const FeedForwardKind& kind, const RankTokens& tokens) const {
+    Binding sizes = BindServing(kind, plan_, tokens.own);
     const TransformerConfig& c = kind.config;
     if (c.experts == 0) return sizes;
     const TransformerAxes& a = kind.graph.axes;
     const auto set = [&](AxisId axis, int64_t size) {
       sizes.size[static_cast<size_t>(axis)] = size;
     };
-    const int64_t all = SharingExperts(tokens);
+    const int64_t all = tokens.all;
     const double activated = ActivatedExperts(
         static_cast<double>(all), static_cast<int32_t>(c.experts), static_cast<int32_t>(c.top_k));
     const int64_t here = std::max<int64_t>(1, std::llround(activated / plan_.expert_degree()));
@@ -101,7 +136,7 @@ class GraphStepModel : public StepModel {
     return sizes;
   }
 
-  void AddOps(const FeedForwardKind& kind, int32_t tokens, bool in_block, double times,
+  void AddOps(const FeedForwardKind& kind, const RankTokens& tokens, bool in_block, double times,
               StepTime& time) const {
     const Binding sizes = Bind(kind, tokens);
     const OperatorGraph& graph = kind.graph.graph;
@@ -142,18 +177,18 @@ class GraphStepModel : public StepModel {
     time.Add(part, RealUs((e.time + engine_.launch_gap()).us() * times), e.source, e.extrapolated);
   }
 
-  StepTime ComputeLayers(int32_t tokens, bool prompts) const {
+  StepTime ComputeLayers(const RankTokens& tokens) const {
     StepTime time;
-    const Bytes stream(int64_t{tokens} * config_.hidden * width_);
+    const Bytes stream(int64_t{tokens.own} * config_.hidden * width_);
     for (const FeedForwardKind& kind : kinds_) {
       const auto layers = static_cast<double>(kind.layers);
       AddOps(kind, tokens, true, layers, time);
-      AddExchanges(kind.config, tokens, prompts, layers, time);
+      AddExchanges(kind.config, tokens, layers, time);
     }
     if (plan_.tensor > 1) {  // words that a rank has not are zeros of its embedding
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream), 1, time);
     }
-    if (plan_.kv > 1) AddCacheExchange(tokens, static_cast<double>(config_.layers), time);
+    if (plan_.kv > 1) AddCacheExchange(tokens.own, static_cast<double>(config_.layers), time);
     if (plan_.pipeline > 1) {
       Add(StepPart::kCommunication, costs_->Send(plan_.stage_devices(), stream), plan_.pipeline - 1,
           time);
@@ -165,18 +200,18 @@ class GraphStepModel : public StepModel {
   // are divided, ranks of one replica have all of its tokens and sum what their experts make of
   // them, as without; what sends tokens to the experts and back instead sums what the experts
   // made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
-  void AddExchanges(const TransformerConfig& c, int32_t tokens, bool prompts, double layers,
+  void AddExchanges(const TransformerConfig& c, const RankTokens& tokens, double layers,
                     StepTime& time) const {
-    const bool sends = SendsTokens(c, plan_, engine_.experts.Of(prompts));
+    const bool sends = SendsTokens(c, plan_, engine_.experts.Of(tokens.prompts));
     const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
-    const Bytes stream(int64_t{tokens} * config_.hidden * width_);
+    const Bytes stream(int64_t{tokens.own} * config_.hidden * width_);
     if (plan_.tensor > 1) {
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
           sums * layers, time);
     }
     if (!sends) return;
-    const ExpertTransferTimes times =
-        TransferTimes(c, plan_, engine_.experts, *costs_, tokens, prompts);
+    const ExpertTransferTimes times = TransferTimes(c, plan_, engine_.experts, *costs_,
+                                                    {tokens.most, tokens.all}, tokens.prompts);
     Add(StepPart::kCommunication, times.dispatch, layers, time);
     Add(StepPart::kCommunication, times.combine, layers, time);
     if (plan_.tensor == 1) return;
@@ -210,8 +245,7 @@ class GraphStepModel : public StepModel {
   const LayerAttention attention_;
   const int64_t width_;
   mutable std::mutex mutex_;
-  // Of steps without prompts and with.
-  mutable std::array<absl::flat_hash_map<int32_t, StepTime>, 2> layers_;
+  mutable absl::flat_hash_map<RankTokens, StepTime> layers_;
   mutable absl::flat_hash_map<int32_t, StepTime> heads_times_;
 };
 

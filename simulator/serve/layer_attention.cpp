@@ -25,7 +25,7 @@ LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan
       kv_width_(engine.kv_cache_width > 0 ? engine.kv_cache_width : width_),
       heads_(model.heads / plan.tensor),
       kv_heads_(std::max<int64_t>(model.kv_heads / plan.tensor, 1)),
-      split_(int64_t{plan.data} * plan.kv),
+      split_(plan.kv),
       launch_gap_(engine.launch_gap()) {}
 
 void LayerAttention::AddKernel(const Estimate& e, StepPart part, double times,
@@ -120,7 +120,7 @@ void LayerAttention::AddDecodes(const StepBatch& batch, const AttentionKind& kin
                                 StepTime& time) const {
   const auto layers = static_cast<double>(kind.layers);
   const int64_t cached = Share(batch.DecodeCached(kind.window) + batch.decodes, split_);
-  const int64_t sequences = Share(batch.decodes, plan_.data);
+  const int64_t sequences = batch.decodes;
   const auto add = [&](const Estimate& e, const KernelWork& work) {
     AddKernel(e, StepPart::kAttention, layers, time);
     time.joules += layers * costs_->JoulesAboveIdle(model_.dtype, work.flop,

@@ -28,7 +28,7 @@ class LayerAttention {
   LayerAttention(const TransformerConfig& model, const ServingPlan& plan,
                  const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs);
 
-  // All layers of a device; chunks and sequences are shared over the plan's replicas.
+  // All layers of a device; positions are shared over the plan's cache-parallel devices.
   void Add(const StepBatch& batch, StepTime& time) const;
 
  private:

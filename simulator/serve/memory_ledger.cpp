@@ -51,8 +51,8 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
 // GEMM's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
-// sampler's warm-up takes, where that is more. Of the tokens and sequences of a step each
-// data-parallel rank has its share.
+// sampler's warm-up takes, where that is more. Tokens and sequences of a step are shared by
+// cache-parallel devices.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
@@ -60,8 +60,7 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
   const int64_t ffn = std::max(model.ffn * experts / (plan.expert ? 1 : plan.tensor),
                                std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
   const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
-  const int64_t ranks = int64_t{plan.data} * plan.kv;
-  const auto share = [ranks](int64_t of_all) { return (of_all + ranks - 1) / ranks; };
+  const auto share = [&plan](int64_t of_all) { return (of_all + plan.kv - 1) / plan.kv; };
   const int64_t logits = model.vocabulary * share(engine.max_num_seqs);
   const auto sampler =
       static_cast<int64_t>(static_cast<double>(logits) * engine.sampler_bytes_per_logit);
@@ -121,9 +120,8 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
     m.kv_per_token +=
         KvBytesPerToken(*draft, plan, engine, own.group * (own.global + own.windowed));
   }
-  // Sequences and their positions are spread over `data` and `kv` devices, which the engine fills
-  // alike.
-  m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.data * plan.kv;
+  // Positions are spread over `kv` devices, which the engine fills alike.
+  m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.kv;
   if (groups.windowed > 0) {
     m.window = {model.window,
                 static_cast<double>(groups.windowed) / static_cast<double>(groups.global)};
@@ -135,25 +133,15 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
   return m;
 }
 
-std::string Verdict(const MemoryLedger& ledger, const TransformerConfig& model,
-                    const ServingPlan& plan, const EngineConfig& engine) {
+std::string Verdict(const MemoryLedger& ledger) {
   if (ledger.fits()) {
     return fmt::format("fits: {} tokens of keys and values", ledger.tokens);
   }
   const Bytes needed = ledger.weights + ledger.activations + ledger.reserve;
-  std::string text = fmt::format(
+  return fmt::format(
       "does not fit: of {:.1f} GiB a device {:.1f} go to weights, activations and reserve, which "
       "leaves room for {} tokens of keys and values; a request may have {}",
       GiB(ledger.available), GiB(needed), ledger.tokens, ledger.context);
-  // Of a draft model, whose weights are not divided with the plan.
-  if (MakeLedger(model, plan, engine, ledger.device).fits()) {
-    return text + "; without the draft model it would fit";
-  }
-  for (ServingPlan more = plan; more.tensor <= model.heads; more.tensor *= 2) {
-    if (!more.Fits(model).ok() || !MakeLedger(model, more, engine, ledger.device).fits()) continue;
-    return text + fmt::format("; tp{} would fit", more.tensor);
-  }
-  return text;
 }
 
 }  // namespace foretrace::serve

@@ -10,7 +10,7 @@
 
 namespace foretrace::serve {
 
-// Of one device.
+// Of one device; blocks and tokens of its data-parallel rank.
 struct MemoryLedger {
   Bytes device;        // capacity
   Bytes available;     // that the engine takes of it
@@ -28,13 +28,13 @@ struct MemoryLedger {
   bool fits() const { return tokens >= context; }
 };
 
-// With a draft model on the same devices, which holds weights and keys and values too; null: none.
+// `engine` with the limits of a rank (EngineConfig::OfRank). With a draft model on the same
+// devices, which holds weights and keys and values too; null: none.
 MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
                         const EngineConfig& engine, Bytes device,
                         const TransformerConfig* draft = nullptr);
 
-// One line: how many tokens fit, or what is missing and the least tensor parallelism that would do.
-std::string Verdict(const MemoryLedger& ledger, const TransformerConfig& model,
-                    const ServingPlan& plan, const EngineConfig& engine);
+// One line: how many tokens fit, or what is missing.
+std::string Verdict(const MemoryLedger& ledger);
 
 }  // namespace foretrace::serve

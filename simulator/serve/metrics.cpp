@@ -24,18 +24,27 @@ Distribution Describe(std::vector<RealSeconds> times) {
           Sorted(times, 0.9),
           Sorted(times, 0.95),
           Sorted(times, 0.99),
-          times.back()};
+          times.back(),
+          static_cast<int64_t>(times.size())};
 }
 
 void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& d) {
+  const auto field = [&](const char* statistic, RealSeconds time) {
+    out.Key(statistic);
+    if (d.count > 0) {
+      out.Double(time.seconds());
+    } else {
+      out.Null();
+    }
+  };
   out.Key(name);
   out.StartObject();
-  out.Field("mean", d.mean.seconds());
-  out.Field("p50", d.p50.seconds());
-  out.Field("p90", d.p90.seconds());
-  out.Field("p95", d.p95.seconds());
-  out.Field("p99", d.p99.seconds());
-  out.Field("max", d.max.seconds());
+  field("mean", d.mean);
+  field("p50", d.p50);
+  field("p90", d.p90);
+  field("p95", d.p95);
+  field("p99", d.p99);
+  field("max", d.max);
   out.EndObject();
 }
 

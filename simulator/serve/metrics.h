@@ -15,6 +15,7 @@ namespace foretrace::serve {
 // Of times.
 struct Distribution {
   RealSeconds mean, p50, p90, p95, p99, max;
+  int64_t count = 0;  // of times; 0: there are none
 };
 // Linear between order statistics; zeros for none.
 Distribution Describe(std::vector<RealSeconds> times);

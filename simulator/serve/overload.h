@@ -9,15 +9,17 @@
 namespace foretrace::serve {
 
 // Watches the queue while requests arrive. Overloaded: from some moment on the queue never emptied
-// until the last arrival, over more than a tenth of the trace's span, and in the last third of that
-// time it was longer on average than in the third before. A queue that a burst leaves behind
-// shrinks; one that is in balance does not grow.
+// until the last arrival, over more than a tenth of the trace's span, and from the second third of
+// that time to the last it did not shrink so that, at this pace, it would be empty after as long
+// again. A queue that a burst leaves behind does.
 class OverloadJudge {
  public:
   explicit OverloadJudge(const RequestTrace& trace);
   void OnStep(const StepRecord& record);
   // SimTime::Max(): not overloaded.
   SimTime From() const;
+  // Of the time of arrivals, in which requests waited that no step could take.
+  double QueuedShare() const;
 
  private:
   struct Sample {
@@ -27,6 +29,7 @@ class OverloadJudge {
   SimTime first_, last_;          // arrivals
   std::vector<int32_t> waiting_;  // by engine, at its last step
   int64_t queue_ = 0;             // of all engines
+  SimTime seen_, queued_;         // the last step; time in which the queue was not empty
   SimTime empty_until_;
   std::vector<Sample> samples_;  // since then
 };

@@ -84,6 +84,10 @@ absl::Status ReadCsv(const std::string& file, RequestTrace& trace) {
       request.priority = row.Integer(static_cast<size_t>(priority), -1000000, 1000000);
     if (shared >= 0)
       shared_tokens.push_back(row.Integer(static_cast<size_t>(shared), 0, kMaxTokens));
+    if (shared >= 0 && shared_tokens.back() > request.input_tokens) {
+      table.Fail(fmt::format("shared_prefix_tokens {} are more than input_tokens {}",
+                             shared_tokens.back(), request.input_tokens));
+    }
     if (hashes >= 0 && !ReadHashes(row.Text(static_cast<size_t>(hashes)), request, trace)) {
       table.Fail("block_hashes are not whole numbers between spaces");
     }

@@ -19,8 +19,7 @@ double ErrorPercent(RealSeconds predicted, RealSeconds measured) {
 absl::StatusOr<RunValidation> ValidateRun(const MeasuredRun& run,
                                           std::shared_ptr<const StepModel> step) {
   Deployment deployment;
-  deployment.pool = {run.engine, step, run.data_parallel, run.engines_in_step};
-  deployment.routing = Routing::kShortestQueue;
+  deployment.pool = {run.engine, step, 1, run.data_parallel, run.engines_in_step};
   FORETRACE_ASSIGN_OR_RETURN(const ServingResult result, Simulate(run.trace, deployment));
   RunValidation v;
   v.run = run.folder;

@@ -81,8 +81,9 @@ void Scheduler::Enqueue(SequenceIndex request, int32_t sampled, int32_t target) 
   Wait(request, false);
 }
 
-void Scheduler::Schedule(Step& step, SimTime now) {
+void Scheduler::Schedule(Step& step, SimTime now, int32_t slot) {
   now_ = now;
+  slot_ = slot;
   step.items.clear();
   step.batch.Clear();
   step.batch.tokens_per_decode = speculation_.CheckedTokens();
@@ -148,7 +149,7 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool 
       continue;
     }
     const bool decodes = s.sampled > 0 && s.computed == Known(i) - 1;
-    if (decodes ? !with_decodes : !prompts) {
+    if (decodes ? !with_decodes || !IsHere(i) : !prompts) {
       ++index;
       continue;
     }
@@ -175,19 +176,26 @@ void Scheduler::ScheduleRunning(Step& step, int32_t& budget, bool prompts, bool 
 
 bool Scheduler::SomeDecode() const {
   return std::any_of(running_.begin(), running_.end(), [this](SequenceIndex i) {
-    return sequence(i).sampled > 0 && sequence(i).computed == Known(i) - 1;
+    return IsHere(i) && sequence(i).sampled > 0 && sequence(i).computed == Known(i) - 1;
   });
 }
 
+size_t Scheduler::RunningHere() const {
+  if (config_.slots() == 1) return running_.size();
+  return static_cast<size_t>(
+      std::ranges::count_if(running_, [this](SequenceIndex i) { return IsHere(i); }));
+}
+
 size_t Scheduler::ChooseVictim() const {
-  if (config_.policy == AdmissionPolicy::kFcfs && config_.victim == Victim::kLastAdmitted) {
+  if (config_.slots() == 1 && config_.policy == AdmissionPolicy::kFcfs &&
+      config_.victim == Victim::kLastAdmitted) {
     return running_.size() - 1;
   }
   // Of two the later in this order gives way.
   const auto key = [this](SequenceIndex i) {
     const Request& r = RequestOf(i);
     const bool by_output = config_.victim == Victim::kLeastOutput;
-    return std::tuple(config_.policy == AdmissionPolicy::kPriority ? r.priority : 0,
+    return std::tuple(IsHere(i), config_.policy == AdmissionPolicy::kPriority ? r.priority : 0,
                       by_output ? -sequence(i).sampled : 0, by_output ? r.input_tokens : 0,
                       r.arrival, i);
   };
@@ -251,10 +259,12 @@ bool Scheduler::Grow(SequenceIndex i, int32_t tokens) {
 }
 
 void Scheduler::ScheduleWaiting(Step& step, int32_t& budget) {
-  for (auto it = waiting_.begin(); it != waiting_.end() && budget > 0 &&
-                                   static_cast<int32_t>(running_.size()) < config_.max_num_seqs;) {
+  const int32_t most = std::max(config_.max_num_seqs / config_.slots(), 1);
+  auto running = static_cast<int32_t>(RunningHere());
+  for (auto it = waiting_.begin(); it != waiting_.end() && budget > 0 && running < most;) {
     const Admission admission = Admit(std::get<2>(*it), step, budget);
     if (admission == Admission::kBlocked) break;
+    running += admission == Admission::kAdmitted ? 1 : 0;
     it = admission == Admission::kAdmitted ? waiting_.erase(it) : std::next(it);
   }
 }
@@ -349,6 +359,7 @@ void Scheduler::Advance(SequenceIndex i, int32_t tokens, Step& step) {
     s.computed += tokens;
     item.sampled = s.computed == Known(i) ? 1 : 0;
   }
+  s.slot = slot_;
   s.sampled += item.sampled;
   s.pending += item.sampled > 0 ? 1 : 0;
   const int32_t full = s.computed / config_.block_tokens;

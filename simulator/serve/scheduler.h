@@ -33,6 +33,7 @@ struct Sequence {
   int32_t preemptions = 0;
   int32_t remembered = 0;   // blocks that are full and were offered to the prefix cache
   int32_t pending = 0;      // steps under way that make tokens of it
+  int32_t slot = 0;         // of its last step
   int32_t transferred = 0;  // tokens whose keys and values come from another engine
   bool loading = false;     // blocks of it are read from below, until `loaded`
   SimTime loaded;
@@ -65,7 +66,8 @@ class Scheduler {
   // elsewhere, and the keys and values of what came before the last of them are brought here;
   // `target` are made in all.
   void Enqueue(SequenceIndex request, int32_t sampled, int32_t target);
-  void Schedule(Step& step, SimTime now);
+  // Of EngineConfig::slots() the next step's is `slot`.
+  void Schedule(Step& step, SimTime now, int32_t slot = 0);
   // When the next of those that wait for blocks from below has them; Max(): none waits.
   SimTime NextLoaded() const;
   // The tokens of one of its steps are there.
@@ -119,7 +121,9 @@ class Scheduler {
   Admission Admit(SequenceIndex i, Step& step, int32_t& budget);
   // Adds the sequence's next `tokens` to the step and counts them as computed.
   void Advance(SequenceIndex i, int32_t tokens, Step& step);
-  bool SomeDecode() const;      // of those that run
+  bool SomeDecode() const;  // of those of this slot that run
+  bool IsHere(SequenceIndex i) const { return sequence(i).slot == slot_; }
+  size_t RunningHere() const;
   size_t ChooseVictim() const;  // index into running_
   // Returns the tokens that the step had given to it.
   int32_t Preempt(size_t index, Step& step);
@@ -131,6 +135,7 @@ class Scheduler {
   KvCache cache_;
   KvTiers tiers_;
   SimTime now_;
+  int32_t slot_ = 0;
   double reserved_share_;  // of the output that running sequences may still make
   std::vector<Sequence> sequences_;
   std::vector<SequenceIndex> running_;

@@ -1,6 +1,7 @@
 #include "simulator/serve/serving_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/base/error.h"
 #include "simulator/base/json_writer.h"
@@ -30,6 +31,17 @@ bool CameAtOnce(const std::vector<RequestOutcome>& outcomes) {
     first_end = std::min(first_end, outcome.last_token);
   }
   return !outcomes.empty() && last_arrival < first_end;
+}
+
+// Requests a second; 0: all came at once.
+double ArrivalRate(const std::vector<RequestOutcome>& outcomes) {
+  SimTime first = SimTime::Max(), last;
+  for (const RequestOutcome& outcome : outcomes) {
+    first = std::min(first, outcome.arrival);
+    last = std::max(last, outcome.arrival);
+  }
+  if (outcomes.empty() || last <= first) return 0;
+  return static_cast<double>(outcomes.size() - 1) / (last - first).seconds();
 }
 
 double BusyShare(const ServingReport& r) {
@@ -157,6 +169,7 @@ void WriteSummary(PrettyJsonWriter& out, const ServingReport& r) {
                                     : 0.0);
   out.Field("peak_waiting", r.result->peak_waiting);
   out.Field("peak_kv_blocks", r.result->peak_blocks);
+  out.Field("queued_share", r.result->queued_share);
   out.Key("overloaded_from_s");
   if (r.result->overloaded_from == SimTime::Max()) {
     out.Null();
@@ -208,15 +221,35 @@ double ServingReport::output_tokens_per_s_per_1000_usd() const {
 
 std::string LoadVerdict(const ServingReport& r) {
   if (r.result->overloaded_from != SimTime::Max()) {
-    return fmt::format("overloaded from {:.0f} s on: the queue grows to {} requests",
-                       r.result->overloaded_from.seconds(), r.result->peak_waiting);
+    return fmt::format(
+        "overloaded from {:.0f} s on: the queue no longer empties and has up to {} requests",
+        r.result->overloaded_from.seconds(), r.result->peak_waiting);
   }
-  if (!CameAtOnce(r.result->outcomes)) return "keeps up with the requests";
+  const double queued = r.result->queued_share;
+  if (queued >= 0.5) {
+    return fmt::format(
+        "at its limit: {:.0f} % of the time requests wait that no step can take, up to {} of them",
+        100 * queued, r.result->peak_waiting);
+  }
+  if (!CameAtOnce(r.result->outcomes)) {
+    if (queued < 0.01) return "keeps up with the requests";
+    return fmt::format(
+        "keeps up with the requests, though {:.0f} % of the time some wait that no step can take",
+        100 * queued);
+  }
   if (r.summary.requests == 1) {
     return fmt::format("one request is served in {:.2f} s", r.summary.time.seconds());
   }
-  return fmt::format("{} requests that came before any was answered are served in {:.2f} s",
-                     r.summary.requests, r.summary.time.seconds());
+  std::string text =
+      fmt::format("{} requests that came before any was answered are served in {:.2f} s",
+                  r.summary.requests, r.summary.time.seconds());
+  const double rate = ArrivalRate(r.result->outcomes);
+  if (rate <= 0) return text;
+  // Most of ten answers' time is neither the first's nor the last's.
+  return text + fmt::format(
+                    ", too few to tell whether {:.1f} a second are kept up with; {:.0f} of them "
+                    "would",
+                    rate, std::ceil(10 * rate * r.summary.e2e.mean.seconds()));
 }
 
 // Where there is more than one engine.

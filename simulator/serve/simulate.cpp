@@ -21,10 +21,12 @@ absl::Status CheckFits(const RequestTrace& trace, const EngineConfig& config, in
     const Request& r = trace.requests[i];
     const int64_t tokens = int64_t{r.input_tokens} + r.output_tokens;
     if (tokens > config.max_model_len) {
+      const bool known = config.model_positions == 0 || tokens <= config.model_positions;
       return Infeasible(
-          "{}: request {} has {} + {} tokens, more than the context of {}: shorten it, raise "
-          "--max-model-len{}",
+          "{}: request {} has {} + {} tokens, more than the context of {}{}: shorten it{}{}",
           trace.source, i, r.input_tokens, r.output_tokens, config.max_model_len,
+          known ? "" : fmt::format(" (the model has {} positions)", config.model_positions),
+          known ? ", raise --max-model-len" : "",
           trace.generated ? "" : ", or leave such requests out with --skip-too-long");
     }
     if (tokens + lookahead > room) {
@@ -47,6 +49,7 @@ class Simulation : public ServingObserver {
     result_.blocks = deployment.pool.config.usable_blocks();
     AddEngines(deployment.pool);
     first_decode_ = engines_.size();
+    first_decode_front_ = fronts_.size();
     if (deployment.disaggregated()) AddEngines(deployment.decode);
     link_free_.resize(engines_.size());
   }
@@ -128,15 +131,50 @@ class Simulation : public ServingObserver {
     }
   };
 
-  void AddEngines(const Pool& pool) {
-    std::vector<ServingEngine*> together;
-    for (int32_t i = 0; i < pool.engines; ++i) {
-      engines_.push_back(std::make_unique<ServingEngine>(
-          static_cast<int32_t>(engines_.size()), pool.config, trace_, deployment_.speculation,
-          *pool.model, result_.outcomes, *this, pool.in_step));
-      together.push_back(engines_.back().get());
+  // Data-parallel ranks behind one front end.
+  struct Front {
+    std::vector<ServingEngine*> ranks;
+    RankRouting routing;
+    size_t turn = 0;
+
+    int64_t load() const {
+      return Sum([](const ServingEngine& e) { return e.load(); });
     }
-    if (pool.in_step) groups_.emplace_back(std::move(together));
+    int64_t queue_score() const {
+      return Sum([](const ServingEngine& e) { return e.queue_score(); });
+    }
+    int32_t CachedTokens(SequenceIndex request) const {
+      int32_t most = 0;
+      for (const ServingEngine* rank : ranks) {
+        most = std::max(most, rank->scheduler().CachedTokens(request));
+      }
+      return most;
+    }
+    template <typename F>
+    int64_t Sum(const F& of) const {
+      int64_t sum = 0;
+      for (const ServingEngine* rank : ranks) sum += of(*rank);
+      return sum;
+    }
+    ServingEngine& Choose() {
+      if (routing == RankRouting::kRoundRobin) return *ranks[turn++ % ranks.size()];
+      return **std::ranges::min_element(
+          ranks, {}, [](const ServingEngine* rank) { return rank->queue_score(); });
+    }
+  };
+
+  void AddEngines(const Pool& pool) {
+    FORETRACE_CHECK(pool.ranks > 0);
+    for (int32_t i = 0; i < pool.engines; ++i) {
+      Front& front = fronts_.emplace_back(Front{{}, pool.config.rank_routing});
+      for (int32_t rank = 0; rank < pool.ranks; ++rank) {
+        engines_.push_back(std::make_unique<ServingEngine>(
+            static_cast<int32_t>(engines_.size()), pool.config, trace_, deployment_.speculation,
+            *pool.model, result_.outcomes, *this, pool.in_step));
+        front.ranks.push_back(engines_.back().get());
+      }
+      if (pool.in_step) groups_.emplace_back(front.ranks);
+    }
   }
 
   // Null: no step of one can start.
@@ -159,10 +197,10 @@ class Simulation : public ServingObserver {
   }
 
   void Route(const Arrival& arrival) {
-    const size_t begin = arrival.prefilled ? first_decode_ : 0;
-    const size_t end = arrival.prefilled ? engines_.size() : first_decode_;
+    const size_t begin = arrival.prefilled ? first_decode_front_ : 0;
+    const size_t end = arrival.prefilled ? fronts_.size() : first_decode_front_;
     const Request& r = trace_.requests[static_cast<size_t>(arrival.request)];
-    ServingEngine& engine = *engines_[Choose(arrival.request, begin, end)];
+    ServingEngine& engine = fronts_[Choose(arrival.request, begin, end)].Choose();
     const bool hands_over = deployment_.disaggregated() && !arrival.prefilled;
     engine.Deliver(arrival.request, arrival.at, arrival.prefilled ? 1 : 0,
                    hands_over ? 1 : r.output_tokens);
@@ -179,12 +217,12 @@ class Simulation : public ServingObserver {
     // Prefix-aware: the longest cached prefix, of these the least loaded.
     const auto rank = [&](size_t e) {
       if (deployment_.routing == Routing::kShortestQueue) {
-        return std::pair(0, engines_[e]->queue_score());
+        return std::pair(0, fronts_[e].queue_score());
       }
       const int32_t cached = deployment_.routing == Routing::kPrefixAware && begin == 0
-                                 ? engines_[e]->scheduler().CachedTokens(request)
+                                 ? fronts_[e].CachedTokens(request)
                                  : 0;
-      return std::pair(-cached, engines_[e]->load());
+      return std::pair(-cached, fronts_[e].load());
     };
     for (size_t e = begin + 1; e < end; ++e) {
       if (rank(e) < rank(best)) best = e;
@@ -203,7 +241,10 @@ class Simulation : public ServingObserver {
       result_.tier_hits += s.tier_hits();
       result_.prompt_tokens += s.prompt_tokens();
     }
-    if (deployment_.concurrency == 0) result_.overloaded_from = overload_.From();
+    if (deployment_.concurrency == 0) {
+      result_.overloaded_from = overload_.From();
+      result_.queued_share = overload_.QueuedShare();
+    }
     return std::move(result_);
   }
 
@@ -212,8 +253,9 @@ class Simulation : public ServingObserver {
   ServingResult result_;
   OverloadJudge overload_;
   std::vector<std::unique_ptr<ServingEngine>> engines_;
+  std::vector<Front> fronts_;
   std::vector<StepGroup> groups_;
-  size_t first_decode_ = 0;
+  size_t first_decode_ = 0, first_decode_front_ = 0;  // indices into engines_ and fronts_
   std::vector<SimTime> link_free_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   size_t next_user_ = 0;

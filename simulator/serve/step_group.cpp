@@ -18,9 +18,11 @@ SimTime StepGroup::wake() const {
 void StepGroup::Start() {
   const SimTime start = wake();
   std::vector<int32_t> tokens;
+  bool prompts = false;
   for (ServingEngine* engine : engines_) {
     const ServingEngine::ReadyStep* step = engine->NextReady();
     tokens.push_back(step == nullptr ? 1 : step->batch.tokens());
+    prompts = prompts || (step != nullptr && !step->batch.prefills.empty());
   }
   std::vector<StepTime> times(engines_.size());
   SimTime duration;
@@ -28,6 +30,7 @@ void StepGroup::Start() {
     ServingEngine::ReadyStep* step = engines_[e]->NextReady();
     if (step == nullptr) continue;
     step->batch.peer_tokens = tokens;
+    step->batch.peer_prompts = prompts;
     step->batch.peer_tokens.erase(step->batch.peer_tokens.begin() + static_cast<std::ptrdiff_t>(e));
     times[e] = engines_[e]->model().Time(step->batch);
     duration = std::max(duration, SimTime::FromUs(times[e].us()));

@@ -18,8 +18,8 @@ struct PrefillChunk {
   int32_t cached = 0;
 };
 
-// Tokens of one step. Decodes are sequences that get few tokens each: one, or with speculation the
-// window and one.
+// Tokens of one step, of one data-parallel rank. Decodes are sequences that get few tokens each:
+// one, or with speculation the window and one.
 struct StepBatch {
   std::vector<PrefillChunk> prefills;
   int32_t decodes = 0;
@@ -30,10 +30,11 @@ struct StepBatch {
   std::vector<int32_t> decode_lengths;
   // Tokens of the steps that run together with it on engines that share its experts.
   std::vector<int32_t> peer_tokens;
+  bool peer_prompts = false;  // some of them hold a prompt
 
   void Clear() {
     prefills.clear(), decode_lengths.clear(), peer_tokens.clear();
-    decodes = 0, decode_cached = 0, decode_cached_max = 0;
+    decodes = 0, decode_cached = 0, decode_cached_max = 0, peer_prompts = false;
   }
   void AddDecode(int32_t cached) {
     ++decodes;

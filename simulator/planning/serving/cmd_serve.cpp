@@ -103,13 +103,13 @@ serve::ServingReport ReportOf(const ServeOptions& options, const ServingBase& ba
   report.decode_engines = options.serving.decode_engines;
   report.devices = job.devices;
   report.ledger = job.ledger;
-  report.memory_verdict = Verdict(job.ledger, base.model, job.plan, job.deployment.pool.config);
+  report.memory_verdict = Verdict(job.ledger);
   report.level = LevelOf(options.serving);
   report.summary = Summarize(trace, result, report.level, job.devices, serve::Since::kArrival);
   report.result = &result;
   report.watts = base.platform.node.accelerator.physical.power_w;
   report.idle_watts = base.costs == nullptr ? 0 : base.costs->IdleWatts();
-  report.devices_of_a_step = job.plan.stage_devices();
+  report.devices_of_a_step = job.plan.tensor * job.plan.kv;
   report.usd_per_device = base.platform.node.accelerator.physical.price_usd;
   report.notes = base.notes;
   return report;
@@ -205,7 +205,8 @@ void AddEngineOptions(CLI::App& command, ServingOptions& o) {
   command.add_option("--block-tokens", o.block_tokens, "tokens of a KV block")
       ->check(CLI::Range(1, 1 << 16));
   command
-      .add_option("--kv-blocks", o.kv_blocks, "blocks of the KV cache (default: what memory has)")
+      .add_option("--kv-blocks", o.kv_blocks,
+                  "blocks of the KV cache, of each rank of dpN (default: what memory has)")
       ->check(CLI::Range(int64_t{1}, (int64_t{1} << 31) - 1));
   command
       .add_option("--memory-utilization", o.memory_utilization,

@@ -15,6 +15,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
 #include "simulator/cost/collective/expert_exchange_file.h"
+#include "simulator/cost/collective/measured_sizes.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/power/power_model.h"
 #include "simulator/hardware/catalog.h"
@@ -36,10 +37,11 @@ struct MeasuredExchange {
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
-                CalibrationSet node, std::optional<PowerModel> power,
-                std::optional<MeasuredExchange> experts)
+                std::shared_ptr<const CollectiveCalibration> device_curves, CalibrationSet node,
+                std::optional<PowerModel> power, std::optional<MeasuredExchange> experts)
       : topology_(std::move(topology)),
         device_(std::move(device)),
+        device_curves_(std::move(device_curves)),
         node_(std::move(node)),
         power_(std::move(power)),
         experts_(std::move(experts)),
@@ -61,12 +63,15 @@ class PlatformCosts : public serve::DeviceCosts {
 
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
-    if (op == CollectiveOp::kAllReduce) {
+    // Of tokens a decode step has few: often far below the sizes that curves were measured at.
+    if (op == CollectiveOp::kAllReduce && Near(device_curves_, op, ranks, bytes)) {
       if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
     }
     if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
       const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
-      if (measured.covered()) return measured.Time(bytes);
+      if (measured.covered() && Near(node_.collectives, op, ranks, bytes)) {
+        return measured.Time(bytes);
+      }
     }
     TransferSpec spec;
     spec.op = op;
@@ -121,6 +126,17 @@ class PlatformCosts : public serve::DeviceCosts {
  private:
   using Key = std::pair<int, int32_t>;
 
+  // Within a node. Farther from what was measured the network's model answers, as of all transfers,
+  // save of fewer bytes among as many ranks as were measured: engines on A100 took as long as the
+  // shortest that was measured, twice and more what the model has (docs/serving.md, "Measured").
+  static bool Near(const std::shared_ptr<const CollectiveCalibration>& curves, CollectiveOp op,
+                   int32_t ranks, Bytes bytes) {
+    if (curves == nullptr) return false;
+    const MeasuredSizes sizes = SizesOf(*curves, op, ranks, 1);
+    return sizes.Near(bytes) ||
+           (sizes.exact && static_cast<double>(bytes.count()) < sizes.smallest);
+  }
+
   // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's
   // sizes are as many as its tokens, and a schedule of rounds takes a millisecond to compute.
   static int64_t Below(int64_t bytes) {
@@ -157,6 +173,7 @@ class PlatformCosts : public serve::DeviceCosts {
 
   const Topology topology_;
   const std::shared_ptr<const DeviceMeasurements> device_;
+  const std::shared_ptr<const CollectiveCalibration> device_curves_;  // that device_ asks
   const CalibrationSet node_;
   const std::optional<PowerModel> power_;
   const std::optional<MeasuredExchange> experts_;
@@ -218,6 +235,12 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
     return InvalidInput("platform {}: {}", platform.name,
                         std::string(PeaksOf(platform.node.accelerator).status().message()));
   }
+  std::shared_ptr<const CollectiveCalibration> curves;
+  if (!files.empty()) {  // all of one folder
+    const std::filesystem::path folder = std::filesystem::path(files.front()).parent_path();
+    FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder.string()));
+    curves = std::move(set.collectives);
+  }
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
   FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
@@ -225,8 +248,8 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   if (experts) {
     FORETRACE_ASSIGN_OR_RETURN(exchange, ExchangeMeasured(platform.node.accelerator));
   }
-  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
-                                         std::move(power), std::move(exchange));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(curves),
+                                         std::move(node), std::move(power), std::move(exchange));
 }
 
 }  // namespace foretrace

@@ -11,6 +11,7 @@
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/training_models.h"
+#include "simulator/planning/serving/memory_remedy.h"
 #include "simulator/planning/serving/operator_table_device.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/planning/serving/serving_engine.h"
@@ -216,6 +217,13 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
   if (!options.draft.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
+    if (base.draft->vocabulary != base.model.vocabulary) {
+      return InvalidInput(
+          "--draft {}: it knows {} words and {} knows {}: what it drafts is checked word by word, "
+          "so "
+          "that both need one vocabulary; take a model of the same family",
+          base.draft->name, base.draft->vocabulary, base.model.name, base.model.vocabulary);
+    }
   }
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   if (std::string note = BfloatNote(base.platform.node.accelerator, base.model.dtype);
@@ -254,6 +262,14 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
                                      options.step_factors, base.factors->model,
                                      base.factors->device));
   }
+  const int64_t positions = std::max(base.model.sequence, base.model.positions);
+  if (options.max_model_len.value_or(0) > positions) {
+    base.notes.push_back(fmt::format(
+        "--max-model-len {} is beyond the {} positions of {}: engines refuse it unless they are "
+        "told "
+        "otherwise (VLLM_ALLOW_LONG_MAX_MODEL_LEN, SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN)",
+        *options.max_model_len, positions, base.model.name));
+  }
   FORETRACE_ASSIGN_OR_RETURN(const std::string asked, AskedFor(options));
   if (!asked.empty()) base.notes.push_back("asked for: " + asked);
   return base;
@@ -277,7 +293,25 @@ absl::StatusOr<int32_t> DevicesOf(const ServingOptions& options) {
   return static_cast<int32_t>(devices);
 }
 
-absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options) {
+namespace {
+
+absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions& options,
+                                   bool with_remedy);
+
+// Whether a run with these options would start.
+bool Starts(const ServingBase& base, const ServingOptions& options) {
+  const auto devices = DevicesOf(options);
+  if (!devices.ok()) return false;
+  auto platform = FindPlatform(options.platform, *devices);
+  if (!platform.ok()) return false;
+  ServingBase other = base;
+  other.platform = *std::move(platform);
+  if (options.draft.empty()) other.draft.reset();
+  return MakeJob(other, options, false).ok();
+}
+
+absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions& options,
+                                   bool with_remedy) {
   ServingJob job;
   FORETRACE_ASSIGN_OR_RETURN(job.plan, serve::ParseServingPlan(options.parallel));
   FORETRACE_RETURN_IF_ERROR(job.plan.Fits(base.model));
@@ -291,6 +325,7 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
                              EngineOf(options, base.model, job.plan, base.platform.node.accelerator,
                                       base.longest_request));
   engine.stages = job.plan.pipeline;
+  engine.model_positions = std::max(base.model.sequence, base.model.positions);
   FORETRACE_RETURN_IF_ERROR(
       serve::CheckExpertTransfers(base.model, job.plan, engine.experts, *base.costs));
   const Bytes memory = base.platform.node.accelerator.visible_memory();
@@ -302,8 +337,13 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   job.ledger =
       serve::MakeLedger(base.model, job.plan, engine, memory, with_draft ? &*base.draft : nullptr);
   if (!job.ledger.fits() && !options.kv_blocks) {
-    return Infeasible("{} on {}: {}", base.model.name, base.platform.name,
-                      Verdict(job.ledger, base.model, job.plan, engine));
+    const int64_t held = int64_t{engine.reserved_blocks} * engine.block_tokens;
+    return Infeasible("{} on {}: {}{}", base.model.name, base.platform.name, Verdict(job.ledger),
+                      with_remedy ? MemoryRemedy(base, options, job.plan, job.ledger.tokens - held,
+                                                 [&base](const ServingOptions& other) {
+                                                   return Starts(base, other);
+                                                 })
+                                  : "");
   }
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
@@ -314,13 +354,21 @@ absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const Serving
   FORETRACE_ASSIGN_OR_RETURN(d.routing, ParseRouting(options.routing));
   FORETRACE_ASSIGN_OR_RETURN(
       const auto steps, StepsOf(base, job.plan, engine, d.speculation, options.draft_parallel));
-  d.pool = {engine, steps, options.replicas};
+  // Without experts to share, ranks are engines of their own.
+  const bool in_step = job.plan.expert && job.plan.data > 1;
+  d.pool = {engine, steps, options.replicas, job.plan.data, in_step};
   d.concurrency = options.concurrency;
   if (options.decode_engines > 0) {
-    d.decode = {engine, steps, options.decode_engines};
+    d.decode = {engine, steps, options.decode_engines, job.plan.data, in_step};
     d.link = serve::LinkOf(*base.costs, job.plan, job.ledger.kv_per_token);
   }
   return job;
+}
+
+}  // namespace
+
+absl::StatusOr<ServingJob> MakeServingJob(const ServingBase& base, const ServingOptions& options) {
+  return MakeJob(base, options, true);
 }
 
 }  // namespace foretrace

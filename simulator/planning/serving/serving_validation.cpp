@@ -124,8 +124,8 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     if (shares) plan.data = run.data_parallel, plan.expert = true;
     const Bytes memory = run.device_memory.count() > 0 ? run.device_memory
                                                        : platform.node.accelerator.visible_memory();
-    FORETRACE_ASSIGN_OR_RETURN(const serve::EngineConfig all, run.engine.OverRanks(plan.data));
-    run.engine.kv_blocks = serve::MakeLedger(model, plan, all, memory).blocks / plan.data;
+    FORETRACE_ASSIGN_OR_RETURN(run.engine, run.engine.OfRank(run.data_parallel));
+    run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
     run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "
                     "the memory of {}",

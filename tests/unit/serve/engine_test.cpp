@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/serve/overload.h"
 #include "simulator/serve/speculative_step_model.h"
 #include "tests/unit/serve/serving_fixture.h"
 
@@ -118,6 +119,30 @@ TEST(Engine, OverloadIsTold) {
   EXPECT_EQ(Serve(TraceOf(slow), d).overloaded_from, SimTime::Max());
 }
 
+// 90 steps, one a second of the arrivals' 90. A queue that stays at 50 is overload from the start;
+// one that falls from 90 by 1 a second is not, with means of 45.5 and 15.5 in the last thirds; nor
+// one that is empty again, in which requests wait for a third of the time.
+TEST(Engine, AFullQueueIsOverload) {
+  const RequestTrace trace = TraceOf({At(0, 1, 1), At(90e3, 1, 1)});
+  const auto judge = [&trace](const auto& waiting) {
+    OverloadJudge j(trace);
+    for (int32_t s = 0; s <= 90; ++s) {
+      StepRecord record;
+      record.scheduled = SimTime::FromSeconds(s);
+      record.waiting = waiting(s);
+      j.OnStep(record);
+    }
+    return j;
+  };
+  const OverloadJudge full = judge([](int32_t) { return 50; });
+  EXPECT_EQ(full.From(), SimTime());
+  EXPECT_EQ(full.QueuedShare(), 1);
+  EXPECT_EQ(judge([](int32_t s) { return 91 - s; }).From(), SimTime::Max());
+  const OverloadJudge thirds = judge([](int32_t s) { return s < 30 ? 5 : 0; });
+  EXPECT_EQ(thirds.From(), SimTime::Max());
+  EXPECT_NEAR(thirds.QueuedShare(), 1.0 / 3, 1e-9);
+}
+
 // Two engines in turn are one engine each for every other request.
 TEST(Engine, ReplicasShareTheWork) {
   std::vector<Request> requests;
@@ -139,9 +164,9 @@ TEST(Engine, ReplicasShareTheWork) {
 // left runs beside an engine that sleeps.
 TEST(Engine, StepsOfEnginesThatShareExpertsRunTogether) {
   Deployment d = DeploymentOf(SmallEngine(), 1000, 10);
-  d.pool.engines = 2;
+  d.pool.ranks = 2;
   d.pool.in_step = true;
-  d.routing = Routing::kRoundRobin;
+  d.pool.config.rank_routing = RankRouting::kRoundRobin;
   const RequestTrace trace = TraceOf({At(0, 60, 4), At(0, 10, 3), At(1.7, 50, 2)});
   ServingResult r = Serve(trace, d);
   EXPECT_EQ(r.outcomes[0].first_token, SimTime::FromUs(1600));
@@ -158,6 +183,42 @@ TEST(Engine, StepsOfEnginesThatShareExpertsRunTogether) {
   r = Serve(TraceOf({At(0, 60, 6), At(1.7, 50, 1)}), d);
   EXPECT_EQ(r.outcomes[1].first_token, SimTime::FromUs(1600 + 1010 + 1500));
   EXPECT_EQ(r.outcomes[0].last_token, SimTime::FromUs(1600 + 1010 + 1500 + 3 * 1010));
+}
+
+// A request lives on one rank: a prompt of 60 tokens takes as long on two ranks as on one, and two
+// prompts run beside each other, on the rank whose queue is shorter or on the next.
+TEST(Engine, ARequestLivesOnOneDataParallelRank) {
+  for (const RankRouting routing : {RankRouting::kShortestQueue, RankRouting::kRoundRobin}) {
+    Deployment d = DeploymentOf(SmallEngine(), 1000, 10);
+    d.pool.ranks = 2;
+    d.pool.config.rank_routing = routing;
+    const ServingResult r = Serve(TraceOf({At(0, 60, 1), At(0, 60, 1)}), d);
+    EXPECT_EQ(r.outcomes[0].first_token, SimTime::FromUs(1600));
+    EXPECT_EQ(r.outcomes[1].first_token, SimTime::FromUs(1600));
+    EXPECT_EQ(r.busy.size(), 2u);
+  }
+}
+
+// Two stages, steps of 1000 us and 10 a token, prompts of a whole step of 64 tokens (1640 us) in
+// steps of their own. A's is back at 1640, B's runs from 820 (when the first stage is free) to
+// 2460. C waits by then. With a batch for each stage's turn, C's prompt is A's turn (1640 to 3280),
+// B decodes by itself (2460 to 3470), and A and C together (3280 to 4300, then 5320). With none, A
+// waits for B and decodes with it: from 2460 to 3480 and, the first stage being C's from 3280 to
+// 3785, to 4805.
+TEST(Engine, BatchesOfStagesDoNotMerge) {
+  EngineConfig c = SmallEngine();
+  c.stages = 2;
+  c.mixed_steps = false;
+  c.pipeline_slots = true;
+  const RequestTrace trace = TraceOf({At(0, 64, 3), At(0, 64, 3), At(1, 64, 3)});
+  ServingResult r = Serve(trace, DeploymentOf(c, 1000, 10));
+  EXPECT_EQ(r.outcomes[0].last_token, SimTime::FromUs(5320));
+  EXPECT_EQ(r.outcomes[1].last_token, SimTime::FromUs(4800));
+  EXPECT_EQ(r.outcomes[2].last_token, SimTime::FromUs(5320));
+  c.pipeline_slots = false;
+  r = Serve(trace, DeploymentOf(c, 1000, 10));
+  EXPECT_EQ(r.outcomes[0].last_token, SimTime::FromUs(4805));
+  EXPECT_EQ(r.outcomes[1].last_token, SimTime::FromUs(4805));
 }
 
 TEST(Engine, PoolsHandKeysAndValuesOver) {
@@ -313,6 +374,22 @@ TEST(Engine, TheLeastOutputGivesWay) {
 
 // What a release sets by memory: the last class that the device reaches counts, unless its name is
 // excepted.
+// Beyond the model's positions there is nothing to raise.
+TEST(Engine, AdviceIsWhatTheModelHas) {
+  EngineConfig c = SmallEngine();
+  c.max_model_len = 100;
+  c.model_positions = 200;
+  const auto message = [&c](int32_t input) {
+    return std::string(
+        Simulate(TraceOf({At(0, input, 1)}), DeploymentOf(c, 1, 1)).status().message());
+  };
+  EXPECT_NE(message(150).find("raise --max-model-len"), std::string::npos) << message(150);
+  EXPECT_EQ(message(250).find("raise"), std::string::npos) << message(250);
+  EXPECT_NE(message(250).find("200 positions"), std::string::npos) << message(250);
+  c.kv_blocks = c.reserved_blocks = 1;
+  EXPECT_NE(message(10).find("--kv-blocks"), std::string::npos) << message(10);
+}
+
 TEST(EngineConfig, SizesByTheDevicesMemory) {
   EngineConfig c = SmallEngine();
   c.graph_sizes = {1, 2, 4, 8};
@@ -324,27 +401,21 @@ TEST(EngineConfig, SizesByTheDevicesMemory) {
   EXPECT_EQ(c.On("h100", Bytes(10)).reserve, Bytes(5));
 }
 
-// vLLM's limits are of each data-parallel rank, SGLang's of all together; none goes beyond what a
-// step can be: 2^22 tokens on each of eight ranks would be 2^25, over 2^24.
-TEST(EngineConfig, LimitsOverRanks) {
+// vLLM's limits are of each data-parallel rank, SGLang's of all together, which divide them: of 64
+// tokens and 4 sequences two ranks have 32 and 2, and eight ranks have no sequence for some.
+TEST(EngineConfig, LimitsOfARank) {
   EngineConfig c = SmallEngine();
   c.file = "mine.yaml";
-  EXPECT_EQ(c.OverRanks(8)->max_num_seqs, c.max_num_seqs);
+  const auto half = c.OfRank(2);
+  ASSERT_TRUE(half.ok()) << half.status();
+  EXPECT_EQ(half->max_num_seqs, 2);
+  EXPECT_EQ(half->max_num_batched_tokens, 32);
+  const std::string refusal(c.OfRank(8).status().message());
+  EXPECT_NE(refusal.find("mine.yaml: max_num_seqs: 4 of all data-parallel ranks together"),
+            std::string::npos)
+      << refusal;
   c.limits_of_each_rank = true;
-  const auto all = c.OverRanks(8);
-  ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_EQ(all->max_num_seqs, 8 * c.max_num_seqs);
-  EXPECT_EQ(all->max_num_batched_tokens, 8 * c.max_num_batched_tokens);
-  c.max_num_batched_tokens = 1 << 22;
-  EXPECT_TRUE(c.OverRanks(4).ok());
-  const std::string refusal(c.OverRanks(8).status().message());
-  for (const char* part : {"mine.yaml: max_num_batched_tokens: 4194304 on each of 8 ",
-                           "lower it to 2097152 there or with --max-num-batched-tokens"}) {
-    EXPECT_NE(refusal.find(part), std::string::npos) << refusal;
-  }
-  // Of 32 bits there would be 128 x 2^24 = 2^31.
-  c.max_num_batched_tokens = 1 << 24;
-  EXPECT_FALSE(c.OverRanks(128).ok());
+  EXPECT_EQ(c.OfRank(8)->max_num_seqs, c.max_num_seqs);
 }
 
 class FixedExchange : public TokenExchange {

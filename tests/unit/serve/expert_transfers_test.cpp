@@ -74,11 +74,11 @@ ExpertTransfers By(const char* name) {
 TEST(ExpertTransfers, CollectivesOfAllTokensOrOfCopies) {
   const AskedCosts gather, each;
   const ServingPlan plan = Plan("dp8 ep");
-  TransferTimes(Experts(), plan, By("allgather"), gather, 10, true);
+  TransferTimes(Experts(), plan, By("allgather"), gather, {10, 80}, true);
   EXPECT_EQ(gather.collectives,
             (std::vector<AskedCosts::Asked>{{CollectiveOp::kAllGather, 8, 80 * (128 + 64) * 2},
                                             {CollectiveOp::kReduceScatter, 8, 80 * 128 * 2}}));
-  TransferTimes(Experts(), plan, By("alltoall"), each, 10, true);
+  TransferTimes(Experts(), plan, By("alltoall"), each, {10, 80}, true);
   EXPECT_EQ(each.collectives,
             (std::vector<AskedCosts::Asked>{{CollectiveOp::kAllToAll, 8, 10 * 4 * 128 * 2}}));
 }
@@ -87,8 +87,8 @@ TEST(ExpertTransfers, CollectivesOfAllTokensOrOfCopies) {
 // sends half of its 10 tokens.
 TEST(ExpertTransfers, DeepEpByPhase) {
   const AskedCosts costs;
-  TransferTimes(Experts(), Plan("tp2 dp4 ep"), By("deepep"), costs, 10, true);
-  TransferTimes(Experts(), Plan("tp2 dp4 ep"), By("deepep"), costs, 10, false);
+  TransferTimes(Experts(), Plan("tp2 dp4 ep"), By("deepep"), costs, {10, 40}, true);
+  TransferTimes(Experts(), Plan("tp2 dp4 ep"), By("deepep"), costs, {10, 40}, false);
   ASSERT_EQ(costs.exchanges.size(), 4u);
   const auto& prompts = costs.exchanges[0];
   EXPECT_EQ(prompts.algorithm, ExpertAlgorithm::kDeduplicated);
@@ -101,7 +101,7 @@ TEST(ExpertTransfers, DeepEpByPhase) {
   EXPECT_EQ(costs.exchanges[2].algorithm, ExpertAlgorithm::kDirect);
   TransformerConfig wide = Experts();
   wide.expert_weights = WeightFormat::kModel;
-  TransferTimes(wide, Plan("dp8 ep"), By("deepep-normal"), costs, 10, false);
+  TransferTimes(wide, Plan("dp8 ep"), By("deepep-normal"), costs, {10, 40}, false);
   EXPECT_EQ(costs.exchanges[4].token_bytes, RealBytes(256));
   EXPECT_EQ(costs.exchanges[4].algorithm, ExpertAlgorithm::kDeduplicated);
 }
@@ -147,6 +147,32 @@ TEST(ExpertTransfers, EnginesGatherUnlessTold) {
     EXPECT_EQ(engine->experts.prompts, ExpertAlgorithm::kAllGather);
     EXPECT_EQ(engine->experts.decodes, ExpertAlgorithm::kAllGather);
   }
+}
+
+// One rank with 8 tokens beside seven with one each: 15 tokens are gathered, not 8 on every rank.
+// Dense models have no peers: a prompt of 8 takes the same on one of eight ranks as alone.
+TEST(ExpertTransfers, TokensOfTheOtherRanks) {
+  class Flops : public AskedCosts {
+   public:
+    Estimate Kernel(const KernelWork& work) const override {
+      return {SimTime::FromUs(work.flop.count()), EstimateSource::kAnalytic, false};
+    }
+  };
+  const auto costs = std::make_shared<Flops>();
+  EngineConfig engine;
+  engine.experts = By("allgather");
+  StepBatch prompt;
+  prompt.prefills.push_back({8, 0});
+  prompt.peer_tokens.assign(7, 1);
+  MakeGraphStepModel(Experts(), Plan("dp8 ep"), engine, costs)->Time(prompt);
+  ASSERT_FALSE(costs->collectives.empty());
+  EXPECT_EQ(costs->collectives.front(),
+            (AskedCosts::Asked{CollectiveOp::kAllGather, 8, 15 * (128 + 64) * 2}));
+  TransformerConfig dense = Experts();
+  dense.experts = dense.top_k = dense.expert_groups = dense.chosen_groups = 0;
+  prompt.peer_tokens.clear();
+  EXPECT_EQ(MakeGraphStepModel(dense, Plan("dp8"), engine, costs)->Time(prompt).us(),
+            MakeGraphStepModel(dense, Plan("tp1"), engine, costs)->Time(prompt).us());
 }
 
 }  // namespace

@@ -190,6 +190,8 @@ TEST(GraphStepModel, ExpertsOfOneReplicaAreSummed) {
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication), whole);
   // 16 tokens each, with logits of eight experts; the ranks of each gather its 16 results.
   plan.data = 2;
+  batch.prefills = {{16, 0}};
+  batch.peer_tokens = {16};
   EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
                    (8 + 1) * sum / 2 + logits + 1000.0 * 8 * (32 * (64 + 8 + 64) + 16 * 64) * 2);
 }
@@ -281,16 +283,16 @@ TEST(MemoryLedger, LatentsAreSmallAndWhole) {
   EXPECT_EQ(MakeLedger(Latent(), plan, Engine(), Bytes(1 << 30)).kv_per_token.count(), 8 * 576 * 2);
 }
 
-// Eight times the sequences and tokens on eight data-parallel ranks: each has what one had.
-TEST(MemoryLedger, RanksShareTheStep) {
+// Of eight data-parallel ranks each has what one alone has, a cache of its own too: a request
+// cannot reach into another's.
+TEST(MemoryLedger, ARankIsAsOneAlone) {
   ServingPlan plan;
-  EngineConfig engine = Engine();
-  const Bytes one = MakeLedger(Latent(), plan, engine, Bytes(1 << 30)).activations;
-  EXPECT_GT(one.count(), 0);
+  const MemoryLedger one = MakeLedger(Latent(), plan, Engine(), Bytes(1 << 30));
   plan.data = 8;
-  engine.max_num_seqs *= 8;
-  engine.max_num_batched_tokens *= 8;
-  EXPECT_EQ(MakeLedger(Latent(), plan, engine, Bytes(1 << 30)).activations.count(), one.count());
+  const MemoryLedger of_eight = MakeLedger(Latent(), plan, Engine(), Bytes(1 << 30));
+  EXPECT_GT(one.activations.count(), 0);
+  EXPECT_EQ(of_eight.activations.count(), one.activations.count());
+  EXPECT_EQ(of_eight.blocks, one.blocks);
 }
 
 // Six layers with windows and two without: groups of two layers, so that a window's blocks take

@@ -21,7 +21,7 @@ PreparedRun Measured(const StepFactors& factors, double gap_ms) {
   prepared.run.trace = TraceOf(std::move(requests));
   prepared.steps = std::make_shared<LinearStep>(1000, 20, 0.5);
   Deployment deployment;
-  deployment.pool = {prepared.run.engine, WithFactors(prepared.steps, factors), 1, false};
+  deployment.pool = {prepared.run.engine, WithFactors(prepared.steps, factors)};
   const auto result = Simulate(prepared.run.trace, deployment);
   EXPECT_TRUE(result.ok()) << result.status();
   double first = 1e9, last = 0;

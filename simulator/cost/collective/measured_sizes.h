@@ -1,0 +1,24 @@
+#pragma once
+// How far from the sizes that collectives were measured at their curves still answer.
+
+#include "simulator/base/collective_op.h"
+#include "simulator/base/units.h"
+#include "simulator/cost/collective/collective_calibration.h"
+
+namespace foretrace {
+
+struct MeasuredSizes {
+  double smallest = 0, largest = 0;  // bytes; 0: none
+  bool exact = false;                // of exactly the ranks that were asked for
+  // How many times beyond them a curve is still asked: farther off, protocols differ, and the
+  // analytic models of the topology know more.
+  static constexpr double kFarthest = 4;
+  bool Near(Bytes size) const;
+};
+
+// Of the curves for exactly these ranks where there are any, else of all for the operation within
+// or across nodes.
+MeasuredSizes SizesOf(const CollectiveCalibration& calibration, CollectiveOp op, int32_t ranks,
+                      int32_t nodes);
+
+}  // namespace foretrace
