@@ -2,13 +2,14 @@
 // How far from the sizes that collectives were measured at their curves still answer.
 
 #include "simulator/base/collective_op.h"
+#include "simulator/base/real_quantities.h"
 #include "simulator/base/units.h"
 #include "simulator/cost/collective/collective_calibration.h"
 
 namespace foretrace {
 
 struct MeasuredSizes {
-  double smallest = 0, largest = 0;  // bytes; 0: none
+  RealBytes smallest, largest;  // 0: none
   bool exact = false;                // of exactly the ranks that were asked for
   // How many times beyond them a curve is still asked: farther off, protocols differ, and the
   // analytic models of the topology know more.
