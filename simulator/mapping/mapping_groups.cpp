@@ -80,10 +80,13 @@ void AddExpertGroups(const ParallelMapping& m, int32_t nodes, GroupAdder& groups
   out.expert_weight = out.expert_data;
   const int32_t shards = m.expert_shards();
   if (m.hybrid == 0 || m.zero < 2) return;
-  out.expert_weight = groups.Add("expert_shards", shards, [&](const MappingPlace& at, int32_t i) {
-    const int32_t block = index(at) / m.expert, first = block - block % shards;
-    return rank_of(at, (first + i) * m.expert + index(at) % m.expert);
-  });
+  // What each has alone comes at most from its host, which is a step of all that have it.
+  if (shards > 1) {
+    out.expert_weight = groups.Add("expert_shards", shards, [&](const MappingPlace& at, int32_t i) {
+      const int32_t block = index(at) / m.expert, first = block - block % shards;
+      return rank_of(at, (first + i) * m.expert + index(at) % m.expert);
+    });
+  }
   const auto copy = [&](const MappingPlace& at, int32_t i) {
     const int32_t shard = index(at) / m.expert % shards;
     return rank_of(at, (shard + i * shards) * m.expert + index(at) % m.expert);

@@ -13,11 +13,11 @@ namespace foretrace {
 // and all is kept.
 //
 // Modules are those of Megatron Core: core_attn (transformer/attention.py), mlp of layers without
-// experts, with the norm before (transformer_layer.py, _run_mlp), moe with router, exchanges and shared experts, and
-// shared_experts (moe/moe_layer.py) are kept from their inputs and run again whole; of layernorm
-// (those before latents and routers, transformer_layer.py), moe_act (moe/experts.py)
-// and mla_up_proj (norms of latents, GEMMs up, rotary embedding; multi_latent_attention.py) the
-// outputs are dropped and made again.
+// experts, with the norm before (transformer_layer.py, _run_mlp), moe with router, exchanges and
+// shared experts, and shared_experts (moe/moe_layer.py) are kept from their inputs and run again
+// whole; of layernorm (those before latents and routers, transformer_layer.py), moe_act
+// (moe/experts.py) and mla_up_proj (norms of latents, GEMMs up, rotary embedding;
+// multi_latent_attention.py) the outputs are dropped and made again.
 PartialRecomputation PartsAgain(const OperatorGraph& graph, const ParallelMapping& mapping);
 
 // Whether a layer's GEMMs have what KeptOfBlock and others take for trained or adapted weights.

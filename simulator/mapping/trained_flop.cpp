@@ -23,7 +23,9 @@ double WholeAttention(const TransformerConfig& c) {
   double flop = 0;
   for (OpId id = 0; static_cast<size_t>(id) < model.graph.ops().size(); ++id) {
     const GraphOp& op = model.graph.op(id);
-    if (!op.in_block || (op.kind != GraphOpKind::kAttention && !op.attention_core)) continue;
+    const bool attends = op.kind == GraphOpKind::kAttention || op.kind == GraphOpKind::kScores ||
+                         op.kind == GraphOpKind::kContext;
+    if (!op.in_block || !attends) continue;
     flop += GemmFlopOf(model.graph, sizes, id).count();
   }
   return flop;

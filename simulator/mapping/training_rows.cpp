@@ -157,12 +157,17 @@ absl::StatusOr<TableHeader> ReadHeader(const std::string& path, std::istream& fi
   std::string line;
   if (!std::getline(file, line)) return InvalidInput("{}: the file is empty", path);
   TableHeader header(line);
+  const std::vector<std::string> unread = header.Unread();
+  const std::string others =
+      unread.empty() ? "" : fmt::format("; not read are {}", fmt::join(unread, ", "));
   for (const std::string_view column : kColumns) {
-    if (!header.Has(column)) return InvalidInput("{}:1: column '{}' is missing", path, column);
+    if (header.Has(column)) continue;
+    return InvalidInput("{}:1: column '{}' is missing{}", path, column, others);
   }
   if (!header.Has("step_s") && !header.Has("step_ms") && !header.Has("tokens_per_s_per_gpu")) {
     return InvalidInput(
-        "{}:1: column 'step_s' is missing, and so are 'step_ms' and 'tokens_per_s_per_gpu'", path);
+        "{}:1: column 'step_s' is missing, and so are 'step_ms' and 'tokens_per_s_per_gpu'{}", path,
+        others);
   }
   return header;
 }

@@ -10,7 +10,7 @@ namespace foretrace {
 
 struct MeasuredSizes {
   RealBytes smallest, largest;  // 0: none
-  bool exact = false;                // of exactly the ranks that were asked for
+  bool exact = false;           // of exactly the ranks that were asked for
   // How many times beyond them a curve is still asked: farther off, protocols differ, and the
   // analytic models of the topology know more.
   static constexpr double kFarthest = 4;

@@ -133,8 +133,7 @@ class PlatformCosts : public serve::DeviceCosts {
                    int32_t ranks, Bytes bytes) {
     if (curves == nullptr) return false;
     const MeasuredSizes sizes = SizesOf(*curves, op, ranks, 1);
-    return sizes.Near(bytes) ||
-           (sizes.exact && RealBytes(bytes) < sizes.smallest);
+    return sizes.Near(bytes) || (sizes.exact && RealBytes(bytes) < sizes.smallest);
   }
 
   // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's

@@ -47,7 +47,10 @@ TEST(TrainingRowsTest, ColumnsThatNobodyReads) {
   EXPECT_EQ(row.refused, "");
   EXPECT_THAT(row.unread, testing::Contains(HasSubstr("not read: cpu_offload, lora_rank (words")));
   EXPECT_TRUE(first("step_s,mfu_pct", "1,40").unread.empty());
-  EXPECT_THAT(first("time_taken", "12.5s").refused, HasSubstr("not read: time_taken"));
+  EXPECT_THAT(first("step_s,whose", "0,x").refused, HasSubstr("not read: whose"));
+  std::ofstream(path) << "model,gpus,gpu,tp,global_batch,time_taken\nknown,16,H100,2,16,12.5s\n";
+  EXPECT_THAT(std::string(LoadTrainingRows(path, KnownModel, Stacks()).status().message()),
+              HasSubstr("'tokens_per_s_per_gpu'; not read are time_taken"));
   EXPECT_EQ(first("step_s,zero", "1,3").mapping.zero, 3);
   EXPECT_EQ(first("step_s,use_distributed_optimizer", "1,true").mapping.zero, 1);
   EXPECT_EQ(first("ms/step", "1500").measured, SimTime::FromSeconds(1.5));

@@ -91,8 +91,10 @@ TEST(TrainingRowTextTest, ModulesByWholeWords) {
   EXPECT_EQ(of("MoE activation checkpointing"), Recompute::kFull);
   EXPECT_EQ(of("full, offload to the host"), Recompute::kFull);
   EXPECT_EQ(of("core_attn, layernorm"), Recompute::kModules);
-  EXPECT_THAT(Judge({{"recompute", "core_attn, layernorm"}, {"micro_batch", "1"}}).notes,
-              IsEmpty());
+  // Norms of dense layers run again with the GEMMs that they are part of.
+  const TrainingRow dense = Judge({{"recompute", "core_attn, layernorm"}, {"micro_batch", "1"}});
+  EXPECT_THAT(dense.notes, ElementsAre(HasSubstr("modules layernorm: the model has none")));
+  EXPECT_EQ(dense.mapping.recompute, Recompute::kSelective);
 }
 
 // How many layers run again at once, by method, and what is no number of them.

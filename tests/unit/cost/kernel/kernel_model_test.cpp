@@ -11,6 +11,7 @@
 
 #include "simulator/calibrate/kernel/kernel_fit.h"
 #include "simulator/calibrate/kernel/kernel_fitter.h"
+#include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/kernel_file.h"
@@ -226,7 +227,7 @@ TEST(KernelFit, AFewLongRowsDoNotMakeAFloor) {
   KernelModel truth;
   truth.form = KernelForm::kGemm;
   truth.key = KeyOf(Only(LinearOp{8, 8, 8}), Precision::kFloat32);
-  truth.gemm = {2, 0.85, 10, 0.8};
+  truth.gemm = AnalyticGemm(A100(), Precision::kFloat32);
   std::vector<KernelSample> samples;
   for (int64_t i = 0; i < 20; ++i) {
     const KernelWork work = Only(LinearOp{2048 + 128 * i, 2048, 2048 + 256 * (i % 5)});
