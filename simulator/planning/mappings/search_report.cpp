@@ -241,6 +241,9 @@ std::string CompareText(const SearchReport& report, const TextStyle& style) {
 }
 
 std::string SourcesNote(std::string_view of, const CostSources& sources) {
+  if (sources.share(EstimateSource::kCalibrated) == 0) {
+    return fmt::format("kernels of {}: by closed forms alone, nothing is calibrated", of);
+  }
   return fmt::format(
       "kernels of {}: {:.0f} % of their time by a calibration, {:.0f} % of it all for shapes "
       "beyond "
