@@ -104,6 +104,7 @@ void KeepUnrecordedWaits(ProgramBuilder& builder) {
     const bool own = !blocks && rank.start(wait.call) > over && call != kNoItem;
     KeepAsRecorded(builder.item_of(wait.held), blocks ? rank.end(wait.held) : rank.start(wait.held),
                    own ? call : first, builder);
+    if (own) continue;
     report.in_flight_at_start = true;
     report.partial_steps.insert(rank.iteration_at(rank.start(wait.call)));
   }

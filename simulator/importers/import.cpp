@@ -49,6 +49,8 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
     if (!must_be_trace) return nullptr;
     return InvalidInput("{}: a timeline that foretrace wrote, not a recording", document.name());
   }
+  // What lies beside traces is passed over in archives as in folders, whatever it looks like.
+  if (!must_be_trace && IsSideFile(BaseName(document.name()))) return nullptr;
   for (const auto& importer : importers) {
     if (importer->Sniff(prefix, BaseName(document.name()))) return importer.get();
   }
@@ -58,7 +60,7 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
   const bool small_json = first != std::string_view::npos && prefix.size() < kSniffBytes &&
                           ((prefix[first] == '{' && prefix[last] == '}') ||
                            (prefix[first] == '[' && prefix[last] == ']'));
-  if (!must_be_trace && (small_json || IsSideFile(BaseName(document.name())))) return nullptr;
+  if (!must_be_trace && small_json) return nullptr;
   std::string known;
   for (const auto& importer : importers) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());

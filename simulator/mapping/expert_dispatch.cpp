@@ -53,16 +53,19 @@ PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed, bo
 // A number of 32 bits for each copy of a token, by a collective of its own.
 PassExchange ExpertDispatcher::Choices(double routed) const {
   constexpr double kWeight = 4;
-  const Bytes bytes = Whole(kWeight * routed / TokenWidth(false));
+  const Bytes bytes = Whole(Busiest(kWeight * routed / TokenWidth(false)));
   const auto op = CollectiveOp::kAllToAll;
   return {ShardGroup::kExpert, op,
           groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(bytes.count())), bytes};
 }
 
+// With room for all, the device with the busiest experts is given more than it sends.
+double ExpertDispatcher::Busiest(double bytes) const {
+  return m_.expert_capacity <= 0 ? bytes * m_.expert_load() : bytes;
+}
+
 PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {
-  double bytes = routed * TokenWidth(to_experts) / TokenWidth(false);
-  // With room for all, the device with the busiest experts is given more than it sends.
-  if (m_.expert_capacity <= 0) bytes *= m_.expert_load();
+  const double bytes = Busiest(routed * TokenWidth(to_experts) / TokenWidth(false));
   const auto op = CollectiveOp::kAllToAll;
   const SimTime time =
       groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(Whole(bytes).count()));

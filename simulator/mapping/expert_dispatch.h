@@ -41,6 +41,7 @@ class ExpertDispatcher {
   PassExchanges::List Exchange(bool to_experts, Bytes routed, bool choices) const;
 
  private:
+  double Busiest(double bytes) const;
   PassExchange AllToAll(bool to_experts, double routed) const;
   PassExchange Choices(double routed) const;
   PassExchange AllGather(bool to_experts) const;

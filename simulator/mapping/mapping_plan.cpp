@@ -253,7 +253,7 @@ class PassConverter {
     for (const PassExchange& e : own.layer_exchanges.of(forward)) {
       if (!e.beside) steps.emplace_back(StepOf(e), e.count);
     }
-    if (forward || !own.gradient.waited) return steps;
+    if (forward || !(own.gradient.waited || own.expert_gradient.waited)) return steps;
     for (PlanStep& step : ReductionsOf(own)) steps.emplace_back(std::move(step), 1);
     return steps;
   }

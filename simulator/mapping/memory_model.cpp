@@ -309,7 +309,9 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
   if (m.inputs_on_host) {
     ParallelMapping on_device = m;
     on_device.inputs_on_host = false;
-    host.activations = LayersMemoryOf(model, on_device, stage).activations;
+    // What layers that are not recomputed keep stays on the device.
+    host.activations = LayersMemoryOf(model, on_device, stage).activations -
+                       LayersMemoryOf(model, m, stage).activations;
   }
   return host;
 }

@@ -285,9 +285,9 @@ class Coster {
 
   LayerExchange Reduced(double elements, SpacedGroup shards) const {
     LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards);
+    if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
     const SimTime to_host = SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
     (shards.ranks > 1 ? exchange.time : exchange.copies) += to_host;
-    if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
     return exchange;
   }
 

@@ -47,13 +47,15 @@ double AttentionOf(const TransformerConfig& config) {
 // elements that are read for a token.
 struct LayerElements {
   double trained = 0, experts = 0;
+  bool trains_experts = false;
 };
 LayerElements ElementsOf(const TransformerConfig& model, bool dense,
                          const ParallelMapping& mapping) {
   const TransformerConfig c = DenseLayers(model) > 0 ? WithLayersOf(model, dense) : model;
   const MappedLayer layer(c, mapping);
   const double routed = c.experts > 0 ? Num(c.top_k) / Num(c.experts) : 0;
-  return {layer.trained() + routed * layer.trained_expert(), routed * layer.expert()};
+  return {layer.trained() + routed * layer.trained_expert(), routed * layer.expert(),
+          layer.trained_expert() > 0};
 }
 
 }  // namespace
@@ -81,10 +83,10 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
   const double tokens = Num(model.sequence);
   const int64_t dense = DenseLayers(model);
   const LayerElements mixture = ElementsOf(model, false, alone);
-  // Of routed tokens, in two GEMMs' passes or three.
-  double passes = 3, backward = 2 * forward;
+  // Passes over layers with experts, of which each multiplies what a token is routed to once.
+  const double routed = all - Num(dense);
+  double passes = 3 * (routed + Num(model.further_tokens)), backward = 2 * forward;
   if (!mapping.trains_ends()) {
-    passes = 2;
     const int64_t frozen = FrozenLayers(model, mapping);
     double below = 0;
     if (frozen > 0) {
@@ -93,13 +95,14 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
       below = forward - ModelFlopOf(fewer).count() / 3;
     }
     const double above = Num(model.layers - frozen);
+    passes = routed + (above - Num(dense)) * (mixture.trains_experts ? 2 : 1);
     double trained = (above - Num(dense)) * mixture.trained;
     if (dense > 0) trained += Num(dense) * ElementsOf(model, true, alone).trained;
     // Attention multiplies no weights: it has both gradients wherever any passes.
     backward = forward - below + 2 * tokens * trained + AttentionOf(model) * above / all;
   }
   const double kept = mapping.expert_capacity > 0 ? std::min(1.0, mapping.expert_load()) : 1;
-  const double dropped = (1 - kept) * 2 * tokens * mixture.experts * (all - Num(dense));
+  const double dropped = (1 - kept) * 2 * tokens * mixture.experts;
   return Flop(forward + backward - passes * dropped);
 }
 

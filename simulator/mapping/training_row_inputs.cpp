@@ -48,7 +48,12 @@ int32_t NumberBehind(const std::vector<std::string>& words, std::string_view nam
   if (at == words.end()) return 0;
   for (++at; at != words.end() && (*at == "," || *at == "("); ++at) {
   }
-  return at == words.end() ? 0 : WholeNumber(*at);
+  if (at == words.end()) return 0;
+  // "first 2 stages" counts others than layers.
+  const auto next = at + 1;
+  const bool others = next != words.end() && name != "uniform" && !next->starts_with("layer") &&
+                      !next->starts_with("block") && next->size() > 1;
+  return others ? 0 : WholeNumber(*at);
 }
 
 // How a row recomputes layers of a chunk, as Megatron's --recompute-method and

@@ -110,7 +110,7 @@ RecomputeModules ModulesIn(const std::string& said) {
   const NamedModules modules = NamesOf(said);
   RecomputeModules named = modules.named;
   if (modules.others.empty() || !named.empty()) named.bits |= modules.plain.bits;
-  // SimuMax\'s recompute_granularity (core/config.py): mlp_only is of experts too.
+  // SimuMax's recompute_granularity (core/config.py): mlp_only is of experts too.
   if (ToldOf(said, {"mlp only"}) == Told::kYes) named.add(RecomputeModule::kMoe);
   return named;
 }

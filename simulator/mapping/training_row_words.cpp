@@ -97,7 +97,8 @@ std::string OtherColumn(const Fields& f, const TrainingRow& row, const ParallelM
     return "recompute";
   }
   for (const char* column : {"recompute", "recompute_modules"}) {
-    const RecomputeModules modules = ModulesIn(f.Text(column));
+    RecomputeModules modules = ModulesIn(f.Text(column));
+    modules.bits &= static_cast<uint8_t>(~IdleModules(row.config, modules).bits);
     const bool other = SelectsModules(modules) && modules != stated.modules;
     // Full recomputation may name what it has.
     const bool parts = recompute != Recompute::kFull;

@@ -97,7 +97,8 @@ double BusFactor(CollectiveOp op, int32_t ranks) {
 
 absl::StatusOr<Bytes> ParseSize(std::string_view text) {
   double value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto result =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   std::string unit = LowerCase(
       std::string_view(result.ptr, static_cast<size_t>(text.data() + text.size() - result.ptr)));
   if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
@@ -108,7 +109,7 @@ absl::StatusOr<Bytes> ParseSize(std::string_view text) {
     factor = int64_t{1} << (10 * (units.find(unit[0]) + 1));
   }
   // Doubles hold so many bytes exactly.
-  constexpr double kMost = 1e15;
+  constexpr double kMost = 9e15;
   const double bytes = value * static_cast<double>(factor);
   if (result.ec != std::errc() || factor == 0 || !(bytes >= 0 && bytes <= kMost) ||
       bytes != std::floor(bytes)) {

@@ -62,6 +62,7 @@ void AppendHybrid(const TransformerConfig& model, const MappingSpace& space, Par
                   std::vector<ParallelMapping>& all) {
   const int32_t within = space.devices_per_node / m.tensor;
   if (m.zero < 3 || within < 2 || within >= m.replicas() || m.replicas() % within != 0) return;
+  if (space.devices_per_node % m.tensor != 0) return;  // groups would not stay within nodes
   m.hybrid = within;
   m.overlap_gradients = false;
   AppendExperts(model, space, m, all);

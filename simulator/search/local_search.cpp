@@ -77,6 +77,7 @@ class Moves {
     }
     m.overlap_experts &= m.expert > 1 && HasOppositePasses(m);
     DivideLayers(model_, m);
+    if (m.zero < 3) m.hybrid = 0;
     const bool alike = m.pipeline == before.pipeline && m.chunks == 1 && before.chunks == 1;
     if (alike && !m.dual()) {
       if (!before.layers.empty()) SetLayers(before.layers, m);

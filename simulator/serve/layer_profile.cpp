@@ -150,7 +150,7 @@ class ProfileStepModel : public StepModel {
   // Engines that share experts replay graphs where all of them can, of the size that the one with
   // most tokens needs (vLLM, vllm/v1/worker/dp_utils.py, coordinate_batch_across_dp).
   StepTokens TokensOf(const StepBatch& batch) const {
-    const bool prompts = !batch.prefills.empty();
+    const bool prompts = !batch.prefills.empty() || batch.peer_prompts;
     int32_t most = batch.tokens();
     for (const int32_t tokens : batch.peer_tokens) most = std::max(most, tokens);
     if (engine_.Captured(most, prompts)) {

@@ -220,18 +220,19 @@ double ServingReport::output_tokens_per_s_per_1000_usd() const {
 }
 
 std::string LoadVerdict(const ServingReport& r) {
-  if (r.result->overloaded_from != SimTime::Max()) {
+  const bool at_once = CameAtOnce(r.result->outcomes);
+  if (!at_once && r.result->overloaded_from != SimTime::Max()) {
     return fmt::format(
         "overloaded from {:.0f} s on: the queue no longer empties and has up to {} requests",
         r.result->overloaded_from.seconds(), r.result->peak_waiting);
   }
   const double queued = r.result->queued_share;
-  if (queued >= 0.5) {
+  if (!at_once && queued >= 0.5) {
     return fmt::format(
         "at its limit: {:.0f} % of the time requests wait that no step can take, up to {} of them",
         100 * queued, r.result->peak_waiting);
   }
-  if (!CameAtOnce(r.result->outcomes)) {
+  if (!at_once) {
     if (queued < 0.01) return "keeps up with the requests";
     return fmt::format(
         "keeps up with the requests, though {:.0f} % of the time some wait that no step can take",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <queue>
 
 #include "simulator/base/check.h"
@@ -97,7 +98,10 @@ class Simulation : public ServingObserver {
     ++result_.step_count;
     result_.time.Add(time);
     result_.peak_blocks = std::max(result_.peak_blocks, record.used_blocks);
-    result_.peak_waiting = std::max(result_.peak_waiting, record.waiting);
+    int32_t& own = waiting_[record.engine];
+    waiting_all_ += record.waiting - own;
+    own = record.waiting;
+    result_.peak_waiting = std::max(result_.peak_waiting, waiting_all_);
     if (static_cast<size_t>(record.engine) < first_decode_) overload_.OnStep(record);
     if (deployment_.keep_steps) result_.steps.push_back(record);
   }
@@ -259,6 +263,8 @@ class Simulation : public ServingObserver {
   std::vector<SimTime> link_free_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   size_t next_user_ = 0;
+  std::map<int32_t, int32_t> waiting_;  // requests, by engine
+  int32_t waiting_all_ = 0;
   size_t turn_ = 0, decode_turn_ = 0;
 };
 

@@ -60,11 +60,11 @@ struct ServingResult {
   std::vector<SimTime> busy;  // by rank of an engine: steps on its devices
   int64_t preemptions = 0, recomputed_tokens = 0;
   int64_t prefix_hits = 0, prompt_tokens = 0;
-  int64_t tier_hits = 0;    // of prefix_hits, tokens read from below a device's memory
-  int64_t peak_blocks = 0;  // of the fullest rank of an engine
-  int64_t blocks = 0;       // of one rank of the first pool's
-  int32_t peak_waiting = 0;
-  double queued_share = 0;  // of the time of arrivals, in which some requests were not admitted
+  int64_t tier_hits = 0;     // of prefix_hits, tokens read from below a device's memory
+  int64_t peak_blocks = 0;   // of the fullest rank of an engine
+  int64_t blocks = 0;        // of one rank of the first pool's
+  int32_t peak_waiting = 0;  // on all ranks together
+  double queued_share = 0;   // of the time of arrivals, in which some requests were not admitted
   // When the queue began to grow or to stay, as far as the trace goes; Max(): it did not.
   SimTime overloaded_from = SimTime::Max();
 };

@@ -138,6 +138,29 @@ TEST(FoldingTest, GroupsOfReplicasEqualReplayOfGeneratedTraces) {
   EXPECT_GT(apart, 4);
 }
 
+// Experts that tensor-parallel ranks share out have replicas where dense weights have none.
+TEST(FoldingTest, ExpertsWithReplicasOfTheirOwnEqualReplayOfGeneratedTraces) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = 4;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  model.experts = 8;
+  model.top_k = 2;
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  for (const char* words : {"tp4 sp etp1 ep2 dp1 mb1 gb2 zero3", "tp4 sp etp1 ep2 dp1 mb1 gb2 zero2",
+                            "tp4 sp etp1 ep2 dp1 mb1 gb2 zero3 overlap"}) {
+    const auto m = ParseMapping(words, 0, "test");
+    ASSERT_TRUE(m.ok()) << m.status();
+    const auto folded = EstimateIteration(model, *m, cluster);
+    ASSERT_TRUE(folded.ok()) << words << ": " << folded.status();
+    EXPECT_GT(folded->passes.expert_gradient.time, SimTime()) << words;
+    EXPECT_EQ(ReplayedEnd(PlanOf(model, *m, folded->passes)).ps(), folded->time.ps()) << words;
+  }
+}
+
 // Of experts on devices of one node and of several, however tokens go to them and what hides it.
 TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   TransformerConfig model;

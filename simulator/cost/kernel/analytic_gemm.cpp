@@ -6,7 +6,7 @@ namespace foretrace {
 namespace {
 
 // Three sets of constants, each from tables of some devices (importers in scripts/) and judged on
-// others; figures are in calibration/README.md, "From the machine file alone".
+// others; figures are in calibration/README.md, "Without a calibration".
 
 // Multiprocessors alone. Large tiles reach what a board keeps up, where its file says what that is:
 // it is read off such GEMMs. Of the boost clock the V100 of PCIe reaches 1.0, that of SXM2 0.94

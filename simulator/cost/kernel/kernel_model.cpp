@@ -40,14 +40,13 @@ size_t Packed(const KernelKey& key) {
          key.variant;
 }
 
-bool UsesTensorCores(Precision precision) { return precision != Precision::kFloat32; }
-
 bool IsGemmLike(KernelKind kind) {
   return IsGemm(kind) || kind == KernelKind::kConvolution || kind == KernelKind::kAttention;
 }
 
-// How much a model says of kernels of another key: more is better, negative is nothing.
-int Likeness(const KernelKey& model, const KernelKey& key) {
+// How much a model says of kernels of another key on the device: more is better, negative is
+// nothing.
+int Likeness(const KernelKey& model, const KernelKey& key, const GpuPeaks& device) {
   const int differing = model.variant ^ key.variant;
   if (model.kind == key.kind) {
     // Other algorithms say nothing; the gradient of a convolution's weights runs like the rest,
@@ -60,7 +59,8 @@ int Likeness(const KernelKey& model, const KernelKey& key) {
     return -1;
   }
   // Kernels on tensor cores resemble each other, whatever they compute, more than those without.
-  const bool alike = UsesTensorCores(model.precision) == UsesTensorCores(key.precision);
+  const bool alike =
+      device.has_tensor_cores(model.precision) == device.has_tensor_cores(key.precision);
   return (alike ? 16 : 0) + (model.kind == key.kind ? 8 : 0) +
          (model.kind == KernelKind::kGemm ? 4 : 0) + (differing == 0 ? 2 : 0) +
          (model.pass == key.pass ? 1 : 0);
@@ -290,7 +290,7 @@ const KernelModel* KernelModels::Relative(const KernelKey& key) const {
   const KernelModel* relative = nullptr;
   int best = -1;
   for (const KernelModel& model : models_) {
-    const int likeness = Likeness(model.key, key);
+    const int likeness = Likeness(model.key, key, device_);
     if (likeness <= best) continue;
     best = likeness;
     relative = &model;

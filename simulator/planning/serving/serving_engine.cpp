@@ -51,7 +51,8 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
   engine.max_num_seqs = options.max_num_seqs.value_or(engine.max_num_seqs);
   engine.max_num_batched_tokens =
       options.max_num_batched_tokens.value_or(engine.max_num_batched_tokens);
-  FORETRACE_ASSIGN_OR_RETURN(engine, engine.OfRank(plan.data));
+  // Ranks that share experts are one engine's; others are whole engines with limits of their own.
+  FORETRACE_ASSIGN_OR_RETURN(engine, engine.OfRank(plan.expert ? plan.data : 1));
   engine.max_model_len = options.max_model_len.value_or(
       static_cast<int32_t>(std::max(model.sequence, longest_request)));
   engine.block_tokens = options.block_tokens.value_or(engine.block_tokens);

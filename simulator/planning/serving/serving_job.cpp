@@ -110,6 +110,12 @@ absl::StatusOr<std::shared_ptr<const serve::StepModel>> StepsOf(const ServingBas
   std::shared_ptr<const serve::TokenExchange> exchange;
   if (!draft_parallel.empty()) {
     FORETRACE_ASSIGN_OR_RETURN(own, serve::ParseServingPlan(draft_parallel));
+    if (own.data > 1 || plan.data > 1) {
+      return InvalidInput(
+          "--draft-parallel {}: data-parallel ranks (dpN) each run the draft on their own devices; "
+          "leave it out, or give --replicas instead of dpN",
+          draft_parallel);
+    }
     exchange = serve::MakeTokenExchange(base.costs, plan.devices());
   }
   FORETRACE_RETURN_IF_ERROR(own.Fits(*base.draft));

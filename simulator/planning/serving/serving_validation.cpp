@@ -124,7 +124,7 @@ absl::Status Complete(const ServingValidationOptions& options, const Transformer
     if (shares) plan.data = run.data_parallel, plan.expert = true;
     const Bytes memory = run.device_memory.count() > 0 ? run.device_memory
                                                        : platform.node.accelerator.visible_memory();
-    FORETRACE_ASSIGN_OR_RETURN(run.engine, run.engine.OfRank(run.data_parallel));
+    FORETRACE_ASSIGN_OR_RETURN(run.engine, run.engine.OfRank(shares ? run.data_parallel : 1));
     run.engine.kv_blocks = serve::MakeLedger(model, plan, run.engine, memory).blocks;
     run.notes.push_back(
         fmt::format("the run does not say how large its KV cache is: {} blocks by "

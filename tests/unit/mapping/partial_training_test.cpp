@@ -124,6 +124,12 @@ TEST(PartialTrainingTest, DroppedTokensAreNotCounted) {
   m.expert_capacity = 50;
   const double experts = 2.0 * 1024 * 2 * (8 * kH2 + 5 * 1024);
   EXPECT_NEAR(TrainedFlopOf(c, m).count(), whole - 3 * 4 * 0.5 * experts, 1e3);
+  // Of the last of four layers trained: four forward, and two backward of its own.
+  m.last_layers = 1;
+  const double dropping = TrainedFlopOf(c, m).count();
+  m.expert_capacity = 0;
+  EXPECT_NEAR(TrainedFlopOf(c, m).count() - dropping, (4 + 2) * 0.5 * experts, 1e3);
+  m.last_layers = 0;
   m.expert_capacity = 125;
   EXPECT_EQ(TrainedFlopOf(c, m).count(), whole);
 }
