@@ -221,7 +221,7 @@ double ServingReport::output_tokens_per_s_per_1000_usd() const {
 
 std::string LoadVerdict(const ServingReport& r) {
   const bool at_once = CameAtOnce(r.result->outcomes);
-  if (!at_once && r.result->overloaded_from != SimTime::Max()) {
+  if (r.result->overloaded_from != SimTime::Max()) {
     return fmt::format(
         "overloaded from {:.0f} s on: the queue no longer empties and has up to {} requests",
         r.result->overloaded_from.seconds(), r.result->peak_waiting);
