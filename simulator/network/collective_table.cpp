@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -96,7 +97,7 @@ double BusFactor(CollectiveOp op, int32_t ranks) {
 }
 
 absl::StatusOr<Bytes> ParseSize(std::string_view text) {
-  double value = 0;
+  long double value = 0;  // holds every int64_t
   const auto result =
       std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   std::string unit = LowerCase(
@@ -108,9 +109,8 @@ absl::StatusOr<Bytes> ParseSize(std::string_view text) {
   if (unit.size() == 1 && units.find(unit[0]) != std::string_view::npos) {
     factor = int64_t{1} << (10 * (units.find(unit[0]) + 1));
   }
-  // Doubles hold so many bytes exactly.
-  constexpr double kMost = 9e15;
-  const double bytes = value * static_cast<double>(factor);
+  constexpr long double kMost = std::numeric_limits<int64_t>::max();
+  const long double bytes = value * static_cast<long double>(factor);
   if (result.ec != std::errc() || factor == 0 || !(bytes >= 0 && bytes <= kMost) ||
       bytes != std::floor(bytes)) {
     return InvalidInput("'{}' is not a size in whole bytes; write for example 4096, 1.5M or 1G",

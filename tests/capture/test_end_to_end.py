@@ -1,11 +1,11 @@
-"""Capture, import, predict, validate: a tiny training run on two processes of this machine.
+"""Capture and import of a tiny training run on two processes of this machine.
 
     test_end_to_end.py --foretrace PATH [unittest arguments]
 PATH may also come from the environment variable FORETRACE; without either, and without PyTorch, the
-tests are skipped.  A trace from a CPU has no kernels: the operators on the host are the work.
+tests are skipped.  A trace from a CPU has no kernels, so that it is read, and nothing predicted; the
+golden `captured` predicts and validates a capture of GPUs.
 """
 import json
-import math
 import os
 import subprocess
 import sys
@@ -53,26 +53,12 @@ class EndToEndTest(unittest.TestCase):
         found = inspected["ranks"]
         self.assertEqual(found if isinstance(found, int) else len(found), ranks)
 
-        predicted = foretrace("predict", self.traces)
-        self.assertEqual([r["rank"] for r in predicted["ranks"]], list(range(ranks)))
-        self.assertTrue(math.isfinite(predicted["iteration_time_us"]))
-
-        cases = foretrace("validate", "--trace", self.traces)["cases"]
-        self.assertEqual({c["rank"] for c in cases}, set(range(ranks)))
-        self.assertLessEqual(len(cases), STEPS * ranks)
-        # The same run, replayed: the right order of magnitude whatever the rules for waiting do.
-        measured = [case["measured_us"] for case in cases]
-        self.assertGreater(predicted["iteration_time_us"], min(measured) / 3)
-        self.assertLess(predicted["iteration_time_us"], max(measured) * 3)
-        steps = {r["rank"]: r["profiler"]["steps_us"] for r in manifest["per_rank"]}
-        first = manifest["steps"]["first_mark"]
-        for case in cases:
-            # The manifest's step is measured around the mark, so that whatever else the machine does
-            # only adds to it; two clocks are read, and marks are written in whole microseconds.
-            around = steps[case["rank"]][case["step"] - first]
-            self.assertLess(case["measured_us"], around * 1.01 + 10, case)
-            self.assertGreater(case["measured_us"], 0, case)
-            self.assertGreater(case["predicted_us"], 0)
+        self.assertEqual(len(manifest["per_rank"]), ranks)
+        for command in (["predict", self.traces], ["validate", "--trace", self.traces]):
+            done = subprocess.run([FORETRACE] + command, capture_output=True, text=True, timeout=120,
+                                  check=False)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("ProfilerActivity.CUDA", done.stderr)
 
     def test_one_rank_of_a_transformer(self):
         self.check(1, "gpt2-small")

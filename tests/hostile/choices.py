@@ -107,7 +107,7 @@ REFUSED = {
     "dataflow_device": (DATAFLOW + " --device a100-sxm4-80gb", ("--device",), ""),
     "serve_rate_and_users": (SERVE + " --concurrency 5 --rate 3", ("--rate", NOTHING), ""),
     "serve_tier_negative": (SERVE + " --kv-tier cpu:-1:10", ("--kv-tier",), ""),
-    "serve_beyond_context": (SERVE + " --input 200000", ("131072", "--max-model-len"), ""),
+    "serve_beyond_context": (SERVE + " --input 200000", ("131072", "shorten it"), ""),
     "serve_on_a_gpu": ("serve llama3.1-8b --platform h100 --count 3", ("h100", "did you mean dgx-h100"), ""),
     "table_compressed": ("calibrate collective l.csv.gz", ("l.csv.gz", "is compressed", "gzip -d"),
                          "gzip -c $SEEDS/lab.csv > l.csv.gz"),

@@ -173,7 +173,7 @@ OPTIONS = {
         "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
         "--stack": "nemo", "--torch-compile": (SEARCH + " --stack torchtitan", ""),
         "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
-        "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": "gpipe",
+        "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": (SEARCH + " --top 20", "gpipe"),
         "--precision": (SEARCH.replace("a100", "h100"), "fp8"), "--dispatch": (EXPERTS, "deepep"), "--ep-overlap": (EXPERTS, ""),
         "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
                    Equal("7", "the local search begins at the best of the whole space, which it cannot improve here")),

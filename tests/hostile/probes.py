@@ -35,7 +35,7 @@ REFUSED = {
     # Sizes, counts and names of collectives
     "bytes_no_last": (COLLECTIVE + " --bytes 1M:", ("--bytes", "''"), ""),
     "bytes_no_first": (COLLECTIVE + " --bytes :1M", ("--bytes", "''"), ""),
-    "bytes_half": (COLLECTIVE + " --bytes 1.5M", ("--bytes", "1.5M"), ""),
+    "bytes_half": (COLLECTIVE + " --bytes 1.3", ("--bytes", "1.3"), ""),
     "bytes_space": (COLLECTIVE + " --bytes '1 M'", ("--bytes", "1 M"), ""),
     "bytes_list": (COLLECTIVE + " --bytes 1M,2M", ("--bytes", "1M,2M"), ""),
     "bytes_three": (COLLECTIVE + " --bytes 1M:2M:3M", ("--bytes", "2M:3M"), ""),

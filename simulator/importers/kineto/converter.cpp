@@ -211,9 +211,10 @@ absl::Status Converter::AddCall(const Event& event, RankTraceBuilder::NodeSpec s
   const auto [it, inserted] = call_by_correlation_.try_emplace(*correlation, Call{node, process});
   if (inserted) return absl::OkStatus();
   const auto other = static_cast<RuntimeCall>(builder_->detail(it->second.node));
-  if (call == RuntimeCall::kLaunchKernel && other == call && it->second.process != process) {
+  const uint32_t other_process = it->second.process;
+  if (call == RuntimeCall::kLaunchKernel && other == call && other_process != process) {
     const auto first = std::ranges::find_if(
-        process_numbers_, [&](const auto& p) { return p.second == it->second.process; });
+        process_numbers_, [&](const auto& p) { return p.second == other_process; });
     return InvalidInput(
         "{}: process {} made a launch of its correlation, {}, too, so that the file is put "
         "together from several processes and nothing says whose work is whose; give the file of "
