@@ -150,8 +150,9 @@ TEST(FoldingTest, ExpertsWithReplicasOfTheirOwnEqualReplayOfGeneratedTraces) {
   model.top_k = 2;
   ClusterParameters cluster;
   cluster.exchanges = Exchanges();
-  for (const char* words : {"tp4 sp etp1 ep2 dp1 mb1 gb2 zero3", "tp4 sp etp1 ep2 dp1 mb1 gb2 zero2",
-                            "tp4 sp etp1 ep2 dp1 mb1 gb2 zero3 overlap"}) {
+  for (const char* words :
+       {"tp4 sp etp1 ep2 dp1 mb1 gb2 zero3", "tp4 sp etp1 ep2 dp1 mb1 gb2 zero2",
+        "tp4 sp etp1 ep2 dp1 mb1 gb2 zero3 overlap"}) {
     const auto m = ParseMapping(words, 0, "test");
     ASSERT_TRUE(m.ok()) << m.status();
     const auto folded = EstimateIteration(model, *m, cluster);
