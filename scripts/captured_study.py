@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tarfile
 
+from accuracy_rows import table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAPTURED = ROOT / "traces" / "captured"
 CALIBRATIONS = {"h100-sxm5": "h100-sxm5-nvswitch"}
@@ -69,11 +71,6 @@ def by_operator(studied):
     for operator, part in share.most_common():
         if part >= 0.01 * total:
             yield operator, f"{100 * part / total:.0f}", f"{error[operator] / part:.0f}"
-
-
-def table(header, lines):
-    out = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(out + ["| " + " | ".join(line) + " |" for line in lines])
 
 
 def main():

@@ -15,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 
+from accuracy_rows import table
+from exchange_study import quantile
+
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER = ("Table", "Kernels", "Rows", "Median / P90 %", "MAPE %", "To 64 rows", "To 1,023", "More")
 # Imported tables that hold GEMMs.
@@ -38,27 +41,19 @@ def imported(sources, folder):
                        check=True, capture_output=True)
 
 
-def predicted(foretrace, table, folder):
-    """(model, m, predicted over measured less 1) of each GEMM of the table."""
+def predicted(foretrace, path, folder):
+    """(model, m, predicted over measured less 1) of each GEMM of a table."""
     rows = pathlib.Path(folder) / "rows.csv"
-    done = subprocess.run([foretrace, "calibrate", "kernel", "--calibration", "none", "--test", str(table),
+    done = subprocess.run([foretrace, "calibrate", "kernel", "--calibration", "none", "--test", str(path),
                            "--rows", str(rows)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"machine_file_study: error: {table}: {done.stderr.strip()}")
+        sys.exit(f"machine_file_study: error: {path}: {done.stderr.strip()}")
     with rows.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if not row["model"].startswith("gemm "):
                 continue
             shape = dict(part.split("=", 1) for part in row["shape"].split(";"))
             yield row["model"], int(shape["m"]), float(row["predicted_us"]) / float(row["measured_us"]) - 1
-
-
-def quantile(values, share):
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
 def bias(errors):
@@ -71,11 +66,11 @@ def study_rows(foretrace, sources):
     with tempfile.TemporaryDirectory() as folder:
         imported(pathlib.Path(sources), folder)
         for name in TABLES:
-            table = pathlib.Path(folder) / f"{name}.csv"
-            if not table.exists():
+            path = pathlib.Path(folder) / f"{name}.csv"
+            if not path.exists():
                 continue
             by_model = {}
-            for model, m, error in predicted(foretrace, table, folder):
+            for model, m, error in predicted(foretrace, path, folder):
                 by_model.setdefault(model, []).append((m, error))
             for model, errors in sorted(by_model.items()):
                 size = [abs(error) for _, error in errors]
@@ -91,10 +86,7 @@ def main():
     parser.add_argument("sources", type=pathlib.Path)
     parser.add_argument("--foretrace", default=str(HERE.parent / "build" / "release" / "foretrace"))
     options = parser.parse_args()
-    print("| " + " | ".join(HEADER) + " |")
-    print("|---" * len(HEADER) + "|")
-    for row in study_rows(options.foretrace, options.sources):
-        print("| " + " | ".join(row) + " |", flush=True)
+    print(table(HEADER, study_rows(options.foretrace, options.sources)))
 
 
 if __name__ == "__main__":

@@ -206,10 +206,9 @@ void NoteGaps(const std::string& platform, std::span<const BenchmarkRow> tested,
                   hold_out)));
   }
   for (const auto& [what, count] : stood_in) {
-    report.notes.push_back(
-        fmt::format("{}: {} no model of {} own stack, {}", platform,
-                    count == 1 ? "1 row has" : fmt::format("{} rows have", count),
-                    count == 1 ? "its" : "their", what));
+    report.notes.push_back(fmt::format("{}: {} no model of {} own stack, {}", platform,
+                                       Counted(count, "row has", "rows have"),
+                                       count == 1 ? "its" : "their", what));
   }
 }
 

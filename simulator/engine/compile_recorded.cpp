@@ -8,7 +8,6 @@
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/lane_lists.h"
 #include "simulator/engine/program_builder.h"
-#include "simulator/reconstruct/in_flight_waits.h"
 
 namespace foretrace {
 namespace {
@@ -95,13 +94,12 @@ void KeepUnrecordedWaits(ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   RankCompileReport& report = builder.report();
   if (report.sync.after_unrecorded.empty()) return;
-  const SimTime over = WorkOfBeforeIsDone(rank);
   const uint32_t first = builder.program().lanes.front().begin;
   for (const HeldWait& wait : report.sync.after_unrecorded) {
     const bool blocks = rank.kind(wait.held) == NodeKind::kRuntimeCall;
     // Too late for work of before: whatever it is takes so long from the call on.
     const uint32_t call = builder.item_of(wait.call);
-    const bool own = !blocks && rank.start(wait.call) > over && call != kNoItem;
+    const bool own = call != kNoItem && report.sync.IsTooLate(rank, wait);
     KeepAsRecorded(builder.item_of(wait.held), blocks ? rank.end(wait.held) : rank.start(wait.held),
                    own ? call : first, builder);
     if (own) continue;

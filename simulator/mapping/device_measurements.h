@@ -9,6 +9,7 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
+#include "simulator/cost/collective/measured_sizes.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -42,6 +43,8 @@ class DeviceMeasurements {
   // A collective of a whole buffer among `ranks` neighbours in a node; nullopt: not measured.
   virtual std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
                                                  Bytes bytes) const = 0;
+  // What sizes of it were measured; none where nothing was.
+  virtual MeasuredSizes CollectiveSizes(CollectiveOp /*op*/, int32_t /*ranks*/) const { return {}; }
   // Where they come from, for reports and to tell searches apart.
   virtual std::string Source() const = 0;
 };

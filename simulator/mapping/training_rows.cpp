@@ -213,10 +213,6 @@ bool NextRow(std::istream& file, std::string& text, int& number) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 // In the first row that is judged, or where none is in why the first one is not.
 void NoteUnreadColumns(const TableHeader& header, std::vector<TrainingRow>& rows) {
   const std::vector<std::string> unread = header.Unread();

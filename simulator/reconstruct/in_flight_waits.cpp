@@ -29,7 +29,6 @@ class UnrecordedWaits {
       firsts_.push_back(n);
     }
     std::ranges::sort(ends_);
-    over_ = WorkOfBeforeIsDone(rank);
   }
 
   void Run(const std::vector<UnnamedWait>& before_recording) {
@@ -69,7 +68,7 @@ class UnrecordedWaits {
     // A call that is known to wait for recorded work returns when that is done.
     if (blocks && !EdgesOf(sync_.block_edges, held).empty()) return false;
     const SimTime at = WentOn(held);
-    if (at > over_ + kClockNoise) return false;
+    if (at > sync_.before_is_done + kClockNoise) return false;
     if (at > rank_.start(firsts_.back()) + (blocks ? kTightReturn : kTight)) return false;
     const SimTime latest = at + (blocks ? kClockNoise : kClockResolution);
     const auto next = std::ranges::upper_bound(ends_, latest);
@@ -97,7 +96,6 @@ class UnrecordedWaits {
   const RankTrace& rank_;
   RankSync& sync_;
   std::vector<SimTime> ends_;      // of all device work, ascending
-  SimTime over_;                   // WorkOfBeforeIsDone
   std::vector<NodeIndex> firsts_;  // of each stream, in order of start
 };
 

@@ -26,7 +26,8 @@ bool AddInFlightWaits(const RankTrace& rank, const DeviceIndex& index,
 // no later than the first recorded work of every stream began, waited for it; so did what waited
 // for an event of before the recording (`before_recording`, by name). Of `sync.held`, of the first
 // work of each stream and of blocking calls, such are moved to `sync.after_unrecorded`: an initial
-// condition that is kept as recorded, like the start of the recording itself.
+// condition that is kept as recorded, like the start of the recording itself. `sync` knows its
+// before_is_done.
 void KeepUnrecordedWaits(const RankTrace& rank, const std::vector<UnnamedWait>& before_recording,
                          RankSync& sync);
 

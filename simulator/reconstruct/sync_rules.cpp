@@ -34,6 +34,7 @@ class Inference {
     sync.unshown = FindUnshownWaits(rank_, index_, order_, rules_.unnamed, chosen,
                                     sync.device_edges, sync.block_edges);
     sync.after_unrecorded = FindAfterUnrecorded(rank_, sync.device_edges);
+    sync.before_is_done = WorkOfBeforeIsDone(rank_);
     KeepUnrecordedWaits(rank_, rules_.before_recording, sync);
     return std::move(sync);
   }
@@ -88,6 +89,7 @@ RankSync RankSync::Summary() const {
   summary.unresolved_waits = unresolved_waits;
   summary.held = held;
   summary.after_unrecorded = after_unrecorded;
+  summary.before_is_done = before_is_done;
   summary.unshown.calls = unshown.calls;
   summary.unshown.ambiguous = unshown.ambiguous;
   return summary;

@@ -38,8 +38,13 @@ struct RankSync {
   // What came late at the beginning without anything recorded to wait for: it waited for work from
   // before the recording.
   std::vector<HeldWait> after_unrecorded;
+  SimTime before_is_done;  // WorkOfBeforeIsDone
   UnshownWaits unshown;
 
+  // Of after_unrecorded, device work whose call came too late for that.
+  bool IsTooLate(const RankTrace& rank, const HeldWait& wait) const {
+    return wait.held != wait.call && rank.start(wait.call) > before_is_done;
+  }
   // All but the edges.
   RankSync Summary() const;
 };

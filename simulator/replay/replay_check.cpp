@@ -15,7 +15,6 @@
 #include "simulator/base/utf8.h"
 #include "simulator/engine/step_times.h"
 #include "simulator/reconstruct/end_spread.h"
-#include "simulator/reconstruct/in_flight_waits.h"
 #include "simulator/replay/run.h"
 
 namespace foretrace {
@@ -320,11 +319,9 @@ std::vector<std::string> WaitNotes(const TraceStore& store, const Prediction& pr
     blocks += report.unexplained_blocks;
     blocked += report.unexplained_time;
     for (const HeldWait& h : report.sync.held) ++waits, held += h.time;
-    if (report.sync.after_unrecorded.empty()) continue;
     const RankTrace& rank = store.ranks()[r];
-    const SimTime over = WorkOfBeforeIsDone(rank);
     for (const HeldWait& h : report.sync.after_unrecorded) {
-      const bool own = h.held != h.call && rank.start(h.call) > over;
+      const bool own = report.sync.IsTooLate(rank, h);
       (own ? later : kept) += h.time;
       const HeldWait*& named = own ? first_later : first;
       if (named != nullptr) continue;

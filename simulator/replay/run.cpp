@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
@@ -258,7 +259,7 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   if (const auto lacking = repairs.find(Repair::kMissingDuration); lacking != repairs.end()) {
     const int64_t count = lacking->second.count;
     notes.push_back(fmt::format("{} no duration and {} as 0, the first: {}",
-                                count == 1 ? "1 event has" : fmt::format("{} events have", count),
+                                Counted(count, "event has", "events have"),
                                 count == 1 ? "counts" : "count", lacking->second.first));
   }
   std::vector<std::string> others;
@@ -282,11 +283,10 @@ std::vector<std::string> RunNotes(const TraceStore& store, const Prediction& pre
   for (std::string& note : WaitNotes(store, prediction)) notes.push_back(std::move(note));
   if (unlaunched > 0 && !job.symbolic) {
     notes.push_back(
-        fmt::format("{} no launch in the traces (in flight when recording began); {} start gap{}",
-                    unlaunched == 1 ? "1 piece of device work has"
-                                    : fmt::format("{} pieces of device work have", unlaunched),
-                    unlaunched == 1 ? "it keeps its recorded" : "they keep their recorded",
-                    unlaunched == 1 ? "" : "s"));
+        fmt::format("{} no launch in the traces (in flight when recording began); {}",
+                    Counted(unlaunched, "piece of device work has", "pieces of device work have"),
+                    unlaunched == 1 ? "it keeps its recorded start gap"
+                                    : "they keep their recorded start gaps"));
   }
   if (!job.missing.empty()) {
     notes.push_back(MissingNote(store, job.missing));

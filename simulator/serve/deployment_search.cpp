@@ -207,12 +207,7 @@ std::string SearchJson(const SearchOutcome& outcome) {
     out.Field("service_level_met_share", e.summary.met_share);
     out.Field("ttft_mean_s", e.summary.ttft.mean.seconds());
     out.Field("ttft_p99_s", e.summary.ttft.p99.seconds());
-    out.Key("tpot_mean_s");
-    if (e.summary.tpot.count > 0) {
-      out.Double(e.summary.tpot.mean.seconds());
-    } else {
-      out.Null();
-    }
+    out.Field("tpot_mean_s", e.summary.tpot.SecondsOrNone(e.summary.tpot.mean));
     out.Field("e2e_mean_s", e.summary.e2e.mean.seconds());
     out.Field("tokens_per_s_per_gpu", e.summary.tokens_per_s_per_gpu);
     out.Field("tokens_per_s_per_user", e.summary.tokens_per_s_per_user);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
@@ -260,10 +261,10 @@ absl::Status EngineConfig::Validate() const {
   }
   if (usable_blocks() <= 0) {
     return Infeasible(
-        "engine {}: of {} block{} of the KV cache it keeps {} that hold{} no tokens, so that none "
-        "is left: give it more with --kv-blocks, or more memory",
-        name, kv_blocks, kv_blocks == 1 ? "" : "s", reserved_blocks,
-        reserved_blocks == 1 ? "s" : "");
+        "engine {}: of {} of the KV cache it keeps {} no tokens, so that none is left: give it "
+        "more "
+        "with --kv-blocks, or more memory",
+        name, Counted(kv_blocks, "block"), Counted(reserved_blocks, "that holds", "that hold"));
   }
   return absl::OkStatus();
 }

@@ -30,12 +30,7 @@ Distribution Describe(std::vector<RealSeconds> times) {
 
 void WriteJson(PrettyJsonWriter& out, const char* name, const Distribution& d) {
   const auto field = [&](const char* statistic, RealSeconds time) {
-    out.Key(statistic);
-    if (d.count > 0) {
-      out.Double(time.seconds());
-    } else {
-      out.Null();
-    }
+    out.Field(statistic, d.SecondsOrNone(time));
   };
   out.Key(name);
   out.StartObject();

@@ -2,6 +2,7 @@
 // What users of a deployment saw.
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,11 @@ namespace foretrace::serve {
 struct Distribution {
   RealSeconds mean, p50, p90, p95, p99, max;
   int64_t count = 0;  // of times; 0: there are none
+
+  // Of one of these, for JSON, which has null for what is not a number.
+  double SecondsOrNone(RealSeconds statistic) const {
+    return count > 0 ? statistic.seconds() : std::numeric_limits<double>::quiet_NaN();
+  }
 };
 // Linear between order statistics; zeros for none.
 Distribution Describe(std::vector<RealSeconds> times);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <queue>
 
 #include "simulator/base/check.h"
@@ -53,6 +52,7 @@ class Simulation : public ServingObserver {
     first_decode_front_ = fronts_.size();
     if (deployment.disaggregated()) AddEngines(deployment.decode);
     link_free_.resize(engines_.size());
+    waiting_.resize(engines_.size());
   }
 
   ServingResult Run() {
@@ -98,7 +98,7 @@ class Simulation : public ServingObserver {
     ++result_.step_count;
     result_.time.Add(time);
     result_.peak_blocks = std::max(result_.peak_blocks, record.used_blocks);
-    int32_t& own = waiting_[record.engine];
+    int32_t& own = waiting_[static_cast<size_t>(record.engine)];
     waiting_all_ += record.waiting - own;
     own = record.waiting;
     result_.peak_waiting = std::max(result_.peak_waiting, waiting_all_);
@@ -263,7 +263,7 @@ class Simulation : public ServingObserver {
   std::vector<SimTime> link_free_;
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   size_t next_user_ = 0;
-  std::map<int32_t, int32_t> waiting_;  // requests, by engine
+  std::vector<int32_t> waiting_;  // requests, by engine
   int32_t waiting_all_ = 0;
   size_t turn_ = 0, decode_turn_ = 0;
 };

@@ -33,12 +33,7 @@ SimTime ReplayedEnd(const absl::StatusOr<JobPlan>& plan, const LoweringOptions& 
 }
 
 TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 8;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer();
   std::mt19937 rng(5);
   int compared = 0, two_kinds = 0, rings = 0;
   for (int round = 0; round < 800 && compared < 80; ++round) {
@@ -76,12 +71,7 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
 
 // Embedding and output layer alone on the first and the last chunk.
 TEST(FoldingTest, ChunksWithoutLayersEqualReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 6;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer(6);
   ClusterParameters cluster;
   cluster.exchanges = Exchanges();
   int compared = 0;
@@ -102,12 +92,7 @@ TEST(FoldingTest, ChunksWithoutLayersEqualReplayOfGeneratedTraces) {
 
 // Weights divided within groups of replicas, on nodes that hold a group and on smaller ones.
 TEST(FoldingTest, GroupsOfReplicasEqualReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 8;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer();
   std::mt19937 rng(6);
   int compared = 0, apart = 0;
   for (int round = 0; round < 1'000 && compared < 40; ++round) {
@@ -140,12 +125,7 @@ TEST(FoldingTest, GroupsOfReplicasEqualReplayOfGeneratedTraces) {
 
 // Experts that tensor-parallel ranks share out have replicas where dense weights have none.
 TEST(FoldingTest, ExpertsWithReplicasOfTheirOwnEqualReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 4;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer(4);
   model.experts = 8;
   model.top_k = 2;
   ClusterParameters cluster;
@@ -164,12 +144,7 @@ TEST(FoldingTest, ExpertsWithReplicasOfTheirOwnEqualReplayOfGeneratedTraces) {
 
 // Of experts on devices of one node and of several, however tokens go to them and what hides it.
 TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 8;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer();
   std::mt19937 rng(8);
   int compared = 0, hidden = 0, in_groups = 0, by[3] = {};
   for (int round = 0; round < 400 && compared < 40; ++round) {
@@ -217,12 +192,7 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
 // Both ends feed the pipeline, with and without exchanges of experts beside the other direction's
 // passes, of layers of one kind and of two, as many to every stage or not.
 TEST(FoldingTest, DualPipeEqualsReplayOfGeneratedTraces) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 8;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer();
   std::mt19937 rng(9);
   int compared = 0, hidden = 0, behind = 0, uneven = 0;
   for (int round = 0; round < 400 && compared < 40; ++round) {

@@ -1,5 +1,5 @@
 #pragma once
-// Mappings with all kinds of words, of a model whose layers they change too.
+// A small model; mappings with all kinds of words, of one whose layers they change too.
 
 #include <algorithm>
 #include <random>
@@ -7,6 +7,16 @@
 #include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
+
+inline TransformerConfig TinyTransformer(int64_t layers = 8) {
+  TransformerConfig model;
+  model.hidden = 512;
+  model.layers = layers;
+  model.heads = 8;
+  model.vocabulary = 1000;
+  model.sequence = 128;
+  return model;
+}
 
 // For the model, of at least 8 layers and 8 heads, experts and dense layers among them are drawn as
 // well. What comes need not be a valid mapping.

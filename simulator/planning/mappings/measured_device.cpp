@@ -44,6 +44,10 @@ class CalibratedDevice : public DeviceMeasurements {
     });
   }
 
+  MeasuredSizes CollectiveSizes(CollectiveOp op, int32_t ranks) const override {
+    return set_.collectives == nullptr ? MeasuredSizes() : SizesOf(*set_.collectives, op, ranks, 1);
+  }
+
   std::string Source() const override {
     if (set_.folder.empty()) return "analytic kernels of " + set_.kernels->device().name;
     return fmt::format("{} of {}",
@@ -86,6 +90,10 @@ class OnOtherLinks : public DeviceMeasurements {
     time->time = time->time.ScaledBy(here->us() / there->us());
     time->extrapolated = true;
     return time;
+  }
+
+  MeasuredSizes CollectiveSizes(CollectiveOp op, int32_t ranks) const override {
+    return measured_->CollectiveSizes(op, ranks);
   }
 
   std::string Source() const override { return measured_->Source(); }

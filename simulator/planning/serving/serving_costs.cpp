@@ -37,11 +37,10 @@ struct MeasuredExchange {
 class PlatformCosts : public serve::DeviceCosts {
  public:
   PlatformCosts(Topology topology, std::shared_ptr<const DeviceMeasurements> device,
-                std::shared_ptr<const CollectiveCalibration> device_curves, CalibrationSet node,
-                std::optional<PowerModel> power, std::optional<MeasuredExchange> experts)
+                CalibrationSet node, std::optional<PowerModel> power,
+                std::optional<MeasuredExchange> experts)
       : topology_(std::move(topology)),
         device_(std::move(device)),
-        device_curves_(std::move(device_curves)),
         node_(std::move(node)),
         power_(std::move(power)),
         experts_(std::move(experts)),
@@ -64,12 +63,12 @@ class PlatformCosts : public serve::DeviceCosts {
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     // Of tokens a decode step has few: often far below the sizes that curves were measured at.
-    if (op == CollectiveOp::kAllReduce && Near(device_curves_, op, ranks, bytes)) {
+    if (op == CollectiveOp::kAllReduce && Answers(device_->CollectiveSizes(op, ranks), bytes)) {
       if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
     }
     if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
       const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
-      if (measured.covered() && Near(node_.collectives, op, ranks, bytes)) {
+      if (measured.covered() && Answers(SizesOf(*node_.collectives, op, ranks, 1), bytes)) {
         return measured.Time(bytes);
       }
     }
@@ -129,10 +128,7 @@ class PlatformCosts : public serve::DeviceCosts {
   // Within a node. Farther from what was measured the network's model answers, as of all transfers,
   // save of fewer bytes among as many ranks as were measured: engines on A100 took as long as the
   // shortest that was measured, twice and more what the model has (docs/serving.md, "Measured").
-  static bool Near(const std::shared_ptr<const CollectiveCalibration>& curves, CollectiveOp op,
-                   int32_t ranks, Bytes bytes) {
-    if (curves == nullptr) return false;
-    const MeasuredSizes sizes = SizesOf(*curves, op, ranks, 1);
+  static bool Answers(const MeasuredSizes& sizes, Bytes bytes) {
     return sizes.Near(bytes) || (sizes.exact && RealBytes(bytes) < sizes.smallest);
   }
 
@@ -172,7 +168,6 @@ class PlatformCosts : public serve::DeviceCosts {
 
   const Topology topology_;
   const std::shared_ptr<const DeviceMeasurements> device_;
-  const std::shared_ptr<const CollectiveCalibration> device_curves_;  // that device_ asks
   const CalibrationSet node_;
   const std::optional<PowerModel> power_;
   const std::optional<MeasuredExchange> experts_;
@@ -234,12 +229,6 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
     return InvalidInput("platform {}: {}", platform.name,
                         std::string(PeaksOf(platform.node.accelerator).status().message()));
   }
-  std::shared_ptr<const CollectiveCalibration> curves;
-  if (!files.empty()) {  // all of one folder
-    const std::filesystem::path folder = std::filesystem::path(files.front()).parent_path();
-    FORETRACE_ASSIGN_OR_RETURN(CalibrationSet set, LoadCalibrationSet(folder.string()));
-    curves = std::move(set.collectives);
-  }
   FORETRACE_ASSIGN_OR_RETURN(Topology topology, Topology::Create(platform));
   FORETRACE_ASSIGN_OR_RETURN(CalibrationSet node, MeasuredOnNode(platform));
   FORETRACE_ASSIGN_OR_RETURN(std::optional<PowerModel> power, MeasuredPower(platform));
@@ -247,8 +236,8 @@ absl::StatusOr<std::shared_ptr<const serve::DeviceCosts>> MakeDeviceCosts(
   if (experts) {
     FORETRACE_ASSIGN_OR_RETURN(exchange, ExchangeMeasured(platform.node.accelerator));
   }
-  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(curves),
-                                         std::move(node), std::move(power), std::move(exchange));
+  return std::make_shared<PlatformCosts>(std::move(topology), std::move(device), std::move(node),
+                                         std::move(power), std::move(exchange));
 }
 
 }  // namespace foretrace

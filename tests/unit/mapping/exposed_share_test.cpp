@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
+#include "tests/support/random_mapping.h"
 #include "tests/support/round_links.h"
 
 namespace foretrace {
@@ -11,12 +12,7 @@ namespace {
 // passes, the second the tokens of two layers of experts, 2 x 8 micro-batches; each then reduces
 // its gradients.
 TEST(ExposedShareTest, IsTheMeanOverStages) {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 4;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
+  TransformerConfig model = TinyTransformer(4);
   model.experts = 8;
   model.top_k = 2;
   model.dense_first = 2;

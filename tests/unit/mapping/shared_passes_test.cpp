@@ -14,16 +14,6 @@
 namespace foretrace {
 namespace {
 
-TransformerConfig Model() {
-  TransformerConfig model;
-  model.hidden = 512;
-  model.layers = 8;
-  model.heads = 8;
-  model.vocabulary = 1000;
-  model.sequence = 128;
-  return model;
-}
-
 ClusterParameters Cluster() {
   ClusterParameters cluster;
   cluster.exchanges = Exchanges();
@@ -94,7 +84,7 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
 // Views leave out only what changes nothing.
 TEST(SharedPassesTest, ViewsOfMappingsTakeTheSame) {
   std::mt19937 rng(21);
-  TransformerConfig model = Model();
+  TransformerConfig model = TinyTransformer();
   const ClusterParameters cluster = Cluster();
   int compared = 0;
   for (int round = 0; round < 1500; ++round) {
@@ -123,7 +113,7 @@ TEST(SharedPassesTest, ViewsOfMappingsTakeTheSame) {
 TEST(SharedPassesTest, OrderOfMappingsDoesNotMatter) {
   std::mt19937 rng(22);
   for (int of_model = 0; of_model < 6; ++of_model) {
-    TransformerConfig model = Model();
+    TransformerConfig model = TinyTransformer();
     DrawMapping(rng, model);
     const IterationModel shared(model, Cluster());
     int compared = 0;
