@@ -9,7 +9,6 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
-#include "simulator/cost/collective/measured_sizes.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -43,8 +42,10 @@ class DeviceMeasurements {
   // A collective of a whole buffer among `ranks` neighbours in a node; nullopt: not measured.
   virtual std::optional<Estimate> CollectiveTime(CollectiveOp op, int32_t ranks,
                                                  Bytes bytes) const = 0;
-  // What sizes of it were measured; none where nothing was.
-  virtual MeasuredSizes CollectiveSizes(CollectiveOp /*op*/, int32_t /*ranks*/) const { return {}; }
+  // Whether sizes were measured that tell how long one of so many bytes takes (MeasuredSizes).
+  virtual bool Covers(CollectiveOp /*op*/, int32_t /*ranks*/, Bytes /*bytes*/) const {
+    return false;
+  }
   // Where they come from, for reports and to tell searches apart.
   virtual std::string Source() const = 0;
 };

@@ -11,6 +11,7 @@
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/calibration_set.h"
+#include "simulator/cost/collective/measured_sizes.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/planning/mappings/platform_exchanges.h"
 #include "simulator/replay/durations/device_calibration.h"
@@ -44,8 +45,8 @@ class CalibratedDevice : public DeviceMeasurements {
     });
   }
 
-  MeasuredSizes CollectiveSizes(CollectiveOp op, int32_t ranks) const override {
-    return set_.collectives == nullptr ? MeasuredSizes() : SizesOf(*set_.collectives, op, ranks, 1);
+  bool Covers(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    return set_.collectives != nullptr && SizesOf(*set_.collectives, op, ranks, 1).Covers(bytes);
   }
 
   std::string Source() const override {
@@ -92,8 +93,8 @@ class OnOtherLinks : public DeviceMeasurements {
     return time;
   }
 
-  MeasuredSizes CollectiveSizes(CollectiveOp op, int32_t ranks) const override {
-    return measured_->CollectiveSizes(op, ranks);
+  bool Covers(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    return measured_->Covers(op, ranks, bytes);
   }
 
   std::string Source() const override { return measured_->Source(); }

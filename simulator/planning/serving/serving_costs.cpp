@@ -63,12 +63,12 @@ class PlatformCosts : public serve::DeviceCosts {
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     // Of tokens a decode step has few: often far below the sizes that curves were measured at.
-    if (op == CollectiveOp::kAllReduce && Answers(device_->CollectiveSizes(op, ranks), bytes)) {
+    if (op == CollectiveOp::kAllReduce && device_->Covers(op, ranks, bytes)) {
       if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
     }
     if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
       const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
-      if (measured.covered() && Answers(SizesOf(*node_.collectives, op, ranks, 1), bytes)) {
+      if (measured.covered() && SizesOf(*node_.collectives, op, ranks, 1).Covers(bytes)) {
         return measured.Time(bytes);
       }
     }
@@ -124,13 +124,6 @@ class PlatformCosts : public serve::DeviceCosts {
 
  private:
   using Key = std::pair<int, int32_t>;
-
-  // Within a node. Farther from what was measured the network's model answers, as of all transfers,
-  // save of fewer bytes among as many ranks as were measured: engines on A100 took as long as the
-  // shortest that was measured, twice and more what the model has (docs/serving.md, "Measured").
-  static bool Answers(const MeasuredSizes& sizes, Bytes bytes) {
-    return sizes.Near(bytes) || (sizes.exact && RealBytes(bytes) < sizes.smallest);
-  }
 
   // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's
   // sizes are as many as its tokens, and a schedule of rounds takes a millisecond to compute.
