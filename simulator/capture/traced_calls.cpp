@@ -68,8 +68,9 @@ void Calls::FindOperators() {
       (t.is_output ? out : in).push_back({rank_.dims(t), t.dtype});
     }
     if (in.empty()) continue;
-    const auto found = OperatorFromTrace(name(n), in, out);
+    auto found = OperatorFromTrace(name(n), in, out);
     if (!found) continue;
+    SetMask(rank_.attention_mask(n), *found);
     chosen_[n.value] = 1;
     index_[n.value] = static_cast<uint32_t>(operators_.size());
     operators_.push_back(*found);

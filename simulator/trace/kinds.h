@@ -54,6 +54,14 @@ enum class MemcpyKind : uint8_t {
   kCount,
 };
 
+// Column `detail` of a kCpuOp node that runs attention.
+enum class AttentionMask : uint8_t {
+  kUnknown,  // or no attention
+  kNone,
+  kCausal,
+  kCount,
+};
+
 enum class DependencyKind : uint8_t {
   kData,     // producer's output is consumer's input
   kControl,  // declared order without data

@@ -165,6 +165,10 @@ class RankTrace {
   CollectiveOp collective_op(NodeIndex n) const {
     return static_cast<CollectiveOp>(detail_[n.value]);
   }
+  AttentionMask attention_mask(NodeIndex n) const {
+    return kind(n) == NodeKind::kCpuOp ? static_cast<AttentionMask>(detail_[n.value])
+                                       : AttentionMask::kUnknown;
+  }
   uint8_t raw_detail(NodeIndex n) const { return detail_[n.value]; }
 
   DependencyRange dependencies(NodeIndex n) const { return dependencies_.of(n.value); }

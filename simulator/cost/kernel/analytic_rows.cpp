@@ -18,8 +18,9 @@ namespace {
 // over the warps of the block, each a chain of divisions, then the row is read again. A step is a
 // load and four dependent updates (Welford); from the third on loads are under way while earlier
 // steps are summed.
-constexpr double kNormCycles = 3400, kNormStepCycles = 860, kNormUpdateCycles = 360;
-constexpr double kNormStepInstructions = 60;
+constexpr double kNormCycles = 3300, kNormStepCycles = 860, kNormUpdateCycles = 360;
+constexpr double kNormStepInstructions = 30;
+constexpr double kNormRegisters = 40;  // of a thread
 
 // A block of a softmax over long rows: three passes, each behind a trip to memory or L2, two
 // reductions over the block.
@@ -38,13 +39,19 @@ struct RowBlocks {
   double blocks = 0, threads = 0;
   double latency_us = 0;    // of a block, however few there are
   double instructions = 0;  // of a block
+  double registers = 0;     // of a thread; 0: no limit
 };
 
 // `blocks` share the device's multiprocessors, as many at once as these have threads for: full
 // waves, then what is left. Those of one multiprocessor share its lanes.
 double BlocksUs(const RowBlocks& rows, const GpuPeaks& device, const VectorRates& rates) {
-  const double per_sm = std::max(
-      1.0, std::min(std::floor(device.threads_per_sm / rows.threads), static_cast<double>(16)));
+  constexpr double kMostBlocks = 16;
+  double held = std::min(std::floor(device.threads_per_sm / rows.threads), kMostBlocks);
+  const double file = device.accelerator.occupancy.registers;
+  if (rows.registers > 0 && file > 0) {
+    held = std::min(held, std::floor(file / (rows.registers * rows.threads)));
+  }
+  const double per_sm = std::max(held, 1.0);
   const double of_sm_us = rows.instructions * device.sms / rates.integers_per_us;
   const double waves = rows.blocks / (per_sm * device.sms);
   const double full = std::floor(waves), rest = std::ceil((waves - full) * per_sm - 1e-9);
@@ -62,6 +69,7 @@ RowBlocks LayerNorm(const KernelWork& work, const VectorRates& rates) {
                   std::max(steps - 2, 0.0) * kNormUpdateCycles) /
                  rates.cycles_per_us;
   r.instructions = steps * kThreads * kNormStepInstructions;
+  r.registers = kNormRegisters;
   return r;
 }
 
@@ -128,7 +136,12 @@ double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
                                                             : BlockSoftmax(work, rates);
   // Later passes over a row miss the cache where the rows in flight outgrow it.
   const double memory_us = MemoryRoofline(streaming, device, work).memory_us;
-  return streaming.base_us + SmoothMax(memory_us, BlocksUs(rows, device, rates));
+  const double blocks_us = BlocksUs(rows, device, rates);
+  // A block of a norm waits for each of its few loads, the longer the busier the memory is.
+  constexpr double kLoaded = 2.5;
+  return streaming.base_us + (norm && work.load_elements == 0
+                                  ? SmoothSum(memory_us, blocks_us, kLoaded)
+                                  : SmoothMax(memory_us, blocks_us));
 }
 
 }  // namespace foretrace

@@ -21,6 +21,31 @@ constexpr double kForwardGemms = 2, kBackwardGemms = 5;
 // 10 to 16.
 constexpr double kBackwardInstructions = 12;
 
+// A block of the backward pass loads its keys and values, fills its pipeline, and writes the
+// gradients of both at its end, while no other block of its multiprocessor runs; forward the queries
+// and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's kernels of
+// bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked.
+constexpr double kBackwardBlockCycles = 7500, kForwardBlockCycles = 700;
+
+// Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after the
+// mean: by this share of the mean where each has one block, less the more it has. Set by the four
+// GPT-2s in bf16 of the same recordings.
+constexpr double kUneven = 0.3;
+
+// Attention of fp32 tensors takes each product as three of TF32 (PyTorch's mem_eff_attention:
+// OpMultiplyAddFastF32), whether or not GEMMs may use TF32, by kernels for Ampere whose blocks of
+// 64 x 64 leave most of the rate: bert-base-b4-tf32's attain this share.
+constexpr double kProductsOfFloat = 3, kFloatShare = 0.28;
+
+// Bytes of an element of the queries that FlashAttention's and cuDNN's backward pass moves before
+// and after its blocks: dO and O are read for their product while fp32 sums of dQ are cleared; those
+// are read again and rounded to dQ.
+double BytesAround(const KernelWork& work) {
+  constexpr double kSum = 4;
+  const double size = static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
+  return 2 * size + kSum + kSum + size;
+}
+
 // Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, its part of
 // rescaling the results, masks. And of a block, however few keys it has: loads queries, fills its
 // pipeline, writes its results. BERT's kernels (H100, traces/README.md) set the latter; ViT's and
@@ -66,15 +91,21 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // A tile's GEMMs load one row of keys and one of values for each key and use both for all
   // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
   // is what limits the GEMM's largest.
-  const double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency *
-                      kLargestTileIntensity / (kLargestTileIntensity + p.tile_intensity);
+  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency *
+                kLargestTileIntensity / (kLargestTileIntensity + p.tile_intensity);
+  const bool in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
+  if (in_parts) {
+    const double warps = device.accelerator.instructions.warp_gemms;
+    rate = std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
+  }
   const VectorRates vector = VectorRatesOf(device);
   double between = 1 / vector.exponentials_per_us;
   if (!forward) between += kBackwardInstructions / vector.instructions_per_us;
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
-  const double filled = full + p.partial_wave * (std::max(time.waves, 1.0) - full);
+  double filled = in_parts ? std::max(time.waves, 1.0) : full;
+  if (masked > 1) filled *= 1 + kUneven / full;
   // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
   const double multiplied = 2 * k * gemms / rate;
   const double score_us =
@@ -89,13 +120,17 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
-  time.compute_us += p.block_us * time.waves;
+  const double block_us = p.block_us > 0 ? p.block_us
+                                         : (forward ? kForwardBlockCycles : kBackwardBlockCycles) /
+                                               vector.cycles_per_us;
+  time.compute_us += block_us * time.waves;
   if (forward && WarpInstructionShare(device, work) < 1) {
     time.compute_us = ForwardByWarpsUs(device, precision, work);
     time.kernel_us = SmoothMax(time.compute_us, time.memory_us);
     return time;
   }
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
+  if (!forward) time.kernel_us += batch * m * k * BytesAround(work) / bytes_per_us;
   return time;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
@@ -11,8 +12,9 @@ namespace foretrace {
 namespace {
 
 // Of all kernels: launch, and code, arguments, the first operands and the results' first lines,
-// each of which waits for memory once.
-constexpr double kShortestUs = 2;
+// each of which waits for memory once. A launch that fetches code ahead takes less
+// (dlrm-mixed-b2048, H100, traces/README.md, "Captured": GEMMs of one row take 2.8 us in all).
+constexpr double kShortestUs = 2, kShortestAheadUs = 0.75;
 constexpr int64_t kTrips = 4;
 // Between two steps of the reduction a block waits for its warps and takes its operands out of
 // shared memory: a barrier, a load of 30 cycles, tensor instructions of 18 to 33 that depend on
@@ -23,9 +25,21 @@ constexpr double kStepCycles = 200;
 // Instructions for an operand that is loaded by less than 16 bytes: its address, its predicate, the
 // copy. Set by the same.
 constexpr double kNarrowInstructions = 16;
-constexpr int64_t kWidestBytes = 16;
+// Operands of 2 bytes that lie along the reduction pass through registers into the middle of words
+// of shared memory, whose banks they share; gpt2-small-b8-bf16's (H100) take this much longer.
+constexpr double kSharedBanks = 1.25;
+constexpr int64_t kWidestBytes = 16, kWordBytes = 4;
 // Registers of a thread over those that hold its results: 118 to 126 with 64, 230 with 128.
 constexpr double kRegistersPerResult = 1.85;
+// Of xmma's, which have fewer results a thread: 80 to 90 with 16, 121 with 32.
+constexpr double kOwnRegisters = 48, kRegistersOfResult = 2.25, kMostRegisters = 256;
+constexpr double kWarp = 32, kSchedulers = 4;  // of a multiprocessor, each with warps of its own
+// How far the only block of a multiprocessor multiplies beside such loads, and beside what takes
+// its operands out of shared memory where it has but a warp for each of the four schedulers: a warp
+// does either. GEMMs by 256 x 128 of control (A100) and bert-base-b4-tf32 (H100) agree on the
+// former, GEMMs by 64 x 64 and 128 x 64 of ViT and dlrm-heavy-b1024 (H100) on the latter.
+constexpr double kAloneOverlap = 1.5;
+constexpr double kResultsOfFourWarps = 128 * 128, kSharedBytesPerCycle = 128;
 constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
 // The parts of a result take turns (cutlass/gemm/kernel/gemm.h, kSplitKSerial): a fence, the flag's
@@ -95,11 +109,51 @@ double TurnsUs(const GpuPeaks& device, const BlockedGemm& gemm, double resident,
   return turns * (kTurnTrips + steps) * trip_us;
 }
 
+// What the warps of one block take for a step that all units do in `multiply_us`: fewer than four
+// leave schedulers without work, and on tensor cores four share it two by two, so that each operand
+// is taken out of shared memory twice.
+double OwnWarpsUs(Precision precision, const BlockedGemm& gemm, const VectorRates& rates,
+                  double multiply_us) {
+  const double rows = Positive(gemm.block.rows), cols = Positive(gemm.block.cols);
+  if (gemm.block.warps > 0) multiply_us *= std::max(kSchedulers / Positive(gemm.block.warps), 1.0);
+  if (precision == Precision::kFloat32 || rows * cols > kResultsOfFourWarps) return multiply_us;
+  const double bytes =
+      2 * (rows + cols) * Positive(gemm.block.depth) * Positive(gemm.element_bytes);
+  return SmoothSum(multiply_us, bytes / kSharedBytesPerCycle / rates.cycles_per_us, kAloneOverlap);
+}
+
+// "tilesize64x32x8_stage3_warpsize1x2x1" of xmma's kernels.
+GemmBlock XmmaBlockOf(std::string_view name) {
+  constexpr std::string_view kSize = "_tilesize", kStage = "_stage";
+  const size_t at = name.find(kSize);
+  if (at == name.npos) return {};
+  std::string_view rest = name.substr(at + kSize.size());
+  GemmBlock block;
+  if (!TakePair(rest, block.rows, block.cols) || !IsSide(block.rows) || !IsSide(block.cols) ||
+      !rest.starts_with('x')) {
+    return {};
+  }
+  rest.remove_prefix(1);
+  block.depth = TakeNumber(rest);
+  if (block.depth == 0 || !rest.starts_with(kStage)) return {};
+  rest.remove_prefix(kStage.size());
+  block.stages = TakeNumber(rest);
+  constexpr std::string_view kWarps = "_warpsize";
+  int64_t down = 0, across = 0;
+  if (!rest.starts_with(kWarps)) return block;
+  rest.remove_prefix(kWarps.size());
+  if (!TakePair(rest, down, across) || !rest.starts_with('x')) return block;
+  rest.remove_prefix(1);
+  block.warps = down * across * TakeNumber(rest);
+  return block;
+}
+
 }  // namespace
 
 GemmBlock GemmBlockOf(std::string_view name) {
   const bool gemm = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
                                   "h884gemm", "h1688gemm", "h16816gemm", "scudnn_"});
+  if (HasAny(name, {"sm80_xmma_gemm_"})) return XmmaBlockOf(name);
   if (!gemm || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
   for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
     std::string_view rest = name.substr(at + 1);
@@ -109,6 +163,7 @@ GemmBlock GemmBlockOf(std::string_view name) {
     }
     block.depth = kFp32Depth;
     block.in_bands = HasAny(name, {"cutlass"});
+    block.along_depth = HasAny(name, {"_tn_"});
     if (!rest.starts_with('_')) return block;
     rest.remove_prefix(1);
     constexpr std::string_view kSliced = "sliced1x";  // warps that share a result's reduction
@@ -135,8 +190,13 @@ GemmBlock GemmBlockOf(std::string_view name) {
 double ResidentBlocks(const GpuPeaks& device, const GemmBlock& block, int64_t element_bytes) {
   const OccupancyLimits& limits = device.accelerator.occupancy;
   double resident = limits.blocks > 0 ? limits.blocks : 32;
-  if (limits.registers > 0) {
-    const double results = Positive(block.rows) * Positive(block.cols);
+  const double results = Positive(block.rows) * Positive(block.cols);
+  if (limits.registers > 0 && block.warps > 0) {
+    const double threads = kWarp * Positive(block.warps);
+    const double registers =
+        std::min(kOwnRegisters + kRegistersOfResult * results / threads, kMostRegisters);
+    resident = std::min(resident, limits.registers / (threads * registers));
+  } else if (limits.registers > 0) {
     resident = std::min(resident, limits.registers / (results * kRegistersPerResult));
   }
   const double operands = Positive(block.rows + block.cols) * Positive(block.depth) *
@@ -167,7 +227,10 @@ BlockedGemm BlockedGemmOf(const GpuPeaks& device, const GemmBlock& block, const 
   return gemm;
 }
 
-double GemmStartUs(const GpuPeaks& device) { return kShortestUs + ColdStartUs(device, kTrips); }
+double GemmStartUs(const GpuPeaks& device) {
+  return (LaunchesFetchCode(device) ? kShortestAheadUs : kShortestUs) +
+         ColdStartUs(device, kTrips);
+}
 
 double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
                      const BlockedGemm& gemm) {
@@ -182,7 +245,8 @@ double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwid
   const int64_t load_bytes = gemm.load_elements * gemm.element_bytes;
   if (precision != Precision::kFloat32 && load_bytes > 0 && load_bytes < kWidestBytes) {
     const double us_of_access =
-        kNarrowInstructions * device.sms / rates.integers_per_us / Positive(gemm.load_elements);
+        kNarrowInstructions * device.sms / rates.integers_per_us / Positive(gemm.load_elements) *
+        (block.along_depth && block.stages == 0 && load_bytes < kWordBytes ? kSharedBanks : 1);
     // Threads whose operands lie outside of the matrix do not load them; copies past the registers
     // are issued all the same, and write zeros.
     const double filled_rows = gemm.filled_rows > 0 ? gemm.filled_rows : rows;
@@ -204,7 +268,11 @@ double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwid
   // are.
   const double busy_us = steps * SmoothMax(multiply_us, load_us) + store_us;
   const double alone_us =
-      steps * (std::max(multiply_us + load_us, ahead_us) + wait_us) + store_us + trip_us;
+      steps * (std::max(SmoothSum(OwnWarpsUs(precision, gemm, rates, multiply_us), load_us,
+                                  kAloneOverlap),
+                        ahead_us) +
+               wait_us) +
+      store_us + trip_us;
   const double most = std::ceil(blocks / device.sms);
   const double rounds = std::floor(most / resident);
   const double last_blocks = most - rounds * resident;

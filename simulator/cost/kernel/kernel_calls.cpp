@@ -51,7 +51,9 @@ std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const Rank
     return traced;
   }
   const CallTensors tensors(rank, call);
-  return OperatorFromTrace(name, tensors.inputs, tensors.outputs);
+  auto traced = OperatorFromTrace(name, tensors.inputs, tensors.outputs);
+  if (traced) SetMask(rank.attention_mask(call), *traced);
+  return traced;
 }
 
 std::optional<TracedOperator> OpaqueCall(const TraceStore& store, const RankTrace& rank,

@@ -207,7 +207,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 22>;
+  using Key = std::array<int64_t, 24>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
@@ -220,6 +220,8 @@ class KernelModels::Memo {
             static_cast<int64_t>(precision),
             work.read.count(),
             work.written.count(),
+            work.read_again.count(),
+            work.blocks,
             work.batch,
             work.m,
             work.n,
@@ -322,6 +324,9 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
     }
     const double base_us = generic_memory_.memory.base_us;
     us = base_us + SmoothMax(std::max(us - base_us, 0.0), ColdStartUs(device_, work.trips));
+  }
+  if (work.blocks > 0) {
+    us = std::max(us, generic_memory_.memory.base_us + DispatchUs(device_, work.blocks));
   }
   estimate.time = SimTime::FromUs(us);
   return estimate;

@@ -1,6 +1,7 @@
 #include "simulator/cost/kernel/observed_kernels.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/element_instructions.h"
@@ -61,13 +62,50 @@ int64_t TripsOf(const GpuPeaks& device, KernelKind kind, const KernelTraits& tra
   }
 }
 
+// Kernels whose launches say how their threads find what they move.
+void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
+                const ElementAccess& access) {
+  // A block gathers one row, by an index that is read once for it however wide it was expanded
+  // (aten/src/ATen/native/cuda/IndexKernelUtils.cu, vectorized_gather_kernel).
+  if (name.find("vectorized_gather_kernel<") != name.npos && access.rows > 0) {
+    constexpr int64_t kIndex = 8;
+    work.read = Bytes(SaturatingProduct({work.written.count(), 1}) + access.rows * kIndex);
+    work.blocks = access.rows;
+  }
+  // Adding along an index: as many blocks of 128 threads as 8 for each multiprocessor go over the
+  // elements (aten/src/ATen/native/cuda/Indexing.cu, indexFuncLargeIndex), each of which reads an
+  // index, then a value, then adds it where it belongs.
+  if (name.find("indexFuncLargeIndex<") != name.npos) {
+    constexpr int64_t kThreads = 128, kBlocks = 8, kTrips = 3;
+    const int64_t threads = kThreads * kBlocks * static_cast<int64_t>(device.sms);
+    work.trips = kTrips * ((std::max<int64_t>(access.elements, 1) - 1) / threads + 1);
+  }
+}
+
+// A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads
+// (aten/src/ATen/native/cuda/Loss.cu, nll_loss_threads): forward a target, then its score.
+void AddStepsOfChosen(std::string_view name, KernelWork& work) {
+  if (name.find("nll_loss_") == name.npos || name.find("_kernel_2d<") == name.npos) return;
+  constexpr int64_t kEach = 16;
+  const int64_t samples = std::max<int64_t>(work.cols, 1);
+  const auto threads = std::clamp<int64_t>(
+      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(samples / kEach * 3 / 2 + 1))), 32,
+      1024);
+  const int64_t chain = name.find("forward") != name.npos ? 2 : 1;
+  work.trips = chain * ((samples - 1) / threads + 1);
+}
+
 // PyTorch's sums of gradients over the rows of a layer norm (aten/src/ATen/native/cuda/
-// layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel): 32 threads share the rows of a column, each
-// eight at a step, before which one of them takes the rows' means and deviations to shared memory,
-// one after the other: trips to L2, eight of which take about as long as three to DRAM.
+// layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel, since 2.7 ...KernelTemplate): 32 threads share
+// the rows of a column, each eight at a step, before which one of them takes the rows' means and
+// deviations to shared memory, one after the other: trips to L2, eight of which take about as long
+// as three to DRAM. Where the template takes other blocks, for few rows, its name says so.
 void AddStepsOfWeights(std::string_view name, KernelWork& work) {
   constexpr int64_t kRowsOfStep = 32 * 8, kTripsOfStep = 3;
-  if (name.find("GammaBetaBackwardCUDAKernel<") == name.npos) return;
+  const bool steps = name.find("GammaBetaBackwardCUDAKernel<") != name.npos ||
+                     (name.find("GammaBetaBackwardCUDAKernelTemplate<") != name.npos &&
+                      name.find(", 32u, 32u, 256u, ") != name.npos);
+  if (!steps) return;
   work.trips = 1 + kTripsOfStep * ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
 }
 
@@ -152,6 +190,8 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   }
   if (rank.kind(kernels.front()) == NodeKind::kKernel) {
     work.trips = TripsOf(device, work.kind, last, traced.access);
+    AsLaunched(device, store.name(rank, kernels.front()), work, traced.access);
+    AddStepsOfChosen(store.name(rank, kernels.front()), work);
   } else if (rank.kind(kernels.front()) == NodeKind::kMemcpy) {
     work.trips = 1;  // within the device a kernel copies too
   }

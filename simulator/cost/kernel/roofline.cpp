@@ -174,7 +174,6 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
   RowGeometry g;
   const double rows = static_cast<double>(work.rows), cols = static_cast<double>(work.cols);
   if (work.kind == KernelKind::kLayerNorm) {
-    g.extra_passes = 1;
     g.steps = std::ceil(cols / (4 * g.threads));
   } else if (work.cols <= 1024) {
     double padded = 1;
@@ -186,7 +185,6 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
     g.threads = 1;
     while (g.threads < most / 2) g.threads *= 2;
     g.threads = std::max(g.threads, 32.0);
-    g.extra_passes = 2;
     const double vectors = std::floor(cols / (4 * g.threads));
     g.steps = vectors + std::ceil((cols - 4 * g.threads * vectors) / g.threads);
   }
@@ -210,11 +208,11 @@ MemoryTime MemoryRoofline(const MemoryParameters& p, const GpuPeaks& device,
   }
   time.geometry = GeometryOf(device, work);
   const RowGeometry& g = time.geometry;
-  if (g.extra_passes > 0) {
+  if (work.read_again > Bytes()) {
     // Share of the later passes that goes to DRAM: a smooth step where the rows in flight fill L2.
     const double fill = g.resident_bytes / (p.l2_share * device.l2_mbytes * 1e6);
     const double f2 = fill * fill, f6 = f2 * f2 * f2;
-    bytes += g.extra_passes * static_cast<double>(work.read.count()) * f6 / (1 + f6);
+    bytes += static_cast<double>(work.read_again.count()) * f6 / (1 + f6);
   }
   time.memory_us = bytes / bytes_per_us;
   const double lifetime = (p.row_us + p.step_us * g.steps) * g.threads / 128;

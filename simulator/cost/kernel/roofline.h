@@ -74,7 +74,6 @@ struct MemoryParameters {
 struct RowGeometry {
   double threads = 128;  // of a block
   double rows_per_block = 1;
-  double extra_passes = 0;    // over the row, after the first
   double steps = 1;           // loop iterations of a thread over a row
   double waves = 0;           // blocks over what the device holds at once
   double resident_bytes = 0;  // rows in flight

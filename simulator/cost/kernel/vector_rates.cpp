@@ -37,6 +37,13 @@ double ArithmeticUs(const GpuPeaks& device, Flop flop) {
   return flop.count() * kInstructionsPerFlop / VectorRatesOf(device).instructions_per_us;
 }
 
+double DispatchUs(const GpuPeaks& device, int64_t blocks) {
+  // Gathers of DLRM's (dlrm-heavy-b1024, H100, traces/README.md, "Captured") take 0.62 us for every
+  // 1,000 blocks, of one warp or two alike: a block a cycle but for a tenth.
+  constexpr double kBlocksPerCycle = 0.9;
+  return static_cast<double>(blocks) / (kBlocksPerCycle * VectorRatesOf(device).cycles_per_us);
+}
+
 double ColdStartUs(const GpuPeaks& device, int64_t trips) {
   // A trip to DRAM is 375 to 500 cycles on V100 and 480 to 570 on A100 and H100 ("Dissecting the
   // NVIDIA Volta GPU architecture via microbenchmarking", 2018; "Dissecting the NVIDIA Hopper

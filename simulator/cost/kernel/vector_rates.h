@@ -21,6 +21,9 @@ double InstructionUs(const GpuPeaks& device, double instructions);
 // How long point-wise arithmetic takes at least, counted as elementwise_table.cpp does.
 double ArithmeticUs(const GpuPeaks& device, Flop flop);
 
+// How long a device takes to hand out so many blocks of threads.
+double DispatchUs(const GpuPeaks& device, int64_t blocks);
+
 // From the begin of a thread to its end, however little it does: its code and arguments come from
 // memory, then its loads, of which `trips` wait for each other.
 double ColdStartUs(const GpuPeaks& device, int64_t trips);

@@ -47,14 +47,17 @@ KernelList KernelExpander::operator()(const LayerNormOp& op) const {
   const int64_t statistics = SaturatingProduct({2, op.rows, kStatisticBytes});
   if (pass_ == Direction::kForward) {
     // Mean, variance, normalise, scale and shift: 8 FLOP an element.
-    return {Rows(KernelKind::kLayerNorm, op.rows, op.cols, 8.0,
-                 SaturatingSum({Bytes_(elements), Bytes_(2 * op.cols)}),
-                 SaturatingSum({Bytes_(elements), statistics}))};
+    KernelWork work = Rows(KernelKind::kLayerNorm, op.rows, op.cols, 8.0,
+                           SaturatingSum({Bytes_(elements), Bytes_(2 * op.cols)}),
+                           SaturatingSum({Bytes_(elements), statistics}));
+    work.read_again = work.read;
+    return {work};
   }
   // Two kernels: the input's gradient by rows, then gamma's and beta's by columns.
   const int64_t both = SaturatingSum({Bytes_(elements), Bytes_(elements), statistics});
   KernelWork input = Rows(KernelKind::kLayerNorm, op.rows, op.cols, 11.0,
                           SaturatingSum({both, Bytes_(op.cols)}), Bytes_(elements));
+  input.read_again = input.read;
   KernelWork weights = Rows(KernelKind::kReduction, op.cols, op.rows, 4.0, both,
                             Bytes_(SaturatingProduct({2, op.cols})));
   weights.across_rows = true;
@@ -65,8 +68,13 @@ KernelList KernelExpander::operator()(const SoftmaxOp& op) const {
   const int64_t bytes = Bytes_(SaturatingProduct({op.rows, op.cols}));
   // Forward: max, subtract, exp, sum, divide. Backward: y (dy - sum(y dy)).
   const bool forward = pass_ == Direction::kForward;
-  return {Rows(KernelKind::kSoftmax, op.rows, op.cols, forward ? 5.0 : 4.0,
-               forward ? bytes : SaturatingSum({bytes, bytes}), bytes)};
+  const int64_t twice = SaturatingSum({bytes, bytes});
+  KernelWork work = Rows(KernelKind::kSoftmax, op.rows, op.cols, forward ? 5.0 : 4.0,
+                         forward ? bytes : twice, bytes);
+  // Forward the maximum, then the sum come first. Backward it is one sum, of a logarithm's over the
+  // gradients alone (aten/src/ATen/native/cuda/SoftMax.cu: SumExpFloat, MulFloat, AddFloat).
+  work.read_again = Bytes(!forward && op.logarithm ? bytes : twice);
+  return {work};
 }
 
 KernelList KernelExpander::operator()(const BatchNormOp& op) const {

@@ -63,6 +63,7 @@ struct KernelWork {
   Tile tile;
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
+  Bytes read_again;          // by later passes over a row, where no cache kept it
   bool across_rows = false;  // reductions down the columns of a row-major matrix
   // Filter and image geometry of convolutions.
   int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
@@ -79,6 +80,8 @@ struct KernelWork {
   // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments
   // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
+  // Thread blocks, of kernels with so many that handing them out may take longest; 0: few.
+  int64_t blocks = 0;
 
   // Saturates at 2^62, like its parts.
   int64_t total_bytes() const {

@@ -50,6 +50,7 @@ struct LayerNormOp {
 };
 struct SoftmaxOp {
   int64_t rows = 0, cols = 0;
+  bool logarithm = false;  // of it
 };
 struct BatchNormOp {
   int64_t n = 0, c = 0, h = 1, w = 1;

@@ -81,6 +81,7 @@ Result BatchNormBackward(const Call& call);
 Result BatchNormBackwardInputFirst(const Call& call);
 Result SoftmaxForward(const Call& call);
 Result SoftmaxBackward(const Call& call);
+Result OfLogarithm(Result softmax);
 Result ChosenScores(const Call& call);
 Result Sorted(const Call& call);
 Result Largest(const Call& call);

@@ -179,10 +179,22 @@ Result Attention(const Call& call, size_t first, Direction pass, bool heads_seco
   const size_t heads = heads_second ? 1 : 2, sequence = heads_second ? 2 : 1;
   AttentionOp op{q.dims[0],        q.dims[heads],    k.dims[heads],
                  q.dims[sequence], k.dims[sequence], q.dims[3]};
-  // Whether the mask is causal is a scalar argument, which traces of shapes do not have.
+  // Whether the mask is causal is a scalar argument: SetMask.
   TracedOperator traced = Traced(op, call, pass);
   traced.assumed = true;
   return traced;
 }
 
 }  // namespace foretrace::trace_call
+
+namespace foretrace {
+
+void SetMask(AttentionMask mask, TracedOperator& traced) {
+  auto* attention = std::get_if<AttentionOp>(&traced.op.shape);
+  const bool known = mask == AttentionMask::kNone || mask == AttentionMask::kCausal;
+  if (attention == nullptr || !known) return;
+  attention->causal = mask == AttentionMask::kCausal;
+  traced.assumed = false;
+}
+
+}  // namespace foretrace

@@ -17,6 +17,9 @@ Result Gather(const Call& call, Direction pass) {
   traced.assumed = call.out.empty();
   traced.access.elements = op.elements;
   traced.access.indices = std::ssize(call.in) - 1;
+  if (op.index_count == op.elements && !call.in[1].dims.empty() && call.in[1].dims.back() > 0) {
+    traced.access.rows = op.index_count / call.in[1].dims.back();
+  }
   return traced;
 }
 
@@ -49,7 +52,9 @@ Result IndexPut(const Call& call) {
   const int64_t values = Elements(call.in.back());
   // A profile leaves out the dimensions of a list of indices: each value then has one.
   const int64_t indices = call.in_ok(3) ? Elements(call.in[1]) : values;
-  return Traced(IndexOp{values, indices, Elements(call.in[0])}, call);
+  TracedOperator traced = Traced(IndexOp{values, indices, Elements(call.in[0])}, call);
+  traced.access.elements = values;
+  return traced;
 }
 
 }  // namespace foretrace::trace_call

@@ -8,6 +8,7 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/cost/operator/operator.h"
+#include "simulator/trace/kinds.h"
 
 namespace foretrace {
 
@@ -25,6 +26,7 @@ struct ElementAccess {
   // every tensor has, or lacks, together count as one where tensors are broadcast.
   int64_t dimensions = 1;
   int64_t indices = 0;  // tensors of indices that a gather reads
+  int64_t rows = 0;     // that a gather moves whole, where its index is as large as its result
 };
 
 struct TracedOperator {
@@ -45,6 +47,9 @@ struct TracedOperator {
 std::optional<TracedOperator> OperatorFromTrace(std::string_view name,
                                                 std::span<const TensorShape> inputs,
                                                 std::span<const TensorShape> outputs);
+
+// Tells attention how it is masked, which its tensors do not.
+void SetMask(AttentionMask mask, TracedOperator& traced);
 
 // For a call that OperatorFromTrace does not know: what its tensors weigh. The result is taken to
 // be as large as the largest argument where it is not recorded. nullopt: no tensor has a shape and

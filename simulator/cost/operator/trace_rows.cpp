@@ -79,6 +79,11 @@ Result SoftmaxBackward(const Call& call) {
   return call.in_ok(1) ? Softmax(call.in[0], call, Direction::kBackward) : Result();
 }
 
+Result OfLogarithm(Result softmax) {
+  if (softmax) std::get<SoftmaxOp>(softmax->op.shape).logarithm = true;
+  return softmax;
+}
+
 // Of the scores of all classes the chosen one of each sample alone is read, or written.
 Result ChosenScores(const Call& call) {
   const auto scores =

@@ -1,0 +1,123 @@
+#include "simulator/cost/kernel/analytic_reductions.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/vector_rates.h"
+
+namespace foretrace {
+namespace {
+
+// In cycles. A trip to memory with the device nearly empty ("Dissecting the NVIDIA Volta GPU
+// architecture via microbenchmarking", 2018: 375 to 500). The start of a sum: arguments and the
+// first load. Down columns a block then adds up its rows in shared memory behind barriers; where
+// blocks share a result it puts its parts down, fences, counts itself, and the last one reads what
+// all have put down, a trip for each row of its threads. Along rows a warp adds up by shuffles.
+// Set with the sums of dlrm-heavy-b1024, dlrm-mixed-b512-device and resnet50-b64-tf32 in view
+// (H100, traces/README.md, "Captured"), which DLRM-8's (V100) confirm but for the code.
+constexpr double kTrip = 440, kPartTrip = 530, kStart = 1500, kShareParts = 6200;
+constexpr double kRowStart = 2740;
+constexpr double kThreadInstructions = 30;  // of a thread beside its loads
+// Where code is fetched on demand: the lines of the loop, the shuffles, the stores.
+constexpr double kCode = 3200;
+
+constexpr int64_t kUnroll = 4;  // loads of a thread that are under way together
+constexpr int64_t kWarp = 32, kMostThreads = 512, kShared = 256, kPart = 16;
+
+int64_t PowerBelow(int64_t x) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(x, 1))));
+}
+
+int64_t Quotient(int64_t x, int64_t parts) { return x / parts + (x % parts == 0 ? 0 : 1); }
+
+// How PyTorch spreads a sum (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig).
+struct Spread {
+  int64_t threads = kMostThreads;  // of a block
+  double blocks = 1;               // of the results, each with all of their elements or a part
+  int64_t parts = 1;               // blocks that share a result
+  int64_t each = 1;                // elements of a thread
+  int64_t height = 1;              // rows of threads of a block
+  int64_t readers = 1;             // threads that add up the parts of one result
+};
+
+// From 256 elements a thread on, blocks share a result, 16 elements each, as far as the device has
+// threads for them.
+void Share(const GpuPeaks& device, Spread& spread) {
+  const double resident = device.sms * std::floor(device.threads_per_sm / static_cast<double>(spread.threads));
+  if (spread.each < kShared || spread.blocks > resident) return;
+  const auto filling = static_cast<int64_t>(std::ceil(resident / spread.blocks));
+  spread.parts = std::max({std::min(filling, Quotient(spread.each, kPart)),
+                           Quotient(spread.each, kShared), int64_t{1}});
+  spread.each = Quotient(spread.each, spread.parts);
+}
+
+// Down the columns of a row-major matrix: up to four columns a thread, blocks as wide as a warp if
+// there are columns for it.
+Spread DownColumns(const GpuPeaks& device, const KernelWork& work) {
+  const int64_t columns = std::max<int64_t>(work.rows, 1), rows = std::max<int64_t>(work.cols, 1);
+  const int64_t vector = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
+  Spread spread;
+  spread.threads = kMostThreads / vector;
+  const int64_t width = std::min(PowerBelow(columns / vector), kWarp);
+  spread.height = std::min(PowerBelow(rows), spread.threads / width);
+  spread.each = rows;
+  const bool together = rows >= kPart * spread.height || rows >= kShared;
+  if (together) spread.each = Quotient(rows, spread.height);
+  const int64_t results = width * vector * (together ? 1 : spread.height);
+  spread.blocks = std::ceil(static_cast<double>(columns) / static_cast<double>(results));
+  spread.readers = spread.height;
+  Share(device, spread);
+  return spread;
+}
+
+// Along rows: a warp each, or as many threads as few rows leave.
+Spread AlongRows(const GpuPeaks& device, const KernelWork& work) {
+  const int64_t rows = std::max<int64_t>(work.rows, 1), cols = std::max<int64_t>(work.cols, 1);
+  Spread spread;
+  spread.height = std::min(PowerBelow(rows), kMostThreads / std::min(PowerBelow(cols), kWarp));
+  const int64_t width = std::min(PowerBelow(cols), kMostThreads / spread.height);
+  spread.threads = width * spread.height;
+  spread.each = Quotient(cols, width);
+  const bool together =
+      spread.height > 1 && (spread.each >= kPart * spread.height || spread.each >= kShared);
+  if (together) spread.each = Quotient(spread.each, spread.height);
+  spread.blocks = std::ceil(static_cast<double>(rows) /
+                            static_cast<double>(together ? 1 : spread.height));
+  spread.readers = together ? spread.threads : width;
+  Share(device, spread);
+  return spread;
+}
+
+}  // namespace
+
+double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& device,
+                           const KernelWork& work) {
+  const VectorRates rates = VectorRatesOf(device);
+  const MemoryTime memory = MemoryRoofline(streaming, device, work);
+  const Spread spread = work.across_rows ? DownColumns(device, work) : AlongRows(device, work);
+  const double loop = static_cast<double>(Quotient(spread.each, kUnroll)) * kTrip;
+  double start = FetchesCodeOnDemand(device) ? kCode : 0;
+  if (spread.parts > 1) {
+    start += kShareParts + static_cast<double>(Quotient(spread.parts, spread.readers)) * kPartTrip;
+  }
+  double of_blocks = loop;
+  if (work.across_rows) {
+    start += kStart;
+  } else {
+    const double resident = std::max(std::floor(device.threads_per_sm / static_cast<double>(spread.threads)), 1.0);
+    const double blocks = spread.blocks * static_cast<double>(spread.parts) / device.sms;
+    constexpr double kLanes = 64;  // for integers
+    const double issue = static_cast<double>(spread.threads) * kThreadInstructions / kLanes;
+    of_blocks = std::ceil(blocks / resident) * (kRowStart + loop) + blocks * issue;
+  }
+  // Blocks along rows wait for each of their few loads, the longer the busier the memory is.
+  constexpr double kLoaded = 2;
+  const double us = of_blocks / rates.cycles_per_us;
+  return memory.kernel_us - memory.memory_us + start / rates.cycles_per_us +
+         (work.across_rows ? std::max(memory.memory_us, us)
+                           : SmoothSum(memory.memory_us, us, kLoaded));
+}
+
+}  // namespace foretrace
