@@ -134,8 +134,13 @@ EmbeddingParameters FromArray(const EmbeddingParameterArray& v) {
   return {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
 }
 
-EmbeddingParameters TypicalParameters(LookupPass pass) {
+EmbeddingParameters TypicalParameters(LookupKernels kernels, LookupPass pass) {
   EmbeddingParameters p;
+  if (pass == LookupPass::kForward && kernels == LookupKernels::kBag) {
+    p.base_us = 3;
+    p.lookup_us = 0.21;
+    p.l2_gbps = 990;
+  }
   if (pass == LookupPass::kForward) return p;
   p.base_us = 12;
   p.sort_us = 12;
@@ -282,16 +287,18 @@ EmbeddingTime EmbeddingModel::Time(const GpuPeaks& device, const EmbeddingQuery&
 }
 
 EmbeddingModels::EmbeddingModels() {
-  for (auto& kernels : models_) {
-    for (size_t pass = 0; pass < kernels.size(); ++pass) {
-      kernels[pass].parameters = TypicalParameters(static_cast<LookupPass>(pass));
+  for (size_t kernels = 0; kernels < models_.size(); ++kernels) {
+    for (size_t pass = 0; pass < models_[kernels].size(); ++pass) {
+      models_[kernels][pass].parameters = TypicalParameters(static_cast<LookupKernels>(kernels),
+                                                            static_cast<LookupPass>(pass));
     }
   }
 }
 
 EmbeddingModels::Choice EmbeddingModels::Choose(LookupKernels kernels, LookupPass pass) const {
   const EmbeddingModel& own = at(kernels, pass);
-  if (own.calibrated()) return {&own, false};
+  const bool typical = kernels == LookupKernels::kBag && pass == LookupPass::kForward;
+  if (own.calibrated() || typical) return {&own, false};
   const EmbeddingModel& other =
       at(kernels == LookupKernels::kBatched ? LookupKernels::kBag : LookupKernels::kBatched, pass);
   if (other.calibrated()) return {&other, true};

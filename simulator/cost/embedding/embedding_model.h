@@ -79,7 +79,10 @@ EmbeddingParameters FromArray(const EmbeddingParameterArray& values);
 // Where nothing was measured. Kernels have about 4 us each from launch to end: backward passes run
 // three for the gradients (FBGEMM: long segments, one row a block, one row a warp) and three to
 // sort. l2_gbps is that of an A100, whose lookups were measured (calibration/a100-sxm4-nvswitch).
-EmbeddingParameters TypicalParameters(LookupPass pass);
+// Of embedding_bag's forward kernel, which takes a bag's lookups one by one, with 1,024 blocks
+// however many there are, those of dlrm-heavy-b1024 and dlrm-mixed-b2048 (H100, traces/README.md,
+// "Captured"), for an A100's clocks.
+EmbeddingParameters TypicalParameters(LookupKernels kernels, LookupPass pass);
 // Clock of the multiprocessors; 0 where the device's file does not state it.
 double MultiprocessorClockHz(const GpuPeaks& device);
 
@@ -160,7 +163,8 @@ class EmbeddingModels {
     return models_[static_cast<size_t>(kernels)][static_cast<size_t>(pass)];
   }
   // The model to use: that of the kernels, or where it is not calibrated the calibrated one of the
-  // other kernels, whose answers count as extrapolated.
+  // other kernels, whose answers count as extrapolated. Typical parameters of embedding_bag's own
+  // forward kernel say more of it than measured ones of FBGEMM's.
   struct Choice {
     const EmbeddingModel* model = nullptr;
     bool other_kernels = false;

@@ -52,6 +52,27 @@ double IndexingBackwardUs(const GpuPeaks& device, double bytes_per_us, const Lau
   return std::max(waves * kTrips * trip_us, memory_us) - trip_us;
 }
 
+// CUB's kernels that sort keys and find the first of each, and what stands between them, with the
+// few blocks that so few keys give them: what gpt2-small-b8-bf16's take (H100).
+std::optional<double> SortedKeysUs(const GpuPeaks& device, double bandwidth_efficiency,
+                                   std::string_view name, int64_t keys) {
+  constexpr double kSortPassCycles = 9500, kHistogramCycles = 4900, kUniqueCycles = 8000,
+                   kScanCycles = 4000, kSmallCycles = 700;
+  if (Has(name, "RadixSortOnesweep")) {
+    const double bytes_per_us = device.dram_gbps * 1e3 * bandwidth_efficiency;
+    return std::max(CyclesUs(device, kSortPassCycles), SortPassUs(bytes_per_us, keys));
+  }
+  if (Has(name, "RadixSortHistogram")) return CyclesUs(device, kHistogramCycles);
+  if (Has(name, "DeviceUniqueByKeySweep")) return CyclesUs(device, kUniqueCycles);
+  if (Has(name, "DeviceScanKernel")) return CyclesUs(device, kScanCycles);
+  for (const std::string_view small :
+       {"RadixSort", "DeviceScanInit", "DeviceCompactInit", "krn_partial",
+        "compute_num_of_partial", "elementwise_kernel_with_index"}) {
+    if (Has(name, small)) return CyclesUs(device, kSmallCycles);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 IndexedWrite IndexedWriteOf(const IndexOp& op, DType dtype) {
@@ -78,6 +99,28 @@ std::optional<double> IndexedWriteUs(const GpuPeaks& device, double bandwidth_ef
     return 0.0;
   }
   return std::nullopt;
+}
+
+std::optional<double> DenseGradientUs(const GpuPeaks& device, double bandwidth_efficiency,
+                                      const Launch& launch, int64_t indices) {
+  const std::string_view name = launch.name;
+  const double trip_us = ColdStartUs(device, 1) - ColdStartUs(device, 0);
+  // Few indices: every block goes over all of them, 32 at a time. It reads them and their rows,
+  // looks which are equal, and adds to the table, from which two to three loads wait for each other
+  // by how many are equal.
+  if (Has(name, "embedding_backward_feature_kernel")) {
+    constexpr int64_t kAtOnce = 32;
+    constexpr double kTrips = 2.5;
+    const int64_t steps = (std::max<int64_t>(indices, 1) - 1) / kAtOnce + 1;
+    return static_cast<double>(steps) * kTrips * trip_us;
+  }
+  // A block for ten lookups of a row, then one for a row: where its part begins and ends, which
+  // lookups those are, their values.
+  if (Has(name, "compute_grad_weight<") || Has(name, "sum_and_scatter<")) {
+    constexpr int64_t kTrips = 3;
+    return std::max(launch.waves_milli / 1000.0, 1.0) * ColdStartUs(device, kTrips);
+  }
+  return SortedKeysUs(device, bandwidth_efficiency, name, indices);
 }
 
 }  // namespace foretrace

@@ -25,4 +25,9 @@ IndexedWrite IndexedWriteOf(const IndexOp& op, DType dtype);
 std::optional<double> IndexedWriteUs(const GpuPeaks& device, double bandwidth_efficiency,
                                      const Launch& launch, const IndexedWrite& write);
 
+// A kernel of the gradient of a whole table by `indices` lookups (aten/src/ATen/native/cuda/
+// {Embedding,EmbeddingBackwardKernel}.cu), beyond one that does nothing. nullopt: another kernel.
+std::optional<double> DenseGradientUs(const GpuPeaks& device, double bandwidth_efficiency,
+                                      const Launch& launch, int64_t indices);
+
 }  // namespace foretrace

@@ -266,7 +266,29 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   if (op.kernels.size() == 1 && name.starts_with("triton_")) {
     entries[op.kernels.front().value].kind = NamedWorkOf(name).kind;
   }
-  if (chosen) AssignIndexedWrites(store, rank, call, mains, entries);
+  if (chosen) {
+    AssignIndexedWrites(store, rank, call, mains, entries);
+    AssignDenseGradient(store, rank, call, op.kernels, entries);
+  }
+}
+
+void KernelCostModel::AssignDenseGradient(const TraceStore& store, const RankTrace& rank,
+                                          const OperatorCall& call,
+                                          std::span<const NodeIndex> kernels,
+                                          std::vector<Entry>& entries) const {
+  const auto* table = std::get_if<EmbeddingOp>(&call.shape);
+  if (table == nullptr || table->batched || call.pass != Direction::kBackward) return;
+  KernelWork nothing;
+  nothing.kind = KernelKind::kFill;
+  const SimTime least = models_->Predict(nothing, Precision::kFloat32).time;
+  for (const NodeIndex node : kernels) {
+    if (rank.kind(node) != NodeKind::kKernel) continue;
+    const auto us = DenseGradientUs(models_->device(), StreamEfficiency(*models_),
+                                    {store.name(rank, node), rank.waves_milli(node)},
+                                    table->lookups);
+    if (!us) continue;
+    entries[node.value].estimate = {least + SimTime::FromUs(*us), EstimateSource::kAnalytic, true};
+  }
 }
 
 void KernelCostModel::AssignIndexedWrites(const TraceStore& store, const RankTrace& rank,

@@ -77,6 +77,9 @@ class KernelCostModel : public CostModel {
   // Of a write through indices that runs as several kernels, those that sort and that write.
   void AssignIndexedWrites(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> mains, std::vector<Entry>& entries) const;
+  // Of the gradient of a whole table.
+  void AssignDenseGradient(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
+                           std::span<const NodeIndex> kernels, std::vector<Entry>& entries) const;
   SimTime Floor() const;  // of any kernel
   SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
                      SimTime total) const;
