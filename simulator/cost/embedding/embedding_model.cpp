@@ -289,8 +289,8 @@ EmbeddingTime EmbeddingModel::Time(const GpuPeaks& device, const EmbeddingQuery&
 EmbeddingModels::EmbeddingModels() {
   for (size_t kernels = 0; kernels < models_.size(); ++kernels) {
     for (size_t pass = 0; pass < models_[kernels].size(); ++pass) {
-      models_[kernels][pass].parameters = TypicalParameters(static_cast<LookupKernels>(kernels),
-                                                            static_cast<LookupPass>(pass));
+      models_[kernels][pass].parameters =
+          TypicalParameters(static_cast<LookupKernels>(kernels), static_cast<LookupPass>(pass));
     }
   }
 }

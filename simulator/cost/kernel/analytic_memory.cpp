@@ -4,6 +4,7 @@
 #include <array>
 
 #include "simulator/cost/kernel/analytic_reductions.h"
+#include "simulator/cost/kernel/code_fetch.h"
 
 namespace foretrace {
 namespace {
@@ -16,9 +17,10 @@ struct ClassCost {
 };
 
 // Latencies are what recorded kernels of DLRM-8 (V100, 2022, traces/README.md) take beyond
-// streaming their bytes: a concatenation looks up its source for every tensor. Transposes use about half of
-// each 32-byte sector that they touch on one side; their share was set with those of the public
-// profile `control` (A100) in view. Other kernels of other GPUs took no part (docs/accuracy.md).
+// streaming their bytes: a concatenation looks up its source for every tensor. Transposes use about
+// half of each 32-byte sector that they touch on one side; their share was set with those of the
+// public profile `control` (A100) in view. Other kernels of other GPUs took no part
+// (docs/accuracy.md).
 constexpr std::array<ClassCost, 2> kClasses = {{
     {KernelKind::kConcat, 1.0, 0.7, 0.33},
     {KernelKind::kTranspose, 0.6, 0.7, 0.0},
@@ -37,27 +39,39 @@ constexpr double kDramWriteShare = 0.93;
 // device: 64 of ResNet-50's reach 8.5 to 10.5 bytes a nanosecond each on the V100, and 10 to 12 on
 // the A100 (nccl_parser_config).
 constexpr double kChannelThreads = 512, kChannelLoadBytes = 8, kLoadedTripUs = 0.43;
+// Those for Hopper have 16 bytes under way, of two tensors less: resnet50-b64-tf32's (H100,
+// traces/README.md, "Captured") reach 19.5 and 13 bytes a nanosecond each.
+constexpr double kWideLoadBytes = 16, kWidePairBytes = 11;
 // Between its passes a block waits for its sums and has no loads under way. Set with these and
 // two more recordings in view (ns_resolution, resnet on the RTX 2080 Ti).
 constexpr double kTwoPassShare = 0.9;
-constexpr double kChannelBytesPerUs = kChannelThreads * kChannelLoadBytes / kLoadedTripUs;
 
 }  // namespace
+
+MemoryParameters BeyondCache(const MemoryParameters& streaming, const GpuPeaks& device,
+                             const KernelWork& work) {
+  MemoryParameters parameters = streaming;
+  if (static_cast<double>(work.total_bytes()) <= device.l2_mbytes * 1e6) return parameters;
+  const bool writes = work.kind == KernelKind::kFill && work.read == Bytes();
+  parameters.bandwidth_efficiency =
+      writes ? kDramWriteShare : std::min(parameters.bandwidth_efficiency, kDramShare);
+  return parameters;
+}
 
 double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& device,
                         const KernelWork& work) {
   if (work.kind == KernelKind::kReduction) return AnalyticReductionUs(streaming, device, work);
-  MemoryParameters parameters = streaming;
-  if (static_cast<double>(work.total_bytes()) > device.l2_mbytes * 1e6) {
-    const bool writes = work.kind == KernelKind::kFill && work.read == Bytes();
-    parameters.bandwidth_efficiency =
-        writes ? kDramWriteShare : std::min(parameters.bandwidth_efficiency, kDramShare);
-  }
+  MemoryParameters parameters = BeyondCache(streaming, device, work);
   if (work.kind == KernelKind::kBatchNorm && work.rows > 0) {
     if (work.read > work.written) parameters.bandwidth_efficiency *= kTwoPassShare;
     const MemoryTime time = MemoryRoofline(parameters, device, work);
-    const double blocks_us = static_cast<double>(work.total_bytes()) /
-                             (static_cast<double>(work.rows) * kChannelBytesPerUs);
+    const bool wide = LaunchesFetchCode(device);
+    const double loaded = !wide                              ? kChannelLoadBytes
+                          : work.pass == Direction::kForward ? kWideLoadBytes
+                                                             : kWidePairBytes;
+    const double bytes_per_us = kChannelThreads * loaded / kLoadedTripUs;
+    const double blocks_us =
+        static_cast<double>(work.total_bytes()) / (static_cast<double>(work.rows) * bytes_per_us);
     return time.kernel_us - time.memory_us + std::max(time.memory_us, blocks_us);
   }
   double extra_us = 0;

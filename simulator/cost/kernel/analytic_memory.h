@@ -12,4 +12,8 @@ namespace foretrace {
 double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& device,
                         const KernelWork& work);
 
+// `streaming` for a kernel that moves more than the cache holds: at most what DRAM keeps up.
+MemoryParameters BeyondCache(const MemoryParameters& streaming, const GpuPeaks& device,
+                             const KernelWork& work);
+
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
@@ -17,7 +18,7 @@ namespace {
 // all have put down, a trip for each row of its threads. Along rows a warp adds up by shuffles.
 // Set with the sums of dlrm-heavy-b1024, dlrm-mixed-b512-device and resnet50-b64-tf32 in view
 // (H100, traces/README.md, "Captured"), which DLRM-8's (V100) confirm but for the code.
-constexpr double kTrip = 440, kPartTrip = 530, kStart = 1500, kShareParts = 6200;
+constexpr double kTrip = 440, kPartTrip = 530, kStart = 1500, kShareParts = 7000;
 constexpr double kRowStart = 2740;
 constexpr double kThreadInstructions = 30;  // of a thread beside its loads
 // Where code is fetched on demand: the lines of the loop, the shuffles, the stores.
@@ -45,7 +46,8 @@ struct Spread {
 // From 256 elements a thread on, blocks share a result, 16 elements each, as far as the device has
 // threads for them.
 void Share(const GpuPeaks& device, Spread& spread) {
-  const double resident = device.sms * std::floor(device.threads_per_sm / static_cast<double>(spread.threads));
+  const double resident =
+      device.sms * std::floor(device.threads_per_sm / static_cast<double>(spread.threads));
   if (spread.each < kShared || spread.blocks > resident) return;
   const auto filling = static_cast<int64_t>(std::ceil(resident / spread.blocks));
   spread.parts = std::max({std::min(filling, Quotient(spread.each, kPart)),
@@ -83,8 +85,8 @@ Spread AlongRows(const GpuPeaks& device, const KernelWork& work) {
   const bool together =
       spread.height > 1 && (spread.each >= kPart * spread.height || spread.each >= kShared);
   if (together) spread.each = Quotient(spread.each, spread.height);
-  spread.blocks = std::ceil(static_cast<double>(rows) /
-                            static_cast<double>(together ? 1 : spread.height));
+  spread.blocks =
+      std::ceil(static_cast<double>(rows) / static_cast<double>(together ? 1 : spread.height));
   spread.readers = together ? spread.threads : width;
   Share(device, spread);
   return spread;
@@ -95,7 +97,7 @@ Spread AlongRows(const GpuPeaks& device, const KernelWork& work) {
 double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& device,
                            const KernelWork& work) {
   const VectorRates rates = VectorRatesOf(device);
-  const MemoryTime memory = MemoryRoofline(streaming, device, work);
+  const MemoryTime memory = MemoryRoofline(BeyondCache(streaming, device, work), device, work);
   const Spread spread = work.across_rows ? DownColumns(device, work) : AlongRows(device, work);
   const double loop = static_cast<double>(Quotient(spread.each, kUnroll)) * kTrip;
   double start = FetchesCodeOnDemand(device) ? kCode : 0;
@@ -106,7 +108,8 @@ double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& de
   if (work.across_rows) {
     start += kStart;
   } else {
-    const double resident = std::max(std::floor(device.threads_per_sm / static_cast<double>(spread.threads)), 1.0);
+    const double resident =
+        std::max(std::floor(device.threads_per_sm / static_cast<double>(spread.threads)), 1.0);
     const double blocks = spread.blocks * static_cast<double>(spread.parts) / device.sms;
     constexpr double kLanes = 64;  // for integers
     const double issue = static_cast<double>(spread.threads) * kThreadInstructions / kLanes;

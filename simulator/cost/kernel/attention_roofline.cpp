@@ -22,14 +22,14 @@ constexpr double kForwardGemms = 2, kBackwardGemms = 5;
 constexpr double kBackwardInstructions = 12;
 
 // A block of the backward pass loads its keys and values, fills its pipeline, and writes the
-// gradients of both at its end, while no other block of its multiprocessor runs; forward the queries
-// and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's kernels of
-// bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked.
+// gradients of both at its end, while no other block of its multiprocessor runs; forward the
+// queries and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's
+// kernels of bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked.
 constexpr double kBackwardBlockCycles = 7500, kForwardBlockCycles = 700;
 
-// Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after the
-// mean: by this share of the mean where each has one block, less the more it has. Set by the four
-// GPT-2s in bf16 of the same recordings.
+// Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after
+// the mean: by this share of the mean where each has one block, less the more it has. Set by the
+// four GPT-2s in bf16 of the same recordings.
 constexpr double kUneven = 0.3;
 
 // Attention of fp32 tensors takes each product as three of TF32 (PyTorch's mem_eff_attention:
@@ -38,8 +38,8 @@ constexpr double kUneven = 0.3;
 constexpr double kProductsOfFloat = 3, kFloatShare = 0.28;
 
 // Bytes of an element of the queries that FlashAttention's and cuDNN's backward pass moves before
-// and after its blocks: dO and O are read for their product while fp32 sums of dQ are cleared; those
-// are read again and rounded to dQ.
+// and after its blocks: dO and O are read for their product while fp32 sums of dQ are cleared;
+// those are read again and rounded to dQ.
 double BytesAround(const KernelWork& work) {
   constexpr double kSum = 4;
   const double size = static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
@@ -91,8 +91,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // A tile's GEMMs load one row of keys and one of values for each key and use both for all
   // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
   // is what limits the GEMM's largest.
-  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency *
-                kLargestTileIntensity / (kLargestTileIntensity + p.tile_intensity);
+  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * kLargestTileIntensity /
+                (kLargestTileIntensity + p.tile_intensity);
   const bool in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
   if (in_parts) {
     const double warps = device.accelerator.instructions.warp_gemms;

@@ -27,8 +27,13 @@ double ElementInstructions(KernelRole role, const ElementAccess& access) {
 }
 
 double PoolInstructions(std::string_view name, double elements) {
-  return name.find("max_pool_backward_nchw") == name.npos ? 0
-                                                          : MaxPoolGradientInstructions(elements);
+  const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
+  if (has("max_pool_backward_nchw")) return MaxPoolGradientInstructions(elements);
+  // Windows of channels that lie together are kept in shared memory; counts are what
+  // resnet50-b256-bf16's take (H100, traces/README.md, "Captured") beside their bytes.
+  constexpr double kForwardNhwc = 58, kBackwardNhwc = 130;
+  if (has("max_pool_forward_nhwc")) return kForwardNhwc * elements;
+  return has("max_pool_backward_nhwc") ? kBackwardNhwc * elements : 0;
 }
 
 }  // namespace foretrace

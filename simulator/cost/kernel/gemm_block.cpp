@@ -228,8 +228,7 @@ BlockedGemm BlockedGemmOf(const GpuPeaks& device, const GemmBlock& block, const 
 }
 
 double GemmStartUs(const GpuPeaks& device) {
-  return (LaunchesFetchCode(device) ? kShortestAheadUs : kShortestUs) +
-         ColdStartUs(device, kTrips);
+  return (LaunchesFetchCode(device) ? kShortestAheadUs : kShortestUs) + ColdStartUs(device, kTrips);
 }
 
 double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,

@@ -14,17 +14,17 @@ namespace foretrace {
 // column-major), `depth` of the reduction at a time, `stages` of such operands in shared memory.
 struct GemmBlock {
   int64_t rows = 0, cols = 0, depth = 0;
-  int64_t stages = 0;     // 0: the name does not say; operands pass through registers
-  int64_t warps = 0;      // 0: the name does not say
-  bool in_bands = false;  // launched in whole bands of blocks
+  int64_t stages = 0;        // 0: the name does not say; operands pass through registers
+  int64_t warps = 0;         // 0: the name does not say
+  bool in_bands = false;     // launched in whole bands of blocks
   bool along_depth = false;  // both operands lie along the reduction
   bool known() const { return rows > 0; }
 };
 
 // cuBLAS's "volta_sgemm_128x64_nn", "ampere_sgemm_32x32_sliced1x4_tn" and
 // "s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", cuDNN's "scudnn_128x64_relu", CUTLASS's
-// "s1688gemm_256x128_32x3_nt_align1", "sm80_xmma_gemm_..._tilesize64x32x8_stage3_...". Kernels for Hopper and later
-// divide their blocks otherwise and are not known; nor are Winograd's.
+// "s1688gemm_256x128_32x3_nt_align1", "sm80_xmma_gemm_..._tilesize64x32x8_stage3_...". Kernels for
+// Hopper and later divide their blocks otherwise and are not known; nor are Winograd's.
 GemmBlock GemmBlockOf(std::string_view name);
 
 // Blocks that a multiprocessor holds at once, by registers for results and shared memory for

@@ -66,8 +66,8 @@ std::optional<double> SortedKeysUs(const GpuPeaks& device, double bandwidth_effi
   if (Has(name, "DeviceUniqueByKeySweep")) return CyclesUs(device, kUniqueCycles);
   if (Has(name, "DeviceScanKernel")) return CyclesUs(device, kScanCycles);
   for (const std::string_view small :
-       {"RadixSort", "DeviceScanInit", "DeviceCompactInit", "krn_partial",
-        "compute_num_of_partial", "elementwise_kernel_with_index"}) {
+       {"RadixSort", "DeviceScanInit", "DeviceCompactInit", "krn_partial", "compute_num_of_partial",
+        "elementwise_kernel_with_index"}) {
     if (Has(name, small)) return CyclesUs(device, kSmallCycles);
   }
   return std::nullopt;

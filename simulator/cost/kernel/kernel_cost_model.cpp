@@ -283,9 +283,9 @@ void KernelCostModel::AssignDenseGradient(const TraceStore& store, const RankTra
   const SimTime least = models_->Predict(nothing, Precision::kFloat32).time;
   for (const NodeIndex node : kernels) {
     if (rank.kind(node) != NodeKind::kKernel) continue;
-    const auto us = DenseGradientUs(models_->device(), StreamEfficiency(*models_),
-                                    {store.name(rank, node), rank.waves_milli(node)},
-                                    table->lookups);
+    const auto us =
+        DenseGradientUs(models_->device(), StreamEfficiency(*models_),
+                        {store.name(rank, node), rank.waves_milli(node)}, table->lookups);
     if (!us) continue;
     entries[node.value].estimate = {least + SimTime::FromUs(*us), EstimateSource::kAnalytic, true};
   }

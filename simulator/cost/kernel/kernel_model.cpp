@@ -274,7 +274,9 @@ KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
   }
   // A class without a model of its own streams like the platform's element-wise kernels.
   for (const KernelModel& model : models_) {
-    if (model.key.kind == KernelKind::kElementwise) generic_memory_.memory = model.memory;
+    if (model.key.kind != KernelKind::kElementwise) continue;
+    generic_memory_.memory = model.memory;
+    generic_memory_.memory.l2_share = MemoryParameters().l2_share;  // of which those say nothing
   }
 }
 

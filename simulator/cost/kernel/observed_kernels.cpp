@@ -99,14 +99,18 @@ void AddStepsOfChosen(std::string_view name, KernelWork& work) {
 // layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel, since 2.7 ...KernelTemplate): 32 threads share
 // the rows of a column, each eight at a step, before which one of them takes the rows' means and
 // deviations to shared memory, one after the other: trips to L2, eight of which take about as long
-// as three to DRAM. Where the template takes other blocks, for few rows, its name says so.
-void AddStepsOfWeights(std::string_view name, KernelWork& work) {
-  constexpr int64_t kRowsOfStep = 32 * 8, kTripsOfStep = 3;
-  const bool steps = name.find("GammaBetaBackwardCUDAKernel<") != name.npos ||
-                     (name.find("GammaBetaBackwardCUDAKernelTemplate<") != name.npos &&
-                      name.find(", 32u, 32u, 256u, ") != name.npos);
+// as three to DRAM; the template takes two where the cache still holds the tensors. Where the
+// template takes other blocks, for few rows, its name says so.
+void AddStepsOfWeights(const GpuPeaks& device, std::string_view name, KernelWork& work) {
+  constexpr int64_t kRowsOfStep = 32 * 8, kTrips = 3, kCachedTrips = 2;
+  const bool older = name.find("GammaBetaBackwardCUDAKernel<") != name.npos;
+  const bool steps = older || (name.find("GammaBetaBackwardCUDAKernelTemplate<") != name.npos &&
+                               name.find(", 32u, 32u, 256u, ") != name.npos);
   if (!steps) return;
-  work.trips = 1 + kTripsOfStep * ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
+  const bool cached = !older && static_cast<double>(work.read.count()) < device.l2_mbytes * 1e6;
+  work.kind = KernelKind::kOther;  // its own steps are all that it waits for
+  work.trips = 1 + (cached ? kCachedTrips : kTrips) *
+                       ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
 }
 
 // Shapes do not say whether a copy is contiguous, nor whether attention is masked; the kernel that
@@ -128,6 +132,30 @@ bool TakesStatistics(std::string_view name) {
     if (name.find(part) != name.npos) return false;
   }
   return true;
+}
+
+// A batch norm whose channels lie together (aten/src/ATen/native/cuda/Normalization.cuh,
+// batch_norm_*_channels_last_kernel): one kernel for its sums, one that writes. Threads load an
+// element at a time; forward the sums are Welford's, with a division an element. Counts are what
+// resnet50-b256-bf16's take (H100, traces/README.md, "Captured") beside their bytes. Few channels
+// leave a part of the device's threads without work: `waves` of blocks, of which three quarters of
+// one hide what threads wait for.
+KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves) {
+  constexpr double kStatistics = 40, kGradientSums = 15, kWrites = 18, kEnough = 0.75, kMost = 2;
+  const double alone = waves > 0 ? std::clamp(kEnough / waves, 1.0, kMost) : 1;
+  const Bytes tensor = whole.written;
+  const double elements = static_cast<double>(tensor.count()) /
+                          static_cast<double>(std::max<int64_t>(ElementSize(whole.dtype), 1));
+  KernelWork sums, writes;
+  sums.kind = writes.kind = KernelKind::kBatchNorm;
+  sums.pass = writes.pass = whole.pass;
+  sums.dtype = writes.dtype = whole.dtype;
+  sums.read = forward ? tensor : tensor + tensor;
+  sums.instructions = elements * (forward ? kStatistics : kGradientSums) * alone;
+  writes.read = sums.read;
+  writes.written = tensor;
+  writes.instructions = elements * kWrites * alone;
+  return {sums, writes};
 }
 
 // Loads of 16 bytes; residuals are read and written beside the input.
@@ -170,9 +198,19 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   const bool gradients = traced.op.pass == Direction::kBackward &&
                          std::holds_alternative<LayerNormOp>(observed.call.shape);
   if (gradients && observed.list.size() == 2 && observed.mains.size() == 2) {
-    AddStepsOfWeights(store.name(rank, observed.mains[1]), observed.list[1]);
+    AddStepsOfWeights(device, store.name(rank, observed.mains[1]), observed.list[1]);
   }
   if (observed.list.size() != 1) return observed;
+  if (observed.list[0].kind == KernelKind::kBatchNorm) {
+    for (const NodeIndex node : observed.mains) {
+      const std::string_view name = store.name(rank, node);
+      if (name.find("batch_norm_") == name.npos || name.find("_channels_last_") == name.npos)
+        continue;
+      observed.list = ChannelsLastNorm(observed.list[0], observed.call.pass == Direction::kForward,
+                                       rank.waves_milli(node) / 1000.0);
+      return observed;
+    }
+  }
   KernelWork& work = observed.list[0];
   const bool forward = observed.call.pass == Direction::kForward;
   // Given the statistics, one pass over the input is enough.

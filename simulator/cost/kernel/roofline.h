@@ -64,7 +64,7 @@ struct MemoryParameters {
   double base_us = 2;
   double bandwidth_efficiency = 0.85;
   // Row-wise: later passes over a row miss L2 when the rows in flight outgrow `l2_share` of it.
-  double l2_share = 1.1;
+  double l2_share = 1.28;
   // A block lives at least row_us + step_us * (loop iterations of its threads).
   double row_us = 0, step_us = 0;
   double fill_rows = 0;  // block lifetimes spent filling and draining the device
