@@ -134,7 +134,7 @@ EmbeddingParameters FromArray(const EmbeddingParameterArray& v) {
   return {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
 }
 
-EmbeddingParameters TypicalParameters(LookupKernels kernels, LookupPass pass) {
+EmbeddingParameters TypicalParameters(LookupPass pass, LookupKernels kernels) {
   EmbeddingParameters p;
   if (pass == LookupPass::kForward && kernels == LookupKernels::kBag) {
     p.base_us = 3;
@@ -290,7 +290,7 @@ EmbeddingModels::EmbeddingModels() {
   for (size_t kernels = 0; kernels < models_.size(); ++kernels) {
     for (size_t pass = 0; pass < models_[kernels].size(); ++pass) {
       models_[kernels][pass].parameters =
-          TypicalParameters(static_cast<LookupKernels>(kernels), static_cast<LookupPass>(pass));
+          TypicalParameters(static_cast<LookupPass>(pass), static_cast<LookupKernels>(kernels));
     }
   }
 }

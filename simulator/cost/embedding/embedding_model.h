@@ -82,7 +82,8 @@ EmbeddingParameters FromArray(const EmbeddingParameterArray& values);
 // Of embedding_bag's forward kernel, which takes a bag's lookups one by one, with 1,024 blocks
 // however many there are, those of dlrm-heavy-b1024 and dlrm-mixed-b2048 (H100, traces/README.md,
 // "Captured"), for an A100's clocks.
-EmbeddingParameters TypicalParameters(LookupKernels kernels, LookupPass pass);
+EmbeddingParameters TypicalParameters(LookupPass pass,
+                                      LookupKernels kernels = LookupKernels::kBatched);
 // Clock of the multiprocessors; 0 where the device's file does not state it.
 double MultiprocessorClockHz(const GpuPeaks& device);
 

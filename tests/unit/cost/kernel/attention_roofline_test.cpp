@@ -45,18 +45,21 @@ TEST(AttentionRooflineTest, RatesFollowFromUnitsAndClock) {
 
 // 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. GEMMs
 // take 4 x 128 FLOP a score forward and 10 x 128 backward at 100 TFLOP/s, exponentials 1/1.6 us a
-// million, backward 12 instructions more at 6.4 a picosecond.
+// million, backward 12 instructions more at 6.4 a picosecond. Each of 100 multiprocessors has eight
+// blocks, with 0.7 us each to fill and to drain forward, 7.5 backward.
 TEST(AttentionRooflineTest, ExponentialsRunBetweenGemms) {
   const AttentionOp op{1, 40, 40, 2560, 2560, 128};
   const double scores = 40.0 * 2560 * 2560;
   const double exponentials = scores / 1.6e6;
-  EXPECT_NEAR(Us(op, Direction::kForward), scores * 512 / 100e6 + exponentials, 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kForward), scores * 512 / 100e6 + exponentials + 8 * 0.7, 1e-6);
   EXPECT_NEAR(Us(op, Direction::kBackward),
-              scores * 1280 / 100e6 + exponentials + 12 * scores / 6.4e6, 1e-6);
-  // A causal mask halves all of it; tiles on the diagonal, 128 of 2,560 keys, are whole.
+              scores * 1280 / 100e6 + exponentials + 12 * scores / 6.4e6 + 8 * 7.5, 1e-6);
+  // A causal mask halves the scores; tiles on the diagonal, 128 of 2,560 keys, are whole, and the
+  // longest of eight rounds ends 0.3 / 8 later.
   AttentionOp causal = op;
   causal.causal = true;
-  EXPECT_NEAR(Us(causal, Direction::kForward), Us(op, Direction::kForward) / 2 * 1.05, 1e-6);
+  EXPECT_NEAR(Us(causal, Direction::kForward),
+              (scores * 512 / 100e6 + exponentials) / 2 * 1.05 * (1 + 0.3 / 8) + 8 * 0.7, 1e-6);
 }
 
 // One head of 2,560 queries and keys: 20 blocks on 100 multiprocessors, of which that of the last
@@ -64,9 +67,10 @@ TEST(AttentionRooflineTest, ExponentialsRunBetweenGemms) {
 TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
   const AttentionOp op{1, 1, 1, 2560, 2560, 128, true};
   const double longest = 128.0 * 2560 * 100;
-  EXPECT_NEAR(Us(op, Direction::kForward), longest * (512 / 100e6 + 1 / 1.6e6), 1e-6);
-  EXPECT_NEAR(Us(op, Direction::kBackward), longest * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6),
-              1e-6);
+  // A fifth of a block's filling and draining for each multiprocessor, in the mean.
+  EXPECT_NEAR(Us(op, Direction::kForward), longest * (512 / 100e6 + 1 / 1.6e6) + 0.2 * 0.7, 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kBackward),
+              longest * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6) + 0.2 * 7.5, 1e-6);
 }
 
 // On Blackwell exponentials, 0.625 us a million scores, hide behind the GEMMs of the other
@@ -79,19 +83,42 @@ TEST(AttentionRooflineTest, BlackwellPairsTiles) {
     return GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
   };
   const AttentionOp op{1, 40, 40, 2560, 2560, 128};
-  EXPECT_NEAR(us(op, Direction::kForward), 40.0 * 2560 * 2560 * 512 / 100e6, 1e-6);
+  EXPECT_NEAR(us(op, Direction::kForward), 40.0 * 2560 * 2560 * 512 / 100e6 + 8 * 0.7, 1e-6);
   EXPECT_NEAR(us(op, Direction::kBackward), Us(op, Direction::kBackward), 1e-6);
   EXPECT_NEAR(us({1, 1, 1, 2560, 2560, 128, true}, Direction::kForward),
-              256.0 * 2560 * 100 * 512 / 100e6, 1e-6);
+              256.0 * 2560 * 100 * 512 / 100e6 + 0.2 * 0.7, 1e-6);
 }
 
-// 110 blocks on 100 multiprocessors are two waves, unless the last one shares the device.
+// 110 blocks on 100 multiprocessors are two waves: persistent blocks take whole tiles.
 TEST(AttentionRooflineTest, BlocksComeInWaves) {
-  GemmParameters p = Ideal();
-  const AttentionOp op{1, 110, 110, 128, 4096, 128};
-  const double even = Us(op, Direction::kForward, p);
-  p.partial_wave = 0;
-  EXPECT_NEAR(Us(op, Direction::kForward, p), even * 2 / 1.1, 1e-6);
+  const AttentionOp one{1, 100, 100, 128, 4096, 128}, more{1, 110, 110, 128, 4096, 128};
+  EXPECT_NEAR(Us(more, Direction::kForward) - 1.1 * 0.7,
+              2 * (Us(one, Direction::kForward) - 0.7), 1e-6);
+}
+
+// 128 queries and keys of each of 100 heads of 64: 1.6 M scores. Three products of TF32 for each of
+// fp32 at 0.28 of 50 TFLOP/s, of which kernels for Ampere reach all here.
+TEST(AttentionRooflineTest, FloatsAreMultipliedInThreeParts) {
+  const KernelWork work =
+      Kernels({AttentionOp{1, 100, 100, 128, 128, 64}, DType::kFloat32, Direction::kForward})[0];
+  const double scores = 100.0 * 128 * 128;
+  EXPECT_NEAR(GemmRoofline(Ideal(), Device(), Precision::kFloat32, work).compute_us,
+              scores * (4 * 64 / (50e6 / 3 * 0.28) + 1 / 1.6e6) + 0.7, 1e-6);
+}
+
+// Before a backward pass dO and O are read and fp32 sums are cleared, after it those are read and
+// dQ is written: 14 bytes an element of 2, which a B200's kernels do not show.
+TEST(AttentionRooflineTest, BackwardPassesHaveOthersAround) {
+  GpuPeaks device = Device();
+  const AttentionOp op{1, 100, 100, 128, 128, 64};
+  const KernelWork work = Kernels({op, DType::kBFloat16, Direction::kBackward})[0];
+  const auto around_us = [&] {
+    const GemmTime time = GemmRoofline(Ideal(), device, Precision::kHalf, work);
+    return time.kernel_us - SmoothSum(time.compute_us, time.memory_us, Ideal().overlap_power);
+  };
+  EXPECT_NEAR(around_us(), 100.0 * 128 * 64 * 14 / (1e9 * Ideal().bandwidth_efficiency), 1e-9);
+  device.accelerator.instructions.asynchronous_matrices = true;
+  EXPECT_NEAR(around_us(), 0, 1e-9);
 }
 
 // 50 heads of 256 queries: 100 blocks, one a multiprocessor, each over two tiles of 128 keys.
