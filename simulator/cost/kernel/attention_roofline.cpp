@@ -29,8 +29,8 @@ constexpr double kBackwardBlockCycles = 7500, kForwardBlockCycles = 700;
 
 // Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after
 // the mean: by this share of the mean where each has one block, less the more it has. Set by the
-// four GPT-2s in bf16 of the same recordings. Of a B200's kernels SimuMax's table shows neither this
-// nor the passes around a backward pass.
+// four GPT-2s in bf16 of the same recordings. Of a B200's kernels SimuMax's table shows neither
+// this nor the passes around a backward pass.
 constexpr double kUneven = 0.3;
 
 // Attention of fp32 tensors takes each product as three of TF32 (PyTorch's mem_eff_attention:
@@ -131,7 +131,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
     return time;
   }
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
-  if (!forward && !PairsTiles(device)) time.kernel_us += batch * m * k * BytesAround(work) / bytes_per_us;
+  if (!forward && !PairsTiles(device))
+    time.kernel_us += batch * m * k * BytesAround(work) / bytes_per_us;
   return time;
 }
 

@@ -29,8 +29,8 @@ TEST(AnalyticReductions, SumsDownColumnsWaitForTheirLoads) {
 }
 
 TEST(AnalyticReductions, BlocksShareLongColumns) {
-  // 128 columns: blocks of 32 by 4, 256 rows a thread, which 16 blocks share: 16 rows each, then the
-  // last one's four rows of threads add up 16 parts in four trips of 530 cycles.
+  // 128 columns: blocks of 32 by 4, 256 rows a thread, which 16 blocks share: 16 rows each, then
+  // the last one's four rows of threads add up 16 parts in four trips of 530 cycles.
   EXPECT_NEAR(Us({128, 1024, true}), 2 + (1500 + 4 * 440 + 7000 + 4 * 530) / 1410.0, 1e-9);
   // 8,192 rows are 2,048 a thread, 128 parts, 32 trips; 4.2 MB take longer than 16 rows a thread.
   EXPECT_NEAR(Us({128, 8192, true}),

@@ -92,8 +92,8 @@ TEST(AttentionRooflineTest, BlackwellPairsTiles) {
 // 110 blocks on 100 multiprocessors are two waves: persistent blocks take whole tiles.
 TEST(AttentionRooflineTest, BlocksComeInWaves) {
   const AttentionOp one{1, 100, 100, 128, 4096, 128}, more{1, 110, 110, 128, 4096, 128};
-  EXPECT_NEAR(Us(more, Direction::kForward) - 1.1 * 0.7,
-              2 * (Us(one, Direction::kForward) - 0.7), 1e-6);
+  EXPECT_NEAR(Us(more, Direction::kForward) - 1.1 * 0.7, 2 * (Us(one, Direction::kForward) - 0.7),
+              1e-6);
 }
 
 // 128 queries and keys of each of 100 heads of 64: 1.6 M scores. Three products of TF32 for each of
