@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
 namespace {
@@ -61,7 +62,9 @@ struct Rule {
 constexpr Rule kRules[] = {
     {"linear",
      [](const Row& r) -> OperatorCall::Shape {
-       return LinearOp{Value(r, "m"), Value(r, "n"), Value(r, "k"), Value(r, "bias") != 0};
+       LinearOp op{Value(r, "m"), Value(r, "n"), Value(r, "k"), Value(r, "bias") != 0};
+       op.block_scaled = r.shape.Text("quantised").value_or("") == "block";
+       return op;
      }},
     {"bmm",
      [](const Row& r) -> OperatorCall::Shape {
@@ -149,13 +152,19 @@ KernelList QuantisationOf(const BenchmarkRow& row) {
     list.insert(list.end(), kernels.begin(), kernels.end());
   };
   // One scale for all of x: it is cleared, then its largest element found, before any is scaled
-  // (TensorRT-LLM, quantization.cu, invokeComputeFP8QuantizeScale). Scales of blocks are found as
-  // they are used.
+  // (TensorRT-LLM, quantization.cu, invokeComputeFP8QuantizeScale): a row's elements, the largest of
+  // a warp, of a block, and an atomic maximum, some nine trips one after the other. Scales of blocks
+  // are found as they are used.
   if (*scale == "tensor") {
     add(FillOp{1});
-    add(ReductionOp{1, elements});
+    constexpr int64_t kTrips = 9;
+    add(OpaqueOp{SaturatingProduct({elements, ElementSize(DType::kBFloat16)}), 0});
+    list.back().trips = kTrips;
   }
   add(ElementwiseOp{elements, elements, 1, 1, DType::kFloat8});
+  if (*scale == "block") {
+    list.back().instructions = BlockCastInstructions(static_cast<double>(elements));
+  }
   return list;
 }
 

@@ -132,6 +132,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
     for (int split = 1; split <= 1 << (kSplits - 1); split *= 2) {
       // Splitting the reduction only helps while the device is not full.
       if (split > 1 && (k < kSmallestSplit * split || blocks * split > 2 * device.sms)) break;
+      if (split > 1 && work.block_scaled) break;  // DeepGEMM's kernels split none
       const double waves = blocks * split / device.sms;
       const double depth = std::ceil(k / split / kReductionBlock) * kReductionBlock;
       const double full = std::ceil(waves);

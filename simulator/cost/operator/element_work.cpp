@@ -39,6 +39,10 @@ double ConcatInstructions(double elements) {
 double GatherInstructions(double elements) {
   return elements * (kElement + kGatherDivisions * kDivision);
 }
+double BlockCastInstructions(double elements) {
+  constexpr double kInstructions = 21;
+  return elements * kInstructions;
+}
 double MaxPoolGradientInstructions(double elements) {
   return elements *
          (kElement + kPlaceDivisions * kSignedDivision + kCoveringWindows * kWindowInstructions);

@@ -6,7 +6,11 @@
 namespace foretrace {
 
 KernelList KernelExpander::operator()(const LinearOp& op) const {
-  if (pass_ == Direction::kForward) return {Gemm(KernelKind::kGemm, 1, op.m, op.n, op.k, op.bias)};
+  if (pass_ == Direction::kForward) {
+    KernelWork work = Gemm(KernelKind::kGemm, 1, op.m, op.n, op.k, op.bias);
+    work.block_scaled = op.block_scaled;
+    return {work};
+  }
   KernelList list;
   if (op.needs_input_gradient) {
     list.push_back(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false));

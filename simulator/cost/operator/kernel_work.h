@@ -55,6 +55,8 @@ struct KernelWork {
   int64_t load_elements = 0;
   // Kernels for Ampere, whose warps issue the tensor instructions one by one.
   bool by_warps = false;
+  // Parts of a GEMM's reduction are scaled each by itself (LinearOp::block_scaled).
+  bool block_scaled = false;
   // Of the implicit GEMM, where the kernel's name has it; 0: not known.
   struct Tile {
     int64_t rows = 0, cols = 0, depth = 0;

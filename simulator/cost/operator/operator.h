@@ -18,6 +18,9 @@ struct LinearOp {
   bool bias = false;
   bool needs_input_gradient = true;
   bool needs_weight_gradient = true;
+  // Operands of 8 bits with a scale for every block of 128 of them, by which the parts of the
+  // reduction are multiplied before they are added up.
+  bool block_scaled = false;
 };
 
 // c[b,m,n] = a[b,m,k] b[b,k,n].

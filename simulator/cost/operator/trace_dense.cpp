@@ -108,7 +108,9 @@ Result ScaledMatmul(const Call& call) {
   }
   const auto &a = call.in[0].dims, &b = call.in[1].dims;
   if (a[1] != b[0]) return std::nullopt;
-  return Traced(LinearOp{a[0], b[1], a[1], false}, call);
+  LinearOp op{a[0], b[1], a[1], false};
+  op.block_scaled = call.in_ok(3) && call.in[2].dims.size() == 2 && call.in[2].dims[1] > 1;
+  return Traced(op, call);
 }
 
 Result GroupedMatmul(const Call& call) {
