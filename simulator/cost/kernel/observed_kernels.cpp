@@ -143,9 +143,9 @@ bool TakesStatistics(std::string_view name) {
 KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves) {
   constexpr double kStatistics = 40, kGradientSums = 15, kWrites = 18, kEnough = 0.75, kMost = 2;
   const double alone = waves > 0 ? std::clamp(kEnough / waves, 1.0, kMost) : 1;
-  const Bytes tensor = whole.written;
-  const double elements = static_cast<double>(tensor.count()) /
-                          static_cast<double>(std::max<int64_t>(ElementSize(whole.dtype), 1));
+  const int64_t size = SaturatingProduct({whole.rows, whole.cols});
+  const Bytes tensor(SaturatingProduct({size, ElementSize(whole.dtype)}));
+  const auto elements = static_cast<double>(size);
   KernelWork sums, writes;
   sums.kind = writes.kind = KernelKind::kBatchNorm;
   sums.pass = writes.pass = whole.pass;

@@ -395,5 +395,30 @@ TEST(Kineto, SurvivesAnyTruncationAndAnyFlippedByte) {
   }
 }
 
+AttentionMask MaskOf(const std::string& name, const std::string& concrete) {
+  const auto store = ImportEvents(ConvolutionEvent(name, "[2,3]", concrete));
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return AttentionMask::kUnknown;
+  const RankTrace& rank = store->ranks()[0];
+  return rank.attention_mask(FindNode(*store, rank, name));
+}
+
+// (query, key, value, dropout_p, is_causal, ...) and, of the memory-efficient kernels, the eleventh of
+// the backward pass and a number for the mask.
+TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
+  const std::string flash = "aten::_scaled_dot_product_flash_attention";
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","True","False","")"), AttentionMask::kCausal);
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","False","False","")"), AttentionMask::kNone);
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","","False","")"), AttentionMask::kUnknown);
+  EXPECT_EQ(MaskOf(flash, R"("","","")"), AttentionMask::kUnknown);
+  EXPECT_EQ(MaskOf(flash + "_backward", R"("","","","","","","","","","","0.","True")"),
+            AttentionMask::kCausal);
+  const std::string efficient = "aten::_efficient_attention_forward";
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","0","True")"), AttentionMask::kNone);
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","1","True")"),
+            AttentionMask::kCausal);
+  EXPECT_EQ(MaskOf("aten::add", R"("","","","","True")"), AttentionMask::kUnknown);
+}
+
 }  // namespace
 }  // namespace foretrace

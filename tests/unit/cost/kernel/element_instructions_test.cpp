@@ -40,5 +40,18 @@ TEST(VectorRates, IntegersRunAt64AClockAndMultiprocessor) {
   EXPECT_NEAR(VectorRatesOf(bare).integers_per_us, 19.5e6 / 2, 1);
 }
 
+TEST(ElementInstructions, PoolsOfChannelsThatLieTogether) {
+  EXPECT_EQ(PoolInstructions("void max_pool_forward_nhwc<c10::BFloat16, int>", 1000), 58 * 1000);
+  EXPECT_EQ(PoolInstructions("void max_pool_backward_nhwc<c10::BFloat16, float>", 1000),
+            130 * 1000);
+  EXPECT_EQ(PoolInstructions("void max_pool_forward_nchw<float, int>", 1000), 0);
+}
+
+// A block a cycle but for a tenth, at 1,410 MHz.
+TEST(VectorRates, BlocksAreHandedOutOneByOne) {
+  const GpuPeaks a100 = *FindGpuPeaks("a100-pcie-40gb");
+  EXPECT_NEAR(DispatchUs(a100, 1410 * 9), 10, 1e-9);
+}
+
 }  // namespace
 }  // namespace foretrace

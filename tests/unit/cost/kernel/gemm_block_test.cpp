@@ -127,5 +127,60 @@ TEST(GemmBlock, BlocksThatCompleteABandAreNoParts) {
   EXPECT_EQ(BlockedGemmOf(h100, block, Kernels(call)[0], 16 / 264.0).split, 1);
 }
 
+TEST(GemmBlock, XmmaStatesWarps) {
+  const GemmBlock block = GemmBlockOf(
+      "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4");
+  EXPECT_EQ(block.rows, 64);
+  EXPECT_EQ(block.cols, 32);
+  EXPECT_EQ(block.depth, 8);
+  EXPECT_EQ(block.stages, 3);
+  EXPECT_EQ(block.warps, 2);
+  for (const std::string_view name :
+       {"sm80_xmma_gemm_", "sm80_xmma_gemm_x_tilesize64x32", "sm80_xmma_gemm_x_tilesize64x32x8",
+        "sm80_xmma_gemm_x_tilesize7x9x8_stage3"}) {
+    EXPECT_FALSE(GemmBlockOf(name).known()) << name;
+  }
+  // 32 results a thread: 48 + 2.25 x 32 = 120 registers of 64 threads, 8 blocks of 65,536.
+  EXPECT_EQ(ResidentBlocks(Device("h100-sxm5-80gb"), block, 4), 8);
+}
+
+// One block of 32 x 32 alone, whose two warps leave half of the lanes without work: more steps take
+// the product's time twice, and 200 cycles each.
+TEST(GemmBlock, FewWarpsUseAPartOfTheLanes) {
+  const GpuPeaks h100 = Device("h100-sxm5-80gb");
+  BlockedGemm gemm;
+  gemm.block = {32, 32, 8, 3};
+  gemm.blocks = 1;
+  const auto step_us = [&](int64_t warps) {
+    gemm.block.warps = warps;
+    gemm.depth = 1000 * 8;
+    const double more = BlockedGemmUs(h100, Precision::kFloat32, 1, gemm);
+    gemm.depth = 500 * 8;
+    return (more - BlockedGemmUs(h100, Precision::kFloat32, 1, gemm)) / 500;
+  };
+  EXPECT_NEAR(step_us(2) - step_us(4), step_us(4) - 200 / 1830.0, 1e-6);
+  EXPECT_NEAR(step_us(8), step_us(4), 1e-9);
+}
+
+// Operands of 2 bytes that lie along the reduction.
+TEST(GemmBlock, HalvesShareWordsOfSharedMemory) {
+  const std::string_view tn = "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1",
+                         nt = "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nt_align1";
+  EXPECT_TRUE(GemmBlockOf(tn).along_depth);
+  EXPECT_FALSE(GemmBlockOf(nt).along_depth);
+  OperatorCall call;
+  call.shape = LinearOp{8192, 50257, 768, false};
+  call.dtype = DType::kBFloat16;
+  KernelWork work = Kernels(call)[0];
+  work.load_elements = 1;
+  const GpuPeaks h100 = Device("h100-sxm5-80gb");
+  const auto us = [&](std::string_view name) {
+    return BlockedGemmUs(h100, Precision::kHalf, 0.9,
+                         BlockedGemmOf(h100, GemmBlockOf(name), work, 0));
+  };
+  // Loads are all that two blocks of a multiprocessor wait for.
+  EXPECT_NEAR(us(tn) / us(nt), 1.25, 0.02);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
@@ -75,11 +76,9 @@ TEST(ObservedKernels, ACopyWithinTheDeviceLoadsOnce) {
 }
 
 // Of the kernel that sums the gradients of a layer norm's weights over its rows.
-int64_t TripsOfWeights(int64_t rows) {
+int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
   constexpr std::string_view kInput =
       "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>";
-  constexpr std::string_view kWeights =
-      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>";
   JobScript job(1);
   RankScript& rank = job.rank(0);
   rank.Op("aten::native_layer_norm_backward", {0, 90});
@@ -93,12 +92,113 @@ int64_t TripsOfWeights(int64_t rows) {
   }
   const auto traced = OperatorFromTrace("aten::native_layer_norm_backward", shapes, {});
   const std::vector<NodeIndex> kernels = {rank.Of(kInput), rank.Of(kWeights)};
-  return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[1].trips;
+  GpuPeaks device;
+  device.l2_mbytes = cache_mbytes;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1].trips;
 }
 
 TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
-  EXPECT_EQ(TripsOfWeights(256), 1 + 3);
-  EXPECT_EQ(TripsOfWeights(1024), 1 + 4 * 3);
+  constexpr std::string_view kOlder =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>";
+  constexpr std::string_view kTemplate =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 32u, 256u, false, true, false>";
+  constexpr std::string_view kSmall =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 1u, 8u, true, true, false>";
+  EXPECT_EQ(TripsOfWeights(256, kOlder), 1 + 3);
+  EXPECT_EQ(TripsOfWeights(1024, kOlder, 100), 1 + 4 * 3);
+  EXPECT_EQ(TripsOfWeights(1024, kTemplate), 1 + 4 * 3);
+  EXPECT_EQ(TripsOfWeights(1024, kTemplate, 100), 1 + 4 * 2);
+  EXPECT_EQ(TripsOfWeights(32, kSmall), 0);
+}
+
+// The only kernel of a call, as it is timed.
+KernelWork WorkOf(std::string_view op, std::string_view kernel,
+                  const std::vector<std::vector<int64_t>>& inputs, DType index = DType::kFloat32) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op(op, {0, 90});
+  rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  std::vector<TensorShape> shapes;
+  for (const auto& dims : inputs) shapes.push_back({dims, DType::kFloat32});
+  if (shapes.size() > 1) shapes[1].dtype = index;
+  const auto traced = OperatorFromTrace(op, shapes, {});
+  EXPECT_TRUE(traced.has_value());
+  GpuPeaks device;
+  device.sms = 100;
+  device.accelerator.chip = "GH100";
+  const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+TEST(ObservedKernels, ABlockGathersARowByOneIndex) {
+  // 40,960 rows of 64 floats: each read and written, and an index of 8 bytes.
+  const KernelWork work =
+      WorkOf("aten::gather", "void at::native::vectorized_gather_kernel<16, long>(char*)",
+             {{1024, 64}, {40960, 64}, {40960, 64}}, DType::kInt64);
+  EXPECT_EQ(work.blocks, 40960);
+  EXPECT_EQ(work.read, Bytes(40960 * (64 * 4 + 8)));
+  EXPECT_EQ(work.written, Bytes(40960 * 64 * 4));
+}
+
+TEST(ObservedKernels, AddingAlongAnIndexGoesRound) {
+  // 100 x 8 blocks of 128 threads: 102,400 threads, each with three trips an element.
+  const auto trips = [](int64_t rows) {
+    return WorkOf("aten::index_add_",
+                  "void at::native::indexFuncLargeIndex<float, long, unsigned int, 2>(x)",
+                  {{1000000, 64}, {rows}, {rows, 64}}, DType::kInt64)
+        .trips;
+  };
+  EXPECT_EQ(trips(1600), 3);
+  EXPECT_EQ(trips(1601), 2 * 3);
+  EXPECT_EQ(trips(16000), 10 * 3);
+}
+
+TEST(ObservedKernels, ALossOfChosenScoresIsOneBlocks) {
+  const auto trips = [](int64_t samples, std::string_view pass) {
+    const std::string kernel = "void nll_loss_" + std::string(pass) +
+                               "_reduce_cuda_kernel_2d<float, float, long>(float*)";
+    return WorkOf("aten::nll_loss_forward", kernel, {{samples, 1000}, {samples}}, DType::kInt64)
+        .trips;
+  };
+  // 2,048 samples by 128 threads, 16 each; 32 threads at least, 1,024 at most.
+  EXPECT_EQ(trips(2048, "forward"), 2 * 16);
+  EXPECT_EQ(trips(2048, "backward"), 16);
+  EXPECT_EQ(trips(16, "forward"), 2);
+  EXPECT_EQ(trips(32768, "forward"), 2 * 32);
+}
+
+TEST(ObservedKernels, ChannelsThatLieTogetherTakeTwoKernels) {
+  constexpr std::string_view kSums =
+      "void at::native::batch_norm_collect_statistics_channels_last_kernel<at::native::Var>(x)";
+  constexpr std::string_view kWrites =
+      "void at::native::batch_norm_transform_input_channels_last_kernel<float>(x)";
+  const auto list = [&](uint32_t waves_milli) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op("aten::native_batch_norm", {0, 90});
+    rank.Kernel(kSums, {10, 12}, 7, {20, 24});
+    rank.Waves(kSums, waves_milli);
+    rank.Kernel(kWrites, {26, 28}, 7, {30, 34});
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> image = {4, 64, 8, 8}, channels = {64};
+    const std::vector<TensorShape> shapes = {{image, DType::kBFloat16},
+                                             {channels, DType::kFloat32}};
+    const auto traced = OperatorFromTrace("aten::native_batch_norm", shapes, {});
+    const std::vector<NodeIndex> kernels = {rank.Of(kSums), rank.Of(kWrites)};
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list;
+  };
+  const KernelList full = list(1000);
+  ASSERT_EQ(full.size(), 2u);
+  constexpr double kElements = 4 * 64 * 8 * 8;
+  EXPECT_EQ(full[0].written, Bytes());
+  EXPECT_EQ(full[0].instructions, 40 * kElements);
+  EXPECT_EQ(full[1].read, full[1].written);
+  EXPECT_EQ(full[1].instructions, 18 * kElements);
+  // Half a wave of blocks: what three quarters would hide.
+  EXPECT_EQ(list(500)[0].instructions, 1.5 * 40 * kElements);
 }
 
 }  // namespace

@@ -306,5 +306,44 @@ TEST(ElementwiseTable, EveryNameIsFound) {
   EXPECT_EQ(FindElementwise("relu_")->name, "relu");
 }
 
+TEST(TraceOperator, MasksAreToldApart) {
+  const std::vector<int64_t> heads = {2, 12, 128, 64};
+  const std::vector<TensorShape> shapes(3, TensorShape{heads, DType::kBFloat16});
+  auto traced = OperatorFromTrace("aten::_scaled_dot_product_flash_attention", shapes, {});
+  ASSERT_TRUE(traced.has_value());
+  SetMask(AttentionMask::kUnknown, *traced);
+  EXPECT_TRUE(traced->assumed);
+  SetMask(AttentionMask::kCausal, *traced);
+  EXPECT_FALSE(traced->assumed);
+  EXPECT_TRUE(std::get<AttentionOp>(traced->op.shape).causal);
+  SetMask(AttentionMask::kNone, *traced);
+  EXPECT_FALSE(std::get<AttentionOp>(traced->op.shape).causal);
+}
+
+// Backward a softmax sums products of gradients and results, its logarithm gradients alone.
+TEST(TraceOperator, LogarithmsOfASoftmaxReadLessAgain) {
+  const std::vector<int64_t> matrix = {8, 2000};
+  const std::vector<TensorShape> shapes(2, TensorShape{matrix, DType::kFloat32});
+  const auto again = [&](std::string_view name) {
+    return Kernels(OperatorFromTrace(name, shapes, {})->op)[0].read_again;
+  };
+  EXPECT_EQ(again("aten::_softmax_backward_data"), Bytes(2 * 4 * 8 * 2000));
+  EXPECT_EQ(again("aten::_log_softmax_backward_data"), Bytes(4 * 8 * 2000));
+  EXPECT_EQ(again("aten::_log_softmax"), Bytes(2 * 4 * 8 * 2000));
+}
+
+// A scale for each row, or for every 128 elements of one.
+TEST(TraceOperator, ScalesOfBlocks) {
+  const std::vector<int64_t> x = {64, 512}, w = {512, 256}, rows = {64, 1}, blocks = {64, 4};
+  const auto scaled = [&](const std::vector<int64_t>& scale) {
+    const std::vector<TensorShape> shapes = {{x, DType::kFloat8}, {w, DType::kFloat8},
+                                             {scale, DType::kFloat32}};
+    const auto traced = OperatorFromTrace("aten::_scaled_mm", shapes, {});
+    return Kernels(traced->op)[0].block_scaled;
+  };
+  EXPECT_FALSE(scaled(rows));
+  EXPECT_TRUE(scaled(blocks));
+}
+
 }  // namespace
 }  // namespace foretrace
