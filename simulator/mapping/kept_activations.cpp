@@ -52,7 +52,7 @@ double KeptShare(const OperatorGraph& graph, TensorId tensor, const ParallelMapp
 
 double KeptBytes(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute) {
   const OperatorGraph& g = layer.graph();
-  const bool parts = recompute == Recompute::kLight || recompute == Recompute::kModules;
+  const bool parts = RecomputesParts(recompute);
   ParallelMapping own = m;
   own.recompute = recompute;
   const std::vector<bool> kept = parts ? PartsAgain(g, own).kept : KeptWithout(g, m);

@@ -24,7 +24,7 @@ double InputKept(const Stash& stash, const ParallelMapping& m) {
 
 double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
                bool eager) {
-  const bool parts = recompute == Recompute::kLight || recompute == Recompute::kModules;
+  const bool parts = RecomputesParts(recompute);
   if (m.keeps_eight || parts) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return InputKept(stash, m);
@@ -172,7 +172,7 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
       m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
   const bool none = m.recomputes_some() && StageLayersAgain(c, m, stage) == 0;
-  if (m.recompute == Recompute::kLight || m.recompute == Recompute::kModules) {
+  if (RecomputesParts(m.recompute)) {
     use.recomputed = Rounded(MadeAgainBytes(layer, m));
   } else if (m.recompute != Recompute::kNone && !none) {
     // Of layers that run again at once, with what is kept of them.

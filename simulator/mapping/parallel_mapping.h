@@ -30,6 +30,10 @@ enum class Recompute : uint8_t {
   kCount
 };
 std::string_view Name(Recompute recompute);
+// Parts of layers, so that what is kept and what runs again are listed operator by operator.
+constexpr bool RecomputesParts(Recompute recompute) {
+  return recompute == Recompute::kLight || recompute == Recompute::kModules;
+}
 
 // Parts of layers that Megatron Core recomputes by name (--recompute-modules,
 // transformer/transformer_config.py); which operators they have, recomputed_modules.h.

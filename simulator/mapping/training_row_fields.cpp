@@ -187,6 +187,47 @@ bool TokensAreOfBatch(const Fields& f, int32_t gpus, int64_t batch, int64_t sequ
   return stated > 0 && std::abs(stated / tokens - 1) < 0.05;
 }
 
+// Samples of an iteration and of a micro-batch, of which one may follow from the other.
+void ReadBatch(const Fields& f, TrainingRow& row, std::string& error) {
+  ParallelMapping& m = row.mapping;
+  int64_t batch = Degree(f, "global_batch", 0, error);
+  const int64_t accumulation = Degree(f, "grad_accum", 0, error);
+  // Software may divide the one that the column states (CheckMicroBatch).
+  int64_t micro = f.Int("micro_batch", DegreeWord(f, "micro_batch").value_or(0), error);
+  if (micro > kMaxDegree) {
+    if (error.empty()) error = fmt::format("micro_batch {} is more than {}", micro, kMaxDegree);
+    micro = kMaxDegree;
+  }
+  if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
+  // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
+  const bool any_batch = batch == 0 && f.Says("oom");
+  if (error.empty() && batch == 0 && !any_batch) {
+    error = "no global_batch is stated, nor micro_batch with grad_accum";
+  }
+  if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
+  if (micro == 0) {
+    micro = 1;
+    row.notes.emplace_back("micro-batches of one sample, as none is stated");
+  }
+  if (any_batch) batch = m.data * micro * std::max<int64_t>(accumulation, 1);
+  m.global_batch = static_cast<int32_t>(batch);
+  m.micro_batch = static_cast<int32_t>(micro);
+  if (error.empty() && batch % (m.data * micro) != 0) {
+    error = fmt::format("global_batch {} is no multiple of {} replicas of micro-batch {}", batch,
+                        m.data, micro);
+  }
+  if (error.empty() && accumulation > 0 && batch != m.data * micro * accumulation) {
+    const std::string contradiction =
+        fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch, m.data,
+                    micro, accumulation);
+    if (!TokensAreOfBatch(f, row.gpus, batch, row.config.sequence)) {
+      error = contradiction;
+    } else {
+      row.notes.push_back(contradiction + ": the batch is taken, as the tokens a second are of it");
+    }
+  }
+}
+
 }  // namespace
 
 void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
@@ -222,42 +263,7 @@ void ReadMapping(const Fields& f, TrainingRow& row, std::string& error) {
     error = fmt::format("tp {} x pp {} x cp {} x dp {} is {}, but gpus says {}", m.tensor,
                         m.pipeline, m.context, m.data, model * m.data, row.gpus);
   }
-  int64_t batch = degree("global_batch", 0);
-  const int64_t accumulation = degree("grad_accum", 0);
-  // Software may divide the one that the column states (CheckMicroBatch).
-  int64_t micro = f.Int("micro_batch", DegreeWord(f, "micro_batch").value_or(0), error);
-  if (micro > kMaxDegree) {
-    if (error.empty()) error = fmt::format("micro_batch {} is more than {}", micro, kMaxDegree);
-    micro = kMaxDegree;
-  }
-  if (batch == 0 && micro > 0 && accumulation > 0) batch = m.data * micro * accumulation;
-  // Memory alone is judged of a run without enough of it, which hangs on micro-batches.
-  const bool any_batch = batch == 0 && f.Says("oom");
-  if (error.empty() && batch == 0 && !any_batch) {
-    error = "no global_batch is stated, nor micro_batch with grad_accum";
-  }
-  if (micro == 0 && accumulation > 0 && batch > 0) micro = batch / (m.data * accumulation);
-  if (micro == 0) {
-    micro = 1;
-    row.notes.emplace_back("micro-batches of one sample, as none is stated");
-  }
-  if (any_batch) batch = m.data * micro * std::max<int64_t>(accumulation, 1);
-  m.global_batch = static_cast<int32_t>(batch);
-  m.micro_batch = static_cast<int32_t>(micro);
-  if (error.empty() && batch % (m.data * micro) != 0) {
-    error = fmt::format("global_batch {} is no multiple of {} replicas of micro-batch {}", batch,
-                        m.data, micro);
-  }
-  if (error.empty() && accumulation > 0 && batch != m.data * micro * accumulation) {
-    const std::string contradiction =
-        fmt::format("global_batch {} is not dp {} x micro_batch {} x grad_accum {}", batch, m.data,
-                    micro, accumulation);
-    if (!TokensAreOfBatch(f, row.gpus, batch, row.config.sequence)) {
-      error = contradiction;
-    } else {
-      row.notes.push_back(contradiction + ": the batch is taken, as the tokens a second are of it");
-    }
-  }
+  ReadBatch(f, row, error);
 }
 
 double StepSeconds(const Fields& f, const TrainingRow& row) {

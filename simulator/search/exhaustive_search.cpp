@@ -312,6 +312,23 @@ void Rank(const std::vector<ParallelMapping>& candidates,
   }
 }
 
+// Candidates by their bounds, the promising first, so that these bite; nullopt: interrupted.
+std::optional<std::vector<std::pair<SimTime, size_t>>> ByBounds(
+    const Evaluator& evaluator, const std::vector<ParallelMapping>& candidates,
+    const SearchControl& control) {
+  std::vector<std::pair<SimTime, size_t>> order;
+  constexpr size_t kLook = 1024;  // bounds between two looks for an interruption
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i % kLook == 0 && control.bounding) {
+      control.bounding(static_cast<int64_t>(i), static_cast<int64_t>(candidates.size()));
+    }
+    if (i % kLook == 0 && control.interrupted && control.interrupted()) return std::nullopt;
+    order.emplace_back(evaluator.LowerBound(candidates[i]), i);
+  }
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
@@ -321,21 +338,12 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
   SearchResult result;
   result.candidates = static_cast<int64_t>(candidates.size());
   std::vector<ParallelMapping> tried = candidates;
-  // Promising candidates first, so that the bound bites.
-  std::vector<std::pair<SimTime, size_t>> order;
-  constexpr size_t kLook = 1024;  // bounds between two looks for an interruption
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (i % kLook == 0 && control.bounding) {
-      control.bounding(static_cast<int64_t>(i), result.candidates);
-    }
-    if (i % kLook == 0 && control.interrupted && control.interrupted()) {
-      result.interrupted = true;
-      return result;
-    }
-    order.emplace_back(evaluator.LowerBound(candidates[i]), i);
+  auto order = ByBounds(evaluator, candidates, control);
+  if (!order) {
+    result.interrupted = true;
+    return result;
   }
-  std::sort(order.begin(), order.end());
-  Promising promising(std::move(order));
+  Promising promising(std::move(*order));
   Frontier frontier(control.keep);
   std::vector<std::pair<size_t, Evaluation>> found;
   for (int64_t done = 0; !promising.empty();) {

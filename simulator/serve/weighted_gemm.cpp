@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/cost/operator/element_work.h"
-
 namespace foretrace::serve {
 namespace {
 
@@ -61,16 +59,8 @@ Estimate WeightedGemm(const DeviceCosts& costs, const KernelWork& work, WeightFo
   KernelWork gemm = work;
   gemm.dtype = DType::kFloat8;
   gemm.block_scaled = format == WeightFormat::kFp8Block;
-  KernelWork quantise;
-  quantise.kind = KernelKind::kElementwise;
-  quantise.dtype = work.dtype;
   const int64_t elements = std::max<int64_t>(work.batch, 1) * work.m * work.k;
-  quantise.read = Bytes(elements * ElementSize(work.dtype));
-  quantise.written = Bytes(elements);
-  if (gemm.block_scaled) {
-    quantise.instructions = BlockCastInstructions(static_cast<double>(elements));
-  }
-  const Estimate bits = costs.Kernel(quantise);
+  const Estimate bits = costs.Kernel(CastToFloat8(elements, work.dtype, gemm.block_scaled));
   Estimate all = BitsOf(format) < 8 ? Narrow(costs, gemm, BitsOf(format))
                                     : costs.Kernel(Sized(gemm, work.m, work.k));
   all.time += bits.time;

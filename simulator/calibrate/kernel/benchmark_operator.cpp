@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
-#include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
 namespace {
@@ -152,19 +151,16 @@ KernelList QuantisationOf(const BenchmarkRow& row) {
     list.insert(list.end(), kernels.begin(), kernels.end());
   };
   // One scale for all of x: it is cleared, then its largest element found, before any is scaled
-  // (TensorRT-LLM, quantization.cu, invokeComputeFP8QuantizeScale): a row's elements, the largest of
-  // a warp, of a block, and an atomic maximum, some nine trips one after the other. Scales of blocks
-  // are found as they are used.
+  // (TensorRT-LLM, quantization.cu, invokeComputeFP8QuantizeScale): a row's elements, the largest
+  // of a warp, of a block, and an atomic maximum, some nine trips one after the other. Scales of
+  // blocks are found as they are used.
   if (*scale == "tensor") {
     add(FillOp{1});
     constexpr int64_t kTrips = 9;
     add(OpaqueOp{SaturatingProduct({elements, ElementSize(DType::kBFloat16)}), 0});
     list.back().trips = kTrips;
   }
-  add(ElementwiseOp{elements, elements, 1, 1, DType::kFloat8});
-  if (*scale == "block") {
-    list.back().instructions = BlockCastInstructions(static_cast<double>(elements));
-  }
+  list.push_back(CastToFloat8(elements, DType::kBFloat16, *scale == "block"));
   return list;
 }
 

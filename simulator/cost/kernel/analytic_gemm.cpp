@@ -90,9 +90,9 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
-  const bool in_registers =
-      work.block_scaled && precision == Precision::kFloat8 && device.fp8_tflops > 0 &&
-      !device.accelerator.instructions.asynchronous_matrices;
+  const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
+                            device.fp8_tflops > 0 &&
+                            !device.accelerator.instructions.asynchronous_matrices;
   const GemmParameters p = in_registers ? ByScaledBlocks() : AnalyticGemm(device, precision);
   const double us = GemmRoofline(p, device, precision, work).kernel_us;
   const double sustained = SustainedTflops(device, precision);

@@ -214,8 +214,7 @@ class KernelModels::Memo {
         work.load_elements << 40 | static_cast<int64_t>(work.kind) << 32 |
         static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
         static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.block_scaled) << 4 |
-        static_cast<int64_t>(work.by_warps) << 3 |
-        static_cast<int64_t>(work.weight_gradient) << 2 |
+        static_cast<int64_t>(work.by_warps) << 3 | static_cast<int64_t>(work.weight_gradient) << 2 |
         static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
     return {small,
             static_cast<int64_t>(precision),

@@ -166,34 +166,84 @@ void AsEngineNorm(int64_t residuals, KernelWork& work) {
   work.written = Bytes(SaturatingProduct({work.written.count(), 1 + residuals}));
 }
 
+// What the names of a call's kernels say together.
+struct Seen {
+  bool tf32 = false, half = false, float8 = false, by_warps = false, statistics = false;
+  int64_t load_elements = 0;
+  KernelWork::Tile tile;
+  KernelTraits last;  // of the last kernel
+
+  Precision precision(DType dtype) const {
+    return float8 ? Precision::kFloat8 : half ? Precision::kHalf : PrecisionOf(dtype, tf32);
+  }
+};
+
+Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const NodeIndex> kernels,
+               ObservedKernels& observed) {
+  Seen seen;
+  for (const NodeIndex node : kernels) {
+    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
+    const bool kernel = rank.kind(node) == NodeKind::kKernel;
+    seen.tf32 |= traits.precision == Precision::kTensorFloat32;
+    seen.half |= traits.precision == Precision::kHalf;
+    seen.float8 |= traits.precision == Precision::kFloat8;
+    seen.by_warps |= traits.flash_attention_2 || traits.by_warps;
+    if (traits.tile.known()) seen.tile = traits.tile;
+    seen.load_elements = std::max(seen.load_elements, traits.load_elements);
+    if (kernel) seen.last = traits;
+    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
+      observed.mains.push_back(node);
+    }
+    Specify(traits, observed.call);
+    seen.statistics |= kernel && TakesStatistics(store.name(rank, node));
+  }
+  return seen;
+}
+
+// The main kernel of a batch norm whose channels lie together; invalid: another one's.
+NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
+                       std::span<const NodeIndex> mains) {
+  const auto at = std::ranges::find_if(mains, [&](NodeIndex node) {
+    const std::string_view name = store.name(rank, node);
+    return name.find("batch_norm_") != name.npos && name.find("_channels_last_") != name.npos;
+  });
+  return at == mains.end() ? NodeIndex() : *at;
+}
+
+// The only kernel of an operator; `first` is the first of its call.
+void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
+            const TracedOperator& traced, const Seen& seen, NodeIndex first,
+            const ObservedKernels& observed, KernelWork& work) {
+  const std::string_view name = store.name(rank, first);
+  const bool forward = observed.call.pass == Direction::kForward;
+  // Given the statistics, one pass over the input is enough.
+  if (work.kind == KernelKind::kBatchNorm && forward && !seen.statistics) work.read = work.written;
+  if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
+  work.load_elements = std::max(work.load_elements, seen.load_elements);
+  work.by_warps = seen.by_warps;
+  // A gradient of the filters has its results where the forward pass has its filters.
+  const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
+  if (tiled && observed.precision != Precision::kFloat32) work.tile = seen.tile;
+  if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
+    work.instructions = PoolInstructions(name, static_cast<double>(pool->input_elements));
+  }
+  if (rank.kind(first) == NodeKind::kKernel) {
+    work.trips = TripsOf(device, work.kind, seen.last, traced.access);
+    AsLaunched(device, name, work, traced.access);
+    AddStepsOfChosen(name, work);
+  } else if (rank.kind(first) == NodeKind::kMemcpy) {
+    work.trips = 1;  // within the device a kernel copies too
+  }
+}
+
 }  // namespace
 
 ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
                         const TracedOperator& traced, std::span<const NodeIndex> kernels) {
   ObservedKernels observed;
   observed.call = traced.op;
-  bool tf32 = false, half = false, float8 = false, by_warps = false, statistics = false;
-  int64_t load_elements = 0;
-  KernelWork::Tile tile;
-  KernelTraits last;  // of the last kernel
-  for (const NodeIndex node : kernels) {
-    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
-    tf32 |= traits.precision == Precision::kTensorFloat32;
-    half |= traits.precision == Precision::kHalf;
-    float8 |= traits.precision == Precision::kFloat8;
-    by_warps |= traits.flash_attention_2 || traits.by_warps;
-    if (traits.tile.known()) tile = traits.tile;
-    load_elements = std::max(load_elements, traits.load_elements);
-    if (rank.kind(node) == NodeKind::kKernel) last = traits;
-    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
-      observed.mains.push_back(node);
-    }
-    Specify(traits, observed.call);
-    statistics |= rank.kind(node) == NodeKind::kKernel && TakesStatistics(store.name(rank, node));
-  }
-  observed.precision = float8 ? Precision::kFloat8
-                       : half ? Precision::kHalf
-                              : PrecisionOf(observed.call.dtype, tf32);
+  const Seen seen = ReadNames(store, rank, kernels, observed);
+  observed.precision = seen.precision(observed.call.dtype);
   observed.list = Kernels(observed.call);
   const bool gradients = traced.op.pass == Direction::kBackward &&
                          std::holds_alternative<LayerNormOp>(observed.call.shape);
@@ -201,38 +251,15 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
     AddStepsOfWeights(device, store.name(rank, observed.mains[1]), observed.list[1]);
   }
   if (observed.list.size() != 1) return observed;
-  if (observed.list[0].kind == KernelKind::kBatchNorm) {
-    for (const NodeIndex node : observed.mains) {
-      const std::string_view name = store.name(rank, node);
-      if (name.find("batch_norm_") == name.npos || name.find("_channels_last_") == name.npos)
-        continue;
-      observed.list = ChannelsLastNorm(observed.list[0], observed.call.pass == Direction::kForward,
-                                       rank.waves_milli(node) / 1000.0);
-      return observed;
-    }
-  }
   KernelWork& work = observed.list[0];
-  const bool forward = observed.call.pass == Direction::kForward;
-  // Given the statistics, one pass over the input is enough.
-  if (work.kind == KernelKind::kBatchNorm && forward && !statistics) work.read = work.written;
-  if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
-  work.load_elements = std::max(work.load_elements, load_elements);
-  work.by_warps = by_warps;
-  // A gradient of the filters has its results where the forward pass has its filters.
-  const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
-  if (tiled && observed.precision != Precision::kFloat32) work.tile = tile;
-  if (kernels.size() == 1) work.instructions = ElementInstructions(last.role, traced.access);
-  if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
-    work.instructions = PoolInstructions(store.name(rank, kernels.front()),
-                                         static_cast<double>(pool->input_elements));
+  const NodeIndex together = ChannelsLast(store, rank, observed.mains);
+  if (work.kind == KernelKind::kBatchNorm && together.valid()) {
+    observed.list = ChannelsLastNorm(work, observed.call.pass == Direction::kForward,
+                                     rank.waves_milli(together) / 1000.0);
+    return observed;
   }
-  if (rank.kind(kernels.front()) == NodeKind::kKernel) {
-    work.trips = TripsOf(device, work.kind, last, traced.access);
-    AsLaunched(device, store.name(rank, kernels.front()), work, traced.access);
-    AddStepsOfChosen(store.name(rank, kernels.front()), work);
-  } else if (rank.kind(kernels.front()) == NodeKind::kMemcpy) {
-    work.trips = 1;  // within the device a kernel copies too
-  }
+  if (kernels.size() == 1) work.instructions = ElementInstructions(seen.last.role, traced.access);
+  Refine(device, store, rank, traced, seen, kernels.front(), observed, work);
   return observed;
 }
 

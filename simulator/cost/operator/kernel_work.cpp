@@ -4,6 +4,7 @@
 #include <array>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/cost/operator/element_work.h"
 #include "simulator/cost/operator/kernel_expander.h"
 
 namespace foretrace {
@@ -61,6 +62,17 @@ OperatorWork TotalWork(const OperatorCall& op) {
     total.launches += work.launches;
   }
   return total;
+}
+
+KernelWork CastToFloat8(int64_t elements, DType dtype, bool block_scaled) {
+  KernelWork cast;
+  cast.kind = KernelKind::kElementwise;
+  cast.dtype = dtype;
+  cast.flop = Flop(static_cast<double>(elements));
+  cast.read = Bytes(SaturatingProduct({elements, ElementSize(dtype)}));
+  cast.written = Bytes(elements);
+  if (block_scaled) cast.instructions = BlockCastInstructions(static_cast<double>(elements));
+  return cast;
 }
 
 }  // namespace foretrace

@@ -106,6 +106,10 @@ struct OperatorWork {
 };
 OperatorWork TotalWork(const OperatorCall& op);
 
+// The cast of a GEMM's operand from `dtype` to 8 bits, by one scale that is known or, block_scaled,
+// by one that it finds for every 128 elements.
+KernelWork CastToFloat8(int64_t elements, DType dtype, bool block_scaled);
+
 // a * b * ..., at least 0 and at most 2^62.
 int64_t SaturatingProduct(std::initializer_list<int64_t> factors);
 

@@ -150,6 +150,61 @@ absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
   return absl::OkStatus();
 }
 
+// A model that drafts, where one was asked for.
+absl::Status AddDraft(const ServingOptions& options, ServingBase& base) {
+  if (options.draft.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
+  if (base.draft->vocabulary != base.model.vocabulary) {
+    return InvalidInput(
+        "--draft {}: it knows {} words and {} knows {}: what it drafts is checked word by word, "
+        "so "
+        "that both need one vocabulary; take a model of the same family",
+        base.draft->name, base.draft->vocabulary, base.model.name, base.model.vocabulary);
+  }
+  return absl::OkStatus();
+}
+
+// Operators as tables have them measured, before what is modelled.
+absl::Status AddOperatorTables(const ServingOptions& options, ServingBase& base) {
+  if (options.operators.empty()) return absl::OkStatus();
+  std::vector<serve::OperatorTableText> tables;
+  FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
+  for (const std::string& file : options.operators) {
+    FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
+    FORETRACE_RETURN_IF_ERROR(
+        CheckTableDevice(file, text, catalog, base.platform.node.accelerator));
+    tables.push_back({file, std::move(text)});
+  }
+  FORETRACE_ASSIGN_OR_RETURN(
+      base.costs, serve::WithOperatorTables(
+                      base.costs, std::move(tables), base.model.dtype,
+                      std::set<WeightFormat>{base.model.weights, base.model.expert_weights}));
+  return absl::OkStatus();
+}
+
+// Times of layers as a profile has them, before all else.
+absl::Status AddProfile(const ServingOptions& options, ServingBase& base) {
+  if (options.profiles.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
+                             serve::ParseServingPlan(options.parallel));
+  FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
+                             serve::ReadLayerProfile(options.profiles, plan.tensor));
+  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
+  FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
+  base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
+  return absl::OkStatus();
+}
+
+// Factors of steps that runs were fitted with.
+absl::Status AddStepFactors(const ServingOptions& options, ServingBase& base) {
+  if (options.step_factors.empty()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(base.factors, serve::ReadStepFactors(options.step_factors));
+  base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
+                                   options.step_factors, base.factors->model,
+                                   base.factors->device));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int32_t ContextOf(const ServingOptions& options, const TransformerConfig& model) {
@@ -221,16 +276,7 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     base.model.weights = base.model.expert_weights = *format;
   }
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
-  if (!options.draft.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
-    if (base.draft->vocabulary != base.model.vocabulary) {
-      return InvalidInput(
-          "--draft {}: it knows {} words and {} knows {}: what it drafts is checked word by word, "
-          "so "
-          "that both need one vocabulary; take a model of the same family",
-          base.draft->name, base.draft->vocabulary, base.model.name, base.model.vocabulary);
-    }
-  }
+  FORETRACE_RETURN_IF_ERROR(AddDraft(options, base));
   FORETRACE_ASSIGN_OR_RETURN(base.platform, FindPlatform(options.platform, devices));
   if (std::string note = BfloatNote(base.platform.node.accelerator, base.model.dtype);
       !note.empty()) {
@@ -239,35 +285,9 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
   const bool experts = base.model.experts > 0 || (base.draft && base.draft->experts > 0);
   FORETRACE_ASSIGN_OR_RETURN(base.costs,
                              MakeDeviceCosts(base.platform, options.kernels, experts, base.notes));
-  if (!options.operators.empty()) {
-    std::vector<serve::OperatorTableText> tables;
-    FORETRACE_ASSIGN_OR_RETURN(const AcceleratorCatalog catalog, AcceleratorCatalog::Load());
-    for (const std::string& file : options.operators) {
-      FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadTableText(file));
-      FORETRACE_RETURN_IF_ERROR(
-          CheckTableDevice(file, text, catalog, base.platform.node.accelerator));
-      tables.push_back({file, std::move(text)});
-    }
-    FORETRACE_ASSIGN_OR_RETURN(
-        base.costs, serve::WithOperatorTables(
-                        base.costs, std::move(tables), base.model.dtype,
-                        std::set<WeightFormat>{base.model.weights, base.model.expert_weights}));
-  }
-  if (!options.profiles.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(const serve::ServingPlan plan,
-                               serve::ParseServingPlan(options.parallel));
-    FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
-                               serve::ReadLayerProfile(options.profiles, plan.tensor));
-    FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(base.model));
-    FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, ProfiledSizes(base.model)));
-    base.profile = std::make_shared<serve::LayerProfile>(std::move(profile));
-  }
-  if (!options.step_factors.empty()) {
-    FORETRACE_ASSIGN_OR_RETURN(base.factors, serve::ReadStepFactors(options.step_factors));
-    base.notes.push_back(fmt::format("{}: factors of steps, fitted to runs of {} on {}",
-                                     options.step_factors, base.factors->model,
-                                     base.factors->device));
-  }
+  FORETRACE_RETURN_IF_ERROR(AddOperatorTables(options, base));
+  FORETRACE_RETURN_IF_ERROR(AddProfile(options, base));
+  FORETRACE_RETURN_IF_ERROR(AddStepFactors(options, base));
   const int64_t positions = std::max(base.model.sequence, base.model.positions);
   if (options.max_model_len.value_or(0) > positions) {
     base.notes.push_back(fmt::format(

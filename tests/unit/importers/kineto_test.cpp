@@ -403,8 +403,8 @@ AttentionMask MaskOf(const std::string& name, const std::string& concrete) {
   return rank.attention_mask(FindNode(*store, rank, name));
 }
 
-// (query, key, value, dropout_p, is_causal, ...) and, of the memory-efficient kernels, the eleventh of
-// the backward pass and a number for the mask.
+// (query, key, value, dropout_p, is_causal, ...) and, of the memory-efficient kernels, the eleventh
+// of the backward pass and a number for the mask.
 TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
   const std::string flash = "aten::_scaled_dot_product_flash_attention";
   EXPECT_EQ(MaskOf(flash, R"("","","","0.","True","False","")"), AttentionMask::kCausal);

@@ -24,9 +24,9 @@ TEST(EmbeddingModel, BagsAreLookedUpByTheirOwnKernel) {
               3 + bytes / 990e3, 0.3);
   // One long bag: 5,000 lookups one after the other.
   query.tables = {{.batch = 1, .rows = 1000, .dim = 64, .pooling = 5000}};
-  EXPECT_NEAR(choice.model->Time(a100, query, TrafficOf(a100, query), LookupPass::kForward)
-                  .kernel.us(),
-              3 + 5000 * 0.21, 1);
+  EXPECT_NEAR(
+      choice.model->Time(a100, query, TrafficOf(a100, query), LookupPass::kForward).kernel.us(),
+      3 + 5000 * 0.21, 1);
 }
 
 }  // namespace

@@ -78,8 +78,8 @@ TEST(AnalyticGemm, OtherUnitsSayNothing) {
             5 * AnalyticGemmUs(A100(), Precision::kHalf, half));
 }
 
-// Blocks of 128 of the reduction are scaled in registers: tiles of 128 x 128 reach 64 / 70 of 0.78 of
-// 1,979 TFLOP/s, and each takes 2 us more. 8,192 squared are 4,096 tiles, 31.03 waves of 132.
+// Blocks of 128 of the reduction are scaled in registers: tiles of 128 x 128 reach 64 / 70 of 0.78
+// of 1,979 TFLOP/s, and each takes 2 us more. 8,192 squared are 4,096 tiles, 31.03 waves of 132.
 TEST(AnalyticGemm, HopperScalesBlocksInRegisters) {
   const GpuPeaks h100 = Device("h100-sxm5-80gb");
   KernelWork work = Square(8192, DType::kFloat8);

@@ -158,8 +158,8 @@ TEST(ObservedKernels, AddingAlongAnIndexGoesRound) {
 
 TEST(ObservedKernels, ALossOfChosenScoresIsOneBlocks) {
   const auto trips = [](int64_t samples, std::string_view pass) {
-    const std::string kernel = "void nll_loss_" + std::string(pass) +
-                               "_reduce_cuda_kernel_2d<float, float, long>(float*)";
+    const std::string kernel =
+        "void nll_loss_" + std::string(pass) + "_reduce_cuda_kernel_2d<float, float, long>(float*)";
     return WorkOf("aten::nll_loss_forward", kernel, {{samples, 1000}, {samples}}, DType::kInt64)
         .trips;
   };

@@ -336,8 +336,8 @@ TEST(TraceOperator, LogarithmsOfASoftmaxReadLessAgain) {
 TEST(TraceOperator, ScalesOfBlocks) {
   const std::vector<int64_t> x = {64, 512}, w = {512, 256}, rows = {64, 1}, blocks = {64, 4};
   const auto scaled = [&](const std::vector<int64_t>& scale) {
-    const std::vector<TensorShape> shapes = {{x, DType::kFloat8}, {w, DType::kFloat8},
-                                             {scale, DType::kFloat32}};
+    const std::vector<TensorShape> shapes = {
+        {x, DType::kFloat8}, {w, DType::kFloat8}, {scale, DType::kFloat32}};
     const auto traced = OperatorFromTrace("aten::_scaled_mm", shapes, {});
     return Kernels(traced->op)[0].block_scaled;
   };
