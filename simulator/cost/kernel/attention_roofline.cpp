@@ -61,6 +61,12 @@ bool PairsTiles(const GpuPeaks& device) {
   return device.accelerator.instructions.asynchronous_matrices;
 }
 
+// Whose kernels are persistent: a block for each multiprocessor takes whole tiles, one after the
+// other.
+bool ByWarpgroups(const GpuPeaks& device) {
+  return device.accelerator.instructions.warp_gemms < 1 || PairsTiles(device);
+}
+
 // FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
 double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
@@ -105,8 +111,11 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
-  double filled = in_parts ? std::max(time.waves, 1.0) : full;
-  if (masked > 1 && !PairsTiles(device)) filled *= 1 + kUneven / full;
+  const bool persistent = ByWarpgroups(device);
+  double filled = in_parts     ? std::max(time.waves, 1.0)
+                  : persistent ? full
+                               : full + p.partial_wave * (std::max(time.waves, 1.0) - full);
+  if (masked > 1 && persistent && !PairsTiles(device)) filled *= 1 + kUneven / full;
   // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
   const double multiplied = 2 * k * gemms / rate;
   const double score_us =
@@ -121,9 +130,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
-  const double block_us = p.block_us > 0 ? p.block_us
-                                         : (forward ? kForwardBlockCycles : kBackwardBlockCycles) /
-                                               vector.cycles_per_us;
+  const double cycles = !persistent ? 0 : forward ? kForwardBlockCycles : kBackwardBlockCycles;
+  const double block_us = p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
   time.compute_us += block_us * time.waves;
   if (forward && WarpInstructionShare(device, work) < 1) {
     time.compute_us = ForwardByWarpsUs(device, precision, work);
