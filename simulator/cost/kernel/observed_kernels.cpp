@@ -1,7 +1,7 @@
 #include "simulator/cost/kernel/observed_kernels.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/element_instructions.h"
@@ -69,7 +69,8 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
   // (aten/src/ATen/native/cuda/IndexKernelUtils.cu, vectorized_gather_kernel).
   if (name.find("vectorized_gather_kernel<") != name.npos && access.rows > 0) {
     constexpr int64_t kIndex = 8;
-    work.read = Bytes(SaturatingProduct({work.written.count(), 1}) + access.rows * kIndex);
+    work.read =
+        Bytes(SaturatingProduct({access.rows, work.written.count() / access.rows + kIndex}));
     work.blocks = access.rows;
   }
   // Adding along an index: as many blocks of 128 threads as 8 for each multiprocessor go over the
@@ -77,7 +78,7 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
   // index, then a value, then adds it where it belongs.
   if (name.find("indexFuncLargeIndex<") != name.npos) {
     constexpr int64_t kThreads = 128, kBlocks = 8, kTrips = 3;
-    const int64_t threads = kThreads * kBlocks * static_cast<int64_t>(device.sms);
+    const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
     work.trips = kTrips * ((std::max<int64_t>(access.elements, 1) - 1) / threads + 1);
   }
 }
@@ -88,9 +89,9 @@ void AddStepsOfChosen(std::string_view name, KernelWork& work) {
   if (name.find("nll_loss_") == name.npos || name.find("_kernel_2d<") == name.npos) return;
   constexpr int64_t kEach = 16;
   const int64_t samples = std::max<int64_t>(work.cols, 1);
-  const auto threads = std::clamp<int64_t>(
-      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(samples / kEach * 3 / 2 + 1))), 32,
-      1024);
+  const double whole = static_cast<double>(std::max<int64_t>(samples / kEach, 1));
+  const int64_t threads =
+      std::clamp<int64_t>(int64_t{1} << std::lround(std::log2(whole)), 32, 1024);
   const int64_t chain = name.find("forward") != name.npos ? 2 : 1;
   work.trips = chain * ((samples - 1) / threads + 1);
 }
@@ -150,7 +151,7 @@ KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves)
   sums.kind = writes.kind = KernelKind::kBatchNorm;
   sums.pass = writes.pass = whole.pass;
   sums.dtype = writes.dtype = whole.dtype;
-  sums.read = forward ? tensor : tensor + tensor;
+  sums.read = forward ? tensor : Bytes(SaturatingProduct({2, tensor.count()}));
   sums.instructions = elements * (forward ? kStatistics : kGradientSums) * alone;
   writes.read = sums.read;
   writes.written = tensor;

@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kCachedBytes = int64_t{16} << 20;
 constexpr double kCachedSpeedup = 2;
 
-// Few pinned bytes go to a device with the command itself; from 20 KiB on an engine is started, which
-// fetches them. What copies of 128 bytes to 150 MB take on an H100 (the captured jobs of
+// Few pinned bytes go to a device with the command itself; from 20 KiB on an engine is started,
+// which fetches them. What copies of 128 bytes to 150 MB take on an H100 (the captured jobs of
 // traces/README.md: 0.9 us for 4 KiB, 1.4 for 16, 3.2 for 32, 7.2 for 256), as do those of DLRM-8
 // (V100) and gpt-oss (B200), as far as they go.
 constexpr int64_t kWithTheCommand = int64_t{20} << 10;

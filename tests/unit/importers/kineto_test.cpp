@@ -417,6 +417,8 @@ TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
   EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","0","True")"), AttentionMask::kNone);
   EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","1","True")"),
             AttentionMask::kCausal);
+  // PyTorch 2.1 has one argument less before it: whether the sums are kept stands there.
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","0.","1","True")"), AttentionMask::kUnknown);
   EXPECT_EQ(MaskOf("aten::add", R"("","","","","True")"), AttentionMask::kUnknown);
 }
 
