@@ -34,7 +34,6 @@ constexpr double kWarpSoftmaxCycles = 2000;
 constexpr double kSoftmaxInstructions = 25, kAccessInstructions = 9;
 constexpr double kBlockSoftmaxAccesses = 4;  // three passes read, one writes
 constexpr double kWarpSoftmaxAccesses = 2;
-constexpr int64_t kWarpSoftmaxColumns = 1024;
 constexpr double kWidestBytes = 16;  // of a load
 
 // Lines of code beyond the first that a norm waits for, where its launch has not fetched them
@@ -136,10 +135,10 @@ double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
                       const KernelWork& work) {
   const VectorRates rates = VectorRatesOf(device);
   const bool norm = work.kind == KernelKind::kLayerNorm;
-  const RowBlocks rows = norm && work.load_elements > 0     ? EngineNorm(work, rates)
-                         : norm                             ? LayerNorm(work, rates)
-                         : work.cols <= kWarpSoftmaxColumns ? WarpSoftmax(work, rates)
-                                                            : BlockSoftmax(work, rates);
+  const RowBlocks rows = norm && work.load_elements > 0 ? EngineNorm(work, rates)
+                         : norm                         ? LayerNorm(work, rates)
+                         : KeepsRowsInRegisters(work)   ? WarpSoftmax(work, rates)
+                                                        : BlockSoftmax(work, rates);
   // Later passes over a row miss the cache where the rows in flight outgrow it.
   const double memory_us =
       MemoryRoofline(BeyondCache(streaming, device, work), device, work).memory_us;

@@ -20,7 +20,6 @@
 namespace foretrace {
 namespace {
 
-constexpr int64_t kWarpSoftmaxColumns = 1024;
 constexpr size_t kVariants = 4;
 constexpr uint8_t kImplicitOnly = 1, kWeightGradient = 2;  // bits of a convolution's variant
 constexpr uint8_t kOneQuery = 1, kDeepHeads = 2;           // attention's variants
@@ -90,7 +89,7 @@ std::string_view Name(KernelForm form) {
 KernelKey KeyOf(const KernelWork& work, Precision precision) {
   // Memory-bound kernels do the same whatever they compute in: bytes carry the type.
   KernelKey key{work.kind, IsGemmLike(work.kind) ? precision : Precision::kFloat32, work.pass, 0};
-  if (work.kind == KernelKind::kSoftmax) key.variant = work.cols > kWarpSoftmaxColumns ? 1 : 0;
+  if (work.kind == KernelKind::kSoftmax) key.variant = KeepsRowsInRegisters(work) ? 0 : 1;
   if (work.kind == KernelKind::kElementwise) {
     // Reads for each write: one operand, or two and more.
     key.variant = 2 * work.read.count() > 3 * work.written.count() ? 1 : 0;

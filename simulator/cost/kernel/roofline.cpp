@@ -168,6 +168,10 @@ bool IsRowWise(const KernelWork& work) {
          work.rows > 0 && work.cols > 0;
 }
 
+bool KeepsRowsInRegisters(const KernelWork& work) {
+  return work.kind == KernelKind::kSoftmax && work.cols <= 1024;
+}
+
 // Launch shapes of PyTorch's kernels: vectorized_layer_norm (128 threads a row, 4 elements a
 // load), softmax_warp_forward (a warp a row, to 1,024 columns) and cunn_SoftMaxForward (a block a
 // row; the remainder of the vectorised loop is walked one element at a time).
@@ -176,7 +180,7 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
   const double rows = static_cast<double>(work.rows), cols = static_cast<double>(work.cols);
   if (work.kind == KernelKind::kLayerNorm) {
     g.steps = std::ceil(cols / (4 * g.threads));
-  } else if (work.cols <= 1024) {
+  } else if (KeepsRowsInRegisters(work)) {
     double padded = 1;
     while (padded < cols) padded *= 2;
     const double warp = std::min(padded, 32.0);
@@ -209,7 +213,7 @@ MemoryTime MemoryRoofline(const MemoryParameters& p, const GpuPeaks& device,
   }
   time.geometry = GeometryOf(device, work);
   const RowGeometry& g = time.geometry;
-  if (work.read_again > Bytes()) {
+  if (!KeepsRowsInRegisters(work)) {
     // Share of the later passes that goes to DRAM: a smooth step where the rows in flight fill L2.
     const double fill = g.resident_bytes / (p.l2_share * device.l2_mbytes * 1e6);
     const double f2 = fill * fill, f6 = f2 * f2 * f2;

@@ -88,6 +88,10 @@ struct MemoryTime {
 MemoryTime MemoryRoofline(const MemoryParameters& parameters, const GpuPeaks& device,
                           const KernelWork& work);
 
+// Whether a warp keeps a row of a softmax in its registers (PyTorch's softmax_warp_forward, to
+// 1,024 columns), so that later passes read nothing again.
+bool KeepsRowsInRegisters(const KernelWork& work);
+
 // Whether the kernel walks rows as GeometryOf describes.
 bool IsRowWise(const KernelWork& work);
 
