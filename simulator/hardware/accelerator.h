@@ -107,6 +107,10 @@ struct InstructionFacts {
   // Matrix units work beside the instructions of the block that started them, so that one tile of
   // fused attention is multiplied while another's exponentials are taken.
   bool asynchronous_matrices = false;
+
+  // Whether matrix units reach their rate for groups of warps alone (wgmma and later), so that
+  // libraries run persistent kernels whose copies go beside the products.
+  bool by_warpgroups() const { return warp_gemms < 1 || asynchronous_matrices; }
 };
 
 // What a kernel takes longer that ends while a collective beside it has stores to other devices

@@ -68,11 +68,6 @@ GemmParameters ByScaledBlocks() {
   return p;
 }
 
-bool HasWarpgroupInstructions(const GpuPeaks& device) {
-  const InstructionFacts& facts = device.accelerator.instructions;
-  return facts.warp_gemms < 1 || facts.asynchronous_matrices;
-}
-
 double SustainedTflops(const GpuPeaks& device, Precision precision) {
   const RateKind kind = precision == Precision::kTensorFloat32 ? RateKind::kTf32
                         : precision == Precision::kFloat8      ? RateKind::kFp8
@@ -86,7 +81,7 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
   if (!device.has_tensor_cores(precision)) {
     return OnMultiprocessors(device.sustained_fp32_tflops > 0);
   }
-  return HasWarpgroupInstructions(device) ? ByWarpgroups() : ByWarps();
+  return device.accelerator.instructions.by_warpgroups() ? ByWarpgroups() : ByWarps();
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {

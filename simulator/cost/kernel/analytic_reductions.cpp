@@ -46,8 +46,7 @@ struct Spread {
 // From 256 elements a thread on, blocks share a result, 16 elements each, as far as the device has
 // threads for them.
 void Share(const GpuPeaks& device, Spread& spread) {
-  const double resident =
-      device.sms * std::floor(device.threads_per_sm / static_cast<double>(spread.threads));
+  const double resident = device.sms * device.resident_blocks(static_cast<double>(spread.threads));
   if (spread.each < kShared || spread.blocks > resident) return;
   const auto filling = static_cast<int64_t>(std::ceil(resident / spread.blocks));
   spread.parts = std::max({std::min(filling, Quotient(spread.each, kPart)),
@@ -108,8 +107,7 @@ double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& de
   if (work.across_rows) {
     start += kStart;
   } else {
-    const double resident =
-        std::max(std::floor(device.threads_per_sm / static_cast<double>(spread.threads)), 1.0);
+    const double resident = device.resident_blocks(static_cast<double>(spread.threads));
     const double blocks = spread.blocks * static_cast<double>(spread.parts) / device.sms;
     constexpr double kLanes = 64;  // for integers
     const double issue = static_cast<double>(spread.threads) * kThreadInstructions / kLanes;

@@ -51,12 +51,7 @@ struct RowBlocks {
 // waves, then what is left. Those of one multiprocessor share its lanes.
 double BlocksUs(const RowBlocks& rows, const GpuPeaks& device, const VectorRates& rates) {
   constexpr double kMostBlocks = 16;
-  double held = std::min(std::floor(device.threads_per_sm / rows.threads), kMostBlocks);
-  const double file = device.accelerator.occupancy.registers;
-  if (rows.registers > 0 && file > 0) {
-    held = std::min(held, std::floor(file / (rows.registers * rows.threads)));
-  }
-  const double per_sm = std::max(held, 1.0);
+  const double per_sm = std::min(device.resident_blocks(rows.threads, rows.registers), kMostBlocks);
   const double of_sm_us = rows.instructions * device.sms / rates.integers_per_us;
   const double waves = rows.blocks / (per_sm * device.sms);
   const double full = std::floor(waves), rest = std::ceil((waves - full) * per_sm - 1e-9);

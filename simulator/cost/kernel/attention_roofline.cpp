@@ -61,12 +61,6 @@ bool PairsTiles(const GpuPeaks& device) {
   return device.accelerator.instructions.asynchronous_matrices;
 }
 
-// Whose kernels are persistent: a block for each multiprocessor takes whole tiles, one after the
-// other.
-bool ByWarpgroups(const GpuPeaks& device) {
-  return device.accelerator.instructions.warp_gemms < 1 || PairsTiles(device);
-}
-
 // FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
 double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
@@ -111,7 +105,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
-  const bool persistent = ByWarpgroups(device);
+  // A block for each multiprocessor takes whole tiles, one after the other.
+  const bool persistent = device.accelerator.instructions.by_warpgroups();
   double filled = in_parts     ? std::max(time.waves, 1.0)
                   : persistent ? full
                                : full + p.partial_wave * (std::max(time.waves, 1.0) - full);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -63,6 +64,13 @@ double GpuPeaks::peak_tflops(Precision precision) const {
   const double boost = boost_tflops(precision);
   const bool limited = precision == Precision::kFloat32 && sustained_fp32_tflops > 0;
   return limited ? std::min(sustained_fp32_tflops, boost) : boost;
+}
+
+double GpuPeaks::resident_blocks(double threads, double registers) const {
+  double resident = threads_per_sm;
+  const double file = accelerator.occupancy.registers;
+  if (registers > 0 && file > 0) resident = std::min(resident, file / registers);
+  return std::max(std::floor(resident / threads), 1.0);
 }
 
 absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {

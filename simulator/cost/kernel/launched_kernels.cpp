@@ -85,18 +85,10 @@ DType ElementOf(std::string_view name) {
   return HasAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
 }
 
-// That a multiprocessor holds, in whole blocks.
-double ResidentThreads(const GpuPeaks& device, double registers, double of_block) {
-  double resident = device.threads_per_sm;
-  const double file = device.accelerator.occupancy.registers;
-  if (registers > 0 && file > 0) resident = std::min(resident, file / registers);
-  return std::max(std::floor(resident / of_block), 1.0) * of_block;
-}
-
 double Threads(const Launch& launch, const GpuPeaks& device, double registers) {
   constexpr double kThreadsPerBlock = 128;
   return launch.waves_milli / 1000.0 * device.sms *
-         ResidentThreads(device, registers, kThreadsPerBlock);
+         device.resident_blocks(kThreadsPerBlock, registers) * kThreadsPerBlock;
 }
 
 KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, double written) {
@@ -217,8 +209,8 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   if (HasAny(name, {"multi_tensor_apply_kernel"})) {
     const int64_t read = ListsRead(name);
     const double resident =
-        ResidentThreads(device, read > 0 ? kOperationRegisters : kStepRegisters, kChunkThreads);
-    const double blocks = launch.waves_milli / 1000.0 * device.sms * resident / kChunkThreads;
+        device.resident_blocks(kChunkThreads, read > 0 ? kOperationRegisters : kStepRegisters);
+    const double blocks = launch.waves_milli / 1000.0 * device.sms * resident;
     const auto lists =
         static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
     if (read > 0) {
@@ -354,8 +346,8 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   KernelWork work = Moves(sums || channels ? named.kind : KernelKind::kElementwise,
                           ElementOf(launch.name), elements, named.read, named.written);
   if (channels) {  // a block each
-    const double resident = ResidentThreads(device, kChannelRegisters, kChunkThreads);
-    work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident / kChunkThreads), 1);
+    const double resident = device.resident_blocks(kChunkThreads, kChannelRegisters);
+    work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident), 1);
   }
   work.instructions = PoolInstructions(launch.name, elements);
   LaunchEstimate estimate = predict(work);

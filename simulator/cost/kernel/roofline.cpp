@@ -194,7 +194,7 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
     g.steps = vectors + std::ceil((cols - 4 * g.threads * vectors) / g.threads);
   }
   const double blocks = std::ceil(rows / g.rows_per_block);
-  const double per_sm = std::min(std::floor(device.threads_per_sm / g.threads), 16.0);
+  const double per_sm = std::min(device.resident_blocks(g.threads), 16.0);
   g.waves = blocks / (per_sm * device.sms);
   const double row_bytes = static_cast<double>(work.written.count()) / rows;
   g.resident_bytes = std::min(blocks, per_sm * device.sms) * g.rows_per_block * row_bytes;
