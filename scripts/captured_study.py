@@ -25,8 +25,8 @@ CALIBRATIONS = {"h100-sxm5": "h100-sxm5-nvswitch"}
 LEAST = 0.03
 # Jobs that comments in simulator/cost name as what a constant was set with, with their twins. The others
 # were looked at, and judge.
-SET = ("dlrm-heavy-b1024", "dlrm-mixed-b2048", "dlrm-mixed-b512-device", "resnet50-b64-tf32", "resnet50-b256-bf16",
-       "bert-base-b64-bf16", "bert-base-b4-tf32", "gpt2-small-b8-bf16")
+SET = ("dlrm-heavy-b1024", "dlrm-mixed-b2048", "dlrm-mixed-b512-device", "resnet50-b16-fp32", "resnet50-b64-tf32",
+       "resnet50-b256-bf16", "bert-base-b64-bf16", "bert-base-b4-tf32", "gpt2-small-b8-bf16")
 
 
 def jobs_of(archive):

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "simulator/cost/kernel/tiled_convolution.h"
-
 namespace foretrace {
 namespace {
 
@@ -169,10 +167,6 @@ ConvolutionTime ConvolutionRoofline(const GemmParameters& p, const GpuPeaks& gpu
                                     Precision precision, const KernelWork& work) {
   const Device device(p, gpu, precision);
   ConvolutionTime time;
-  if (work.tile.known()) {
-    time.algorithm_us[0] = time.kernel_us = TiledConvolutionUs(p, gpu, precision, work);
-    return time;
-  }
   time.memory_us = device.MemoryUs(static_cast<double>(work.total_bytes()));
   // Gradients of the weights split their long reduction, as GEMMs do.
   if (precision == Precision::kFloat32 && !work.weight_gradient) {

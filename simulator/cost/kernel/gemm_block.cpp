@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "simulator/base/contains.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
@@ -51,10 +52,6 @@ constexpr double kTurnTrips = 3, kEpilogueRows = 8, kWarpRows = 64;
 constexpr double kThinCyclesPerElement = 14;
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
-
-bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
-}
 
 // Takes a number of at most three digits off the front; 0: there is none.
 int64_t TakeNumber(std::string_view& text) {
@@ -122,7 +119,8 @@ double OwnWarpsUs(Precision precision, const BlockedGemm& gemm, const VectorRate
   return SmoothSum(multiply_us, bytes / kSharedBytesPerCycle / rates.cycles_per_us, kAloneOverlap);
 }
 
-// "tilesize64x32x8_stage3_warpsize1x2x1" of xmma's kernels.
+}  // namespace
+
 GemmBlock XmmaBlockOf(std::string_view name) {
   constexpr std::string_view kSize = "_tilesize", kStage = "_stage";
   const size_t at = name.find(kSize);
@@ -148,13 +146,12 @@ GemmBlock XmmaBlockOf(std::string_view name) {
   return block;
 }
 
-}  // namespace
-
 GemmBlock GemmBlockOf(std::string_view name) {
-  const bool gemm = HasAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm",
-                                  "h884gemm", "h1688gemm", "h16816gemm", "scudnn_"});
-  if (HasAny(name, {"sm80_xmma_gemm_"})) return XmmaBlockOf(name);
-  if (!gemm || HasAny(name, {"winograd", "sm90", "sm100"})) return {};
+  const bool gemm =
+      ContainsAny(name, {"sgemm_", "s884gemm", "s1688gemm", "s16816gemm", "s161616gemm", "h884gemm",
+                         "h1688gemm", "h16816gemm", "scudnn_"});
+  if (ContainsAny(name, {"sm80_xmma_gemm_"})) return XmmaBlockOf(name);
+  if (!gemm || ContainsAny(name, {"winograd", "sm90", "sm100"})) return {};
   for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
     std::string_view rest = name.substr(at + 1);
     GemmBlock block;
@@ -162,8 +159,8 @@ GemmBlock GemmBlockOf(std::string_view name) {
       continue;
     }
     block.depth = kFp32Depth;
-    block.in_bands = HasAny(name, {"cutlass"});
-    block.along_depth = HasAny(name, {"_tn_"});
+    block.in_bands = ContainsAny(name, {"cutlass"});
+    block.along_depth = ContainsAny(name, {"_tn_"});
     if (!rest.starts_with('_')) return block;
     rest.remove_prefix(1);
     constexpr std::string_view kSliced = "sliced1x";  // warps that share a result's reduction
@@ -179,7 +176,7 @@ GemmBlock GemmBlockOf(std::string_view name) {
     } else if (rest.starts_with(kSliced)) {
       rest.remove_prefix(kSliced.size());
       block.depth *= std::max<int64_t>(TakeNumber(rest), 1);
-    } else if (HasAny(name, {"884gemm", "1688gemm", "16816gemm"})) {
+    } else if (ContainsAny(name, {"884gemm", "1688gemm", "16816gemm"})) {
       block.depth = 32;  // for tensor cores
     }
     return block;
@@ -289,10 +286,10 @@ double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwid
 }
 
 bool IsThinGemm(std::string_view name) {
-  return HasAny(name, {"gemv", "gemmSN", "gemmk1", "dot_kernel"});
+  return ContainsAny(name, {"gemv", "gemmSN", "gemmk1", "dot_kernel"});
 }
 
-bool WalksReduction(std::string_view name) { return HasAny(name, {"gemmSN"}); }
+bool WalksReduction(std::string_view name) { return ContainsAny(name, {"gemmSN"}); }
 
 double ThinGemmUs(const GpuPeaks& device, double bandwidth_efficiency, const KernelWork& work,
                   bool walks) {

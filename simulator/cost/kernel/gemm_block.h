@@ -26,6 +26,8 @@ struct GemmBlock {
 // "s1688gemm_256x128_32x3_nt_align1", "sm80_xmma_gemm_..._tilesize64x32x8_stage3_...". Kernels for
 // Hopper and later divide their blocks otherwise and are not known; nor are Winograd's.
 GemmBlock GemmBlockOf(std::string_view name);
+// "..._tilesize64x32x8_stage3_warpsize1x2x1_..." of xmma's kernels for Ampere.
+GemmBlock XmmaBlockOf(std::string_view name);
 
 // Blocks that a multiprocessor holds at once, by registers for results and shared memory for
 // operands.

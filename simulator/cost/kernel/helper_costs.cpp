@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "simulator/cost/kernel/tiled_convolution.h"
-
 namespace foretrace {
 namespace {
 
@@ -38,9 +36,6 @@ SimTime HelperCosts::Time(NodeIndex node) const {
     work.trips = SplitReduceTrips(store.name(rank, node));
     return std::max(floor, models.Predict(work, Precision::kFloat32).time);
   }
-  if (tiled && kernel && rank.waves_milli(node) > 0) {
-    return SimTime::FromUs(LayoutTransformUs(models.device(), rank.waves_milli(node) / 1000.0));
-  }
   const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
   if (recorded == nullptr || alone || first.kind == KernelKind::kEmbedding) return most;
   KernelWork fill;
@@ -52,8 +47,8 @@ SimTime HelperCosts::Time(NodeIndex node) const {
 SimTime WithKernelsAround(SimTime time, const CallKernels& op, const ObservedKernels& observed,
                           const HelperCosts& helper) {
   const KernelKind kind = helper.first.kind;
-  // What a tile takes is that of the main kernel alone.
-  if (HelpersAreWithin(kind) && !helper.tiled) {
+  // What blocks take is that of the main kernel alone.
+  if (HelpersAreWithin(kind) && !helper.launched) {
     for (const NodeIndex node : op.kernels) {
       if (std::ranges::find(observed.mains, node) == observed.mains.end()) {
         time -= helper.Time(node);

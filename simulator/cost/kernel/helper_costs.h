@@ -20,7 +20,7 @@ struct HelperCosts {
   const RankTrace& rank;
   const KernelWork& first;  // of the main kernels
   SimTime floor, most;      // of a helper
-  bool launched, tiled;     // the main kernel is known by its launch, by its tiles
+  bool launched;            // the main kernel is known by its launch
   bool alone;               // without a main kernel
 
   // A fill takes what its recorded bytes cost; those of lookups share the sorting's time.

@@ -17,6 +17,7 @@
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/peer_reductions.h"
+#include "simulator/cost/kernel/recorded_convolution.h"
 
 namespace foretrace {
 namespace {
@@ -256,9 +257,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   total.extrapolated |= traced.assumed;
   const size_t helpers = op.kernels.size() - mains.size();
   const SimTime most = HelperTime(call, list, helpers, mains.empty(), total.time);
-  const bool tiled = first.tile.known() || launched;
-  const HelperCosts helper{*models_, store,    rank,  first,        Floor(),
-                           most,     launched, tiled, mains.empty()};
+  const HelperCosts helper{*models_, store, rank, first, Floor(), most, launched, mains.empty()};
   total.time = WithKernelsAround(total.time, op, observed, helper);
   ShareOut(op, observed, helper, total, predict, entries);
   // Generated kernels say what they do.
@@ -269,6 +268,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   if (chosen) {
     AssignIndexedWrites(store, rank, call, mains, entries);
     AssignDenseGradient(store, rank, call, op.kernels, entries);
+    AssignConvolution(store, rank, observed, op, entries);
   }
 }
 
@@ -304,6 +304,27 @@ void KernelCostModel::AssignIndexedWrites(const TraceStore& store, const RankTra
     if (!us) continue;
     entries[node.value].estimate = {Floor() + SimTime::FromUs(*us), EstimateSource::kAnalytic,
                                     true};
+  }
+}
+
+void KernelCostModel::AssignConvolution(const TraceStore& store, const RankTrace& rank,
+                                        const ObservedKernels& observed, const CallKernels& op,
+                                        std::vector<Entry>& entries) const {
+  const auto* shape = std::get_if<Conv2dOp>(&observed.call.shape);
+  if (shape == nullptr) return;
+  std::vector<std::string_view> names;
+  for (const NodeIndex node : op.kernels) names.push_back(store.name(rank, node));
+  RecordedConvolution convolution(models_->device(), StreamEfficiency(*models_), *shape,
+                                  observed.list, names);
+  std::vector<std::pair<NodeIndex, SimTime>> times;
+  for (const NodeIndex node : op.kernels) {
+    if (rank.kind(node) != NodeKind::kKernel) continue;
+    const auto time = convolution.Next({store.name(rank, node), rank.waves_milli(node)});
+    if (!time) return;
+    times.emplace_back(node, *time);
+  }
+  for (const auto& [node, time] : times) {
+    entries[node.value].estimate = {time, EstimateSource::kAnalytic, true};
   }
 }
 

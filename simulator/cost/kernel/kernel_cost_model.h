@@ -15,6 +15,7 @@
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_model.h"
+#include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
 
 namespace foretrace {
@@ -80,6 +81,10 @@ class KernelCostModel : public CostModel {
   // Of the gradient of a whole table.
   void AssignDenseGradient(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> kernels, std::vector<Entry>& entries) const;
+  // Of a convolution all of whose kernels say what they are.
+  void AssignConvolution(const TraceStore& store, const RankTrace& rank,
+                         const ObservedKernels& observed, const CallKernels& op,
+                         std::vector<Entry>& entries) const;
   SimTime Floor() const;  // of any kernel
   SimTime HelperTime(const OperatorCall& call, const KernelList& list, size_t helpers, bool alone,
                      SimTime total) const;

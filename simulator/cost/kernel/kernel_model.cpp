@@ -237,8 +237,7 @@ class KernelModels::Memo {
             work.parts,
             std::bit_cast<int64_t>(work.flop.count()),
             std::bit_cast<int64_t>(work.instructions),
-            work.trips,
-            work.tile.rows << 40 | work.tile.cols << 20 | work.tile.depth};
+            work.trips};
   }
 
   std::optional<Estimate> Find(const Key& key) const {

@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "simulator/base/contains.h"
+
 namespace foretrace {
 namespace {
-
-bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
-  for (std::string_view part : parts) {
-    if (name.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
 
 struct RoleRule {
   KernelRole role;
@@ -21,8 +16,8 @@ struct RoleRule {
 // Kernels that PyTorch's compiler generates say what they do, then which operators are fused in
 // them, of which GEMMs are none (torch/_inductor/codegen/triton.py): their epilogues are.
 KernelRole RoleOfGenerated(std::string_view name) {
-  if (HasAny(name, {"triton_tem_", "triton_mm", "triton_bmm"})) return KernelRole::kMatmul;
-  if (HasAny(name, {"triton_red_", "triton_per_"})) return KernelRole::kReduction;
+  if (ContainsAny(name, {"triton_tem_", "triton_mm", "triton_bmm"})) return KernelRole::kMatmul;
+  if (ContainsAny(name, {"triton_red_", "triton_per_"})) return KernelRole::kReduction;
   return KernelRole::kUnknown;
 }
 
@@ -94,7 +89,7 @@ KernelRole RoleOf(std::string_view name) {
       {KernelRole::kStrided, {"elementwise_kernel"}},
   };
   for (const RoleRule& rule : kRules) {
-    if (HasAny(name, rule.parts)) return rule.role;
+    if (ContainsAny(name, rule.parts)) return rule.role;
   }
   return KernelRole::kUnknown;
 }
@@ -106,10 +101,11 @@ KernelRole RoleOf(std::string_view name) {
 void ReadTurns(std::string_view name, KernelTraits& traits) {
   constexpr int64_t kElements = 4;
   if (traits.role == KernelRole::kConverted) traits.elements_in_turn = kElements;
-  if (traits.role != KernelRole::kStrided || !HasAny(name, {"elementwise_kernel<128, 4, "})) return;
+  if (traits.role != KernelRole::kStrided || !ContainsAny(name, {"elementwise_kernel<128, 4, "}))
+    return;
   traits.elements_in_turn = kElements;
-  const bool looks_up = HasAny(name, {"at::native::gpu_kernel_impl<"}) &&
-                        !HasAny(name, {"BFloat16", "Half", "bool", "char"});
+  const bool looks_up = ContainsAny(name, {"at::native::gpu_kernel_impl<"}) &&
+                        !ContainsAny(name, {"BFloat16", "Half", "bool", "char"});
   if (looks_up) traits.role = KernelRole::kStridedConverted;
 }
 
@@ -150,30 +146,17 @@ KernelWork::Tile TileAt(std::string_view text, char between) {
   return std::min({tile.rows, tile.cols, tile.depth}) > 0 ? tile : KernelWork::Tile();
 }
 
-// cuDNN's "..._tilesize128x128x64_stage3_..." and CUTLASS's "..._256x64_32x4_nhwc_align8".
-// Tensile's "Cijk_..._MT256x160x64_...".
+// Of a convolution, or of AMD's GEMMs.
 KernelWork::Tile TileOf(std::string_view name) {
-  constexpr std::string_view kMacroTile = "_MT";
-  if (name.starts_with("Cijk_")) {
-    const size_t at = name.find(kMacroTile);
-    return at == name.npos ? KernelWork::Tile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
-  }
-  if (!HasAny(name, {"fprop", "dgrad", "wgrad"})) return {};
-  constexpr std::string_view kSize = "tilesize";
-  if (const size_t at = name.find(kSize); at != name.npos) {
-    return TileAt(name.substr(at + kSize.size()), 'x');
-  }
-  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
-    const KernelWork::Tile tile = TileAt(name.substr(at + 1), '_');
-    if (tile.known()) return tile;
-  }
-  return {};
+  const bool tiled = name.starts_with("Cijk_") || ContainsAny(name, {"fprop", "dgrad", "wgrad"});
+  return tiled ? StatedTile(name) : KernelWork::Tile();
 }
 
 // flash_fwd_kernel<traits, Is_dropout, Is_causal, ...> and flash_bwd_..._kernel<the same>
 // (csrc/flash_attn/src/flash_{fwd,bwd}_kernel.h); those with split keys have other parameters.
 void ReadFlashAttention(std::string_view name, KernelTraits& traits) {
-  if (!HasAny(name, {"flash_fwd_kernel<", "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<"})) return;
+  if (!ContainsAny(name, {"flash_fwd_kernel<", "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<"}))
+    return;
   traits.flash_attention_2 = true;
   constexpr std::string_view kEndOfTraits = "> >, ";
   const size_t end = name.find(kEndOfTraits);
@@ -185,6 +168,23 @@ void ReadFlashAttention(std::string_view name, KernelTraits& traits) {
 
 }  // namespace
 
+KernelWork::Tile StatedTile(std::string_view name) {
+  constexpr std::string_view kMacroTile = "_MT";
+  if (name.starts_with("Cijk_")) {
+    const size_t at = name.find(kMacroTile);
+    return at == name.npos ? KernelWork::Tile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
+  }
+  constexpr std::string_view kSize = "tilesize";
+  if (const size_t at = name.find(kSize); at != name.npos) {
+    return TileAt(name.substr(at + kSize.size()), 'x');
+  }
+  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    const KernelWork::Tile tile = TileAt(name.substr(at + 1), '_');
+    if (tile.known()) return tile;
+  }
+  return {};
+}
+
 KernelTraits TraitsOfKernel(std::string_view name) {
   KernelTraits traits;
   traits.role = RoleOf(name);
@@ -192,13 +192,18 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   ReadTurns(name, traits);
   if (traits.role != KernelRole::kMatmul) return traits;
   traits.tile = TileOf(name);
-  traits.by_warps = traits.tile.known() && !HasAny(name, {"sm90", "sm100"});
+  traits.by_warps = traits.tile.known() && !ContainsAny(name, {"sm90", "sm100"});
   traits.load_elements = std::max(NumberAfter(name, "align"), NumberAfter(name, "ldg"));
   // cuBLAS's kernels for Hopper and later name the types of operands and results by a letter each:
-  // h fp16, t bf16, q and o fp8, s fp32, which they take through TF32.
+  // h fp16, t bf16, q and o fp8, s fp32, which they take through TF32: "nvjet_tst_...", since
+  // cuBLAS 13 "nvjet_sm90_tst_...".
   constexpr std::string_view kJet = "nvjet_";
   if (const size_t at = name.find(kJet); at != name.npos && at + kJet.size() < name.size()) {
-    const char type = name[at + kJet.size()];
+    std::string_view types = name.substr(at + kJet.size());
+    if (const size_t chip = types.find('_'); types.starts_with("sm") && chip + 1 < types.size()) {
+      types.remove_prefix(chip + 1);
+    }
+    const char type = types[0];
     traits.precision_known = true;
     traits.precision = type == 'h' || type == 't'   ? Precision::kHalf
                        : type == 'q' || type == 'o' ? Precision::kFloat8
@@ -206,21 +211,23 @@ KernelTraits TraitsOfKernel(std::string_view name) {
     return traits;
   }
   // cuBLAS and CUTLASS name the tensor instruction: s1688 takes fp32 operands through TF32.
-  if (HasAny(name, {"s1688gemm", "tf32", "s1688cudnn", "s1688fprop", "s1688dgrad", "s1688wgrad"})) {
+  if (ContainsAny(name, {"s1688gemm", "tf32", "tfloat32_t", "s1688cudnn", "s1688fprop",
+                         "s1688dgrad", "s1688wgrad"})) {
     traits.precision = Precision::kTensorFloat32;
     traits.precision_known = true;
-  } else if (HasAny(name, {"e4m3", "e5m2", "E4m3", "fp8_gemm", "_F8"})) {
+  } else if (ContainsAny(name, {"e4m3", "e5m2", "E4m3", "fp8_gemm", "_F8"})) {
     // The types of the operands stand first, before that of the result, which may be of 16 bits.
     traits.precision = Precision::kFloat8;
     traits.precision_known = true;
-  } else if (HasAny(name, {"h884", "h1688", "s884", "f16", "16816", "hgemm", "hmma", "bf16"})) {
+  } else if (ContainsAny(name, {"h884", "h1688", "s884", "f16", "16816", "hgemm", "hmma", "bf16",
+                                "bfloat16_tE", "half_tE"})) {
     traits.precision = Precision::kHalf;
     traits.precision_known = true;
-  } else if (HasAny(name, {"_HHS_", "_HB_", "_BBS_", "_BB_", "_HSS_", "_BSS_"})) {
+  } else if (ContainsAny(name, {"_HHS_", "_HB_", "_BBS_", "_BB_", "_HSS_", "_BSS_"})) {
     // Tensile's names begin with the types of operands, accumulator and scale: Cijk_Ailk_Bljk_BBS_.
     traits.precision = Precision::kHalf;
     traits.precision_known = true;
-  } else if (HasAny(name, {"sgemm", "scudnn", "gemmSN", "<float"})) {
+  } else if (ContainsAny(name, {"sgemm", "scudnn", "gemmSN", "<float"})) {
     traits.precision_known = true;
   }
   return traits;

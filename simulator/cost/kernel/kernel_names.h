@@ -45,6 +45,11 @@ struct KernelTraits {
   bool causal = false;
 };
 
+// Of a matrix kernel: cuDNN's and cuBLAS's "..._tilesize128x128x64_stage3_...", CUTLASS's
+// "..._256x64_32x4_nhwc_align8", cuBLAS's "nvjet_..._128x256_64x4_...", Tensile's
+// "Cijk_..._MT256x160x64_...". Not known where the name states none.
+KernelWork::Tile StatedTile(std::string_view name);
+
 // Linear in the name's length; names come from traces and may be anything.
 KernelTraits TraitsOfKernel(std::string_view name);
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/convolution_names.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/gemm_block.h"
@@ -40,10 +42,6 @@ constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
 constexpr double kTransformElements = 16 + 36;
 constexpr int64_t kNeighbours = 4, kSmallShare = 16;
-
-bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
-}
 
 // The number of at most two digits behind `key`; 0: there is none.
 int64_t NumberAfter(std::string_view name, std::string_view key) {
@@ -81,8 +79,8 @@ int64_t ListsRead(std::string_view name) {
 }
 
 DType ElementOf(std::string_view name) {
-  if (HasAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
-  return HasAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
+  if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
+  return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
 }
 
 double Threads(const Launch& launch, const GpuPeaks& device, double registers) {
@@ -108,8 +106,10 @@ Precision PrecisionOfName(std::string_view name) {
 }
 
 KernelKind KindOfGemm(std::string_view name) {
-  if (HasAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"})) return KernelKind::kAttention;
-  return HasAny(name, {"cudnn", "conv", "Conv", "wgrad", "dgrad", "fprop", "winograd", "igemm_"})
+  if (ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"}))
+    return KernelKind::kAttention;
+  return ContainsAny(name,
+                     {"cudnn", "conv", "Conv", "wgrad", "dgrad", "fprop", "winograd", "igemm_"})
              ? KernelKind::kConvolution
              : KernelKind::kGemm;
 }
@@ -126,7 +126,7 @@ BlockedGemm BlocksOf(const GpuPeaks& device, const Launch& launch, Precision pre
     // As if each thread had its results in registers, four warps a block.
     constexpr int64_t kRows = 64, kCols = 64, kDepth = 8;
     gemm.block = {kRows, kCols, kDepth, 0};
-    const double registers = HasAny(launch.name, {"scudnn_winograd"}) ? kFusedRegisters : 0;
+    const double registers = ContainsAny(launch.name, {"scudnn_winograd"}) ? kFusedRegisters : 0;
     gemm.blocks = Threads(launch, device, registers) * kResultsPerThread / (kRows * kCols);
   } else {
     gemm.element_bytes = precision == Precision::kHalf ? 2 : 4;
@@ -146,7 +146,7 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double ty
   const Precision precision = PrecisionOfName(launch.name);
   BlockedGemm gemm = BlocksOf(device, launch, precision);
   const double results = ResultsOf(gemm);
-  gemm.depth = HasAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
+  gemm.depth = ContainsAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
   const bool attention = KindOfGemm(launch.name) == KernelKind::kAttention;
   if (typical_results > 0 && results > 0 && !attention) {
     const double typical = gemm.depth / kTypicalDepth * kTrainingDepth;
@@ -206,7 +206,7 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   const std::string_view name = launch.name;
   if (launch.waves_milli == 0) return std::nullopt;
   const DType dtype = ElementOf(name);
-  if (HasAny(name, {"multi_tensor_apply_kernel"})) {
+  if (ContainsAny(name, {"multi_tensor_apply_kernel"})) {
     const int64_t read = ListsRead(name);
     const double resident =
         device.resident_blocks(kChunkThreads, read > 0 ? kOperationRegisters : kStepRegisters);
@@ -319,15 +319,16 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   if (const auto work = WorkOfLaunch(launch, device)) return predict(*work);
   const double waves = launch.waves_milli / 1000.0;
   const KernelRole role = TraitsOfKernel(launch.name).role;
-  if (role == KernelRole::kTransform && HasAny(launch.name, {"ToNhwc", "ToNchw"})) {
-    return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(device, waves)),
+  if (role == KernelRole::kTransform && ContainsAny(launch.name, {"ToNhwc", "ToNchw"})) {
+    return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(
+                              device, waves, ConvolutionKernelOf(launch.name).element_bytes)),
                           KernelKind::kConvolution};
   }
   const double threads = Threads(launch, device, 0);
-  if (HasAny(launch.name, {"scalePackedTensor"})) {  // by 0: clears
+  if (ContainsAny(launch.name, {"scalePackedTensor"})) {  // by 0: clears
     return predict(Moves(KernelKind::kFill, DType::kFloat32, threads, 0, 1));
   }
-  if (role == KernelRole::kTransform && HasAny(launch.name, {"winograd"})) {
+  if (role == KernelRole::kTransform && ContainsAny(launch.name, {"winograd"})) {
     LaunchEstimate estimate =
         predict(Moves(KernelKind::kCopy, DType::kFloat32, threads * kTransformElements / 2, 1, 1));
     estimate.kind = KernelKind::kConvolution;

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "simulator/base/contains.h"
+
 namespace foretrace {
 namespace {
-
-bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
-}
 
 struct Rule {
   NamedWork work;
@@ -96,7 +94,7 @@ const Rule kRules[] = {
 
 NamedWork NamedWorkOf(std::string_view name) {
   for (const Rule& rule : kRules) {
-    if (HasAny(name, rule.parts)) return rule.work;
+    if (ContainsAny(name, rule.parts)) return rule.work;
   }
   return {};
 }

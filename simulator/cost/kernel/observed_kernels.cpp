@@ -171,7 +171,6 @@ void AsEngineNorm(int64_t residuals, KernelWork& work) {
 struct Seen {
   bool tf32 = false, half = false, float8 = false, by_warps = false, statistics = false;
   int64_t load_elements = 0;
-  KernelWork::Tile tile;
   KernelTraits last;  // of the last kernel
 
   Precision precision(DType dtype) const {
@@ -189,7 +188,6 @@ Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const N
     seen.half |= traits.precision == Precision::kHalf;
     seen.float8 |= traits.precision == Precision::kFloat8;
     seen.by_warps |= traits.flash_attention_2 || traits.by_warps;
-    if (traits.tile.known()) seen.tile = traits.tile;
     seen.load_elements = std::max(seen.load_elements, traits.load_elements);
     if (kernel) seen.last = traits;
     if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
@@ -222,9 +220,6 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
   if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
   work.load_elements = std::max(work.load_elements, seen.load_elements);
   work.by_warps = seen.by_warps;
-  // A gradient of the filters has its results where the forward pass has its filters.
-  const bool tiled = work.kind == KernelKind::kConvolution && !work.weight_gradient;
-  if (tiled && observed.precision != Precision::kFloat32) work.tile = seen.tile;
   if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
     work.instructions = PoolInstructions(name, static_cast<double>(pool->input_elements));
   }

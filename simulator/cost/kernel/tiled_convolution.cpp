@@ -3,40 +3,62 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/cost/kernel/analytic_gemm.h"
+#include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
 
 // A block of 256 threads takes its 32 by 32 elements in four turns, each a trip to memory.
-constexpr double kTransformTrips = 4;
+constexpr double kTransformTrips = 4, kTransformThreads = 256, kTransformElements = 32 * 32;
+constexpr double kTransformBandwidth = 0.88;
+// Of the rate by tiles that are fetched by descriptors (TMA), with addresses of single pixels
+// (dgrad ..._strided_... of resnet50-b64-tf32 and -b256-bf16, H100, traces/README.md, "Captured").
+constexpr double kScattered = 0.7;
+// wgmma takes operands of TF32 along the reduction alone (PTX ISA, "Asynchronous warpgroup-level
+// matrix instructions"): those that lie across it go through registers. Of the same recording.
+constexpr double kTransposedTf32 = 0.5;
+// How the tiles of fp32 and their loads add up: by the same.
+constexpr double kTf32Overlap = 1.5;
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 }  // namespace
 
-double TiledConvolutionUs(const GemmParameters& p, const GpuPeaks& device, Precision precision,
-                          const KernelWork& work) {
-  const double rows = Positive(work.tile.rows), cols = Positive(work.tile.cols),
-               depth = Positive(work.tile.depth);
-  const double positions = Positive(work.filter_h) * Positive(work.filter_w);
-  const double channels = std::max(Positive(work.k) / positions, 1.0);
-  const double steps = positions * std::ceil(channels / depth);
-  const double blocks = Positive(work.batch) * std::ceil(Positive(work.m) / rows) *
-                        std::ceil(Positive(work.n) / cols);
+double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm& gemm) {
+  const GemmParameters p = AnalyticGemm(device, precision);
+  const double rows = Positive(gemm.tile.rows), cols = Positive(gemm.tile.cols),
+               depth = Positive(gemm.tile.depth);
+  const double channels = std::max(gemm.k / gemm.positions, 1.0);
+  const double steps = gemm.positions * std::ceil(channels / depth);
+  // Names do not say which side lies along which.
+  const auto tiles = [&](double down, double across) {
+    return gemm.batch * std::ceil(gemm.m / down) * std::ceil(gemm.n / across);
+  };
+  const double waves = std::min(tiles(rows, cols), tiles(cols, rows)) / device.sms;
   const double intensity = rows * cols / (rows + cols);
-  const double rate = device.peak_tflops(precision) * 1e6 / device.sms *
-                      WarpInstructionShare(device, work) * p.compute_efficiency * intensity /
-                      (intensity + p.tile_intensity);
-  const double compute_us = std::ceil(blocks / device.sms) * steps * 2 * rows * cols * depth / rate;
-  const double memory_us =
-      static_cast<double>(work.total_bytes()) / (device.dram_gbps * 1e3 * p.bandwidth_efficiency);
-  return p.base_us + SmoothSum(compute_us, memory_us, p.overlap_power);
+  const InstructionFacts& facts = device.accelerator.instructions;
+  const bool tf32 = precision == Precision::kTensorFloat32;
+  double rate = device.peak_tflops(precision) * 1e6 / device.sms * p.compute_efficiency *
+                intensity / (intensity + p.tile_intensity);
+  if (gemm.by_warps) rate *= facts.warp_gemms;
+  if (gemm.scattered) rate *= kScattered;
+  if (gemm.transposed && tf32 && !gemm.by_warps && facts.by_warpgroups()) rate *= kTransposedTf32;
+  const double filled = gemm.shared ? waves : std::ceil(waves);
+  const double compute_us = filled * steps * 2 * rows * cols * depth / rate;
+  const double memory_us = gemm.bytes / (device.dram_gbps * 1e3 * p.bandwidth_efficiency);
+  return p.base_us + SmoothSum(compute_us, memory_us, tf32 ? kTf32Overlap : p.overlap_power);
 }
 
-double LayoutTransformUs(const GpuPeaks& device, double waves) {
+double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes) {
   const double trip_us = ColdStartUs(device, 2) - ColdStartUs(device, 1);
-  return ColdStartUs(device, 0) + std::max(waves, 1.0) * kTransformTrips * trip_us;
+  const double elements =
+      device.sms * device.resident_blocks(kTransformThreads) * kTransformElements;
+  const double moved_us =
+      2 * elements * Positive(element_bytes) / (device.dram_gbps * 1e3 * kTransformBandwidth);
+  return ColdStartUs(device, 0) +
+         std::max(waves * moved_us, std::max(waves, 1.0) * kTransformTrips * trip_us);
 }
 
 }  // namespace foretrace

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
-#include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -13,13 +12,22 @@ namespace foretrace {
 // An implicit GEMM over images and filters with their channels innermost (CUTLASS,
 // media/docs/implicit_gemm_convolution.md): a step of the reduction takes one position of the
 // filter and as many channels as the tile is deep, so that fewer channels than that leave the rest
-// of the step empty. Nothing splits the reduction. `work` has a tile.
-double TiledConvolutionUs(const GemmParameters& parameters, const GpuPeaks& device,
-                          Precision precision, const KernelWork& work);
+// of the step empty.
+struct TiledGemm {
+  KernelWork::Tile tile;
+  double batch = 1, m = 1, n = 1, k = 1;
+  double positions = 1;  // of the filter, along the reduction
+  double bytes = 0;
+  bool by_warps = false;    // for Ampere
+  bool scattered = false;   // operands by the addresses of single pixels, at a stride
+  bool transposed = false;  // operands that do not lie along the reduction
+  bool shared = false;      // tiles' reductions are cut up, so that multiprocessors end alike
+};
+double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm& gemm);
 
 // A transform between images of innermost columns and of innermost channels: blocks of 32 pixels by
 // 32 channels through shared memory, present or not. `waves`: of blocks that the device holds at
 // once.
-double LayoutTransformUs(const GpuPeaks& device, double waves);
+double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes);
 
 }  // namespace foretrace

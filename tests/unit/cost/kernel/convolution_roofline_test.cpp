@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "simulator/cost/kernel/tiled_convolution.h"
 #include "tests/unit/cost/kernel/work_on_a100.h"
 
 namespace foretrace {
@@ -20,33 +19,6 @@ GemmParameters Efficient() {
   p.fused_efficiency = 1;
   p.staged_efficiency = 1;
   return p;
-}
-
-TEST(ConvolutionRoofline, ATileTakesOnePositionOfTheFilterAtAStep) {
-  // 4 images of 3 x 224 x 224 by 768 filters of 16 x 16, stride 16 (ViT): 784 pixels of results are
-  // 4 by 12 tiles of 256 x 64. Three channels fill three of the tile's 32 at each of 256 positions.
-  KernelWork work = Kernels({Conv2dOp{4, 3, 224, 224, 768, 16, 16, 14, 14}, DType::kBFloat16,
-                             Direction::kForward})
-                        .front();
-  work.tile = {256, 64, 32};
-  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
-  const auto us = [&] {
-    return ConvolutionRoofline(Efficient(), h100, Precision::kHalf, work).kernel_us;
-  };
-  // 48 blocks on 132 multiprocessors, each of 989.4 / 132 TFLOP/s.
-  const double block_us = 256.0 * 2 * 256 * 64 * 32 / (989.4e6 / 132);
-  EXPECT_NEAR(us(), block_us, 0.01 * block_us);
-  work.by_warps = true;
-  EXPECT_NEAR(us(), block_us / 0.629, 0.01 * block_us);
-  work.m *= 4;  // 13 by 12 tiles: two for some multiprocessors
-  EXPECT_NEAR(us(), 2 * block_us / 0.629, 0.02 * block_us);
-}
-
-TEST(ConvolutionRoofline, TransformsOfLayoutsTakeFourTripsAWave) {
-  // 700 cycles a trip at 1,830 MHz, 800 to start; less than a wave takes one.
-  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
-  EXPECT_NEAR(LayoutTransformUs(h100, 10), (800 + 10 * 4 * 700) / 1830.0, 1e-6);
-  EXPECT_NEAR(LayoutTransformUs(h100, 0.2), (800 + 4 * 700) / 1830.0, 1e-6);
 }
 
 TEST(ConvolutionRoofline, WinogradSavesTheMultiplicationsThatItSaves) {

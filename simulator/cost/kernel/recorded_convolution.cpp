@@ -1,0 +1,232 @@
+#include "simulator/cost/kernel/recorded_convolution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/simt_convolution.h"
+#include "simulator/cost/kernel/tiled_convolution.h"
+#include "simulator/cost/kernel/vector_rates.h"
+
+namespace foretrace {
+namespace {
+
+// Winograd's tiles of 4 x 4 results: 36 products for an input tile of 6 x 6.
+constexpr double kWinogradProducts = 36, kWinogradSide = 4, kFilterPositions = 9;
+// Tiles of 32 x 32 have so many frequencies, of real numbers.
+constexpr double kFrequencies = 32 * 17;
+// A wave of blocks that transform 16 such tiles each (resnet50-b16-fp32, H100, traces/README.md).
+constexpr double kFourierCycles = 13000;
+// Instructions for an element of an image that is padded to channels of a whole load of 16 bytes:
+// divisions of its place (resnet50-b256-bf16).
+constexpr double kPadInstructions = 66;
+// Between two images whose gradients of a filter a thread adds up.
+constexpr double kSumCycles = 110;
+// Loads that wait for each other: of the parts of a reduction, and of one thread that prepares how
+// the tiles of the next kernel are cut up (resnet50-b64-tf32).
+constexpr int64_t kPartTrips = 12, kWorkspaceTrips = 6;
+constexpr int64_t kScaleThreads = 256;
+
+double Real(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
+
+double Elements(std::initializer_list<int64_t> sizes) {
+  return static_cast<double>(SaturatingProduct(sizes));
+}
+
+// Nothing beyond eleven days: shapes come from traces and may be anything.
+std::optional<SimTime> TimeOf(double us) {
+  constexpr double kMostUs = 1e12;
+  return us <= kMostUs ? std::optional(SimTime::FromUs(us)) : std::nullopt;
+}
+
+Precision PrecisionOfName(std::string_view name) {
+  const KernelTraits traits = TraitsOfKernel(name);
+  return traits.precision_known ? traits.precision : Precision::kFloat32;
+}
+
+}  // namespace
+
+RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidth_efficiency,
+                                         const Conv2dOp& op, const KernelList& works,
+                                         std::span<const std::string_view> names)
+    : device_(device),
+      bytes_per_us_(device.dram_gbps * 1e3 * bandwidth_efficiency),
+      op_(op),
+      works_(works),
+      groups_(Real(op.groups)),
+      images_(Real(op.n)),
+      channels_(Real(op.c) / groups_),
+      filters_(Real(op.k) / groups_),
+      positions_(Real(op.r) * Real(op.s)),
+      pixels_(Real(op.oh) * Real(op.ow)) {
+  for (const std::string_view name : names) {
+    sums_images_ |= ConvolutionKernelOf(name).part == ConvolutionPart::kSumOfImages;
+  }
+}
+
+double RecordedConvolution::MemoryUs(double bytes) const { return bytes / bytes_per_us_; }
+
+// A call has the gradient of the input first, then that of the filters.
+const KernelWork* RecordedConvolution::WorkOf(const ConvolutionKernel& kernel) {
+  const KernelWork* input = nullptr;
+  const KernelWork* filters = nullptr;
+  for (const KernelWork& work : works_) (work.weight_gradient ? filters : input) = &work;
+  bool of_filters = kernel.pass == ConvolutionPass::kWeightGradient || filters_gradient_;
+  if (kernel.pass == ConvolutionPass::kAny && input_gradient_ && !winograd_ &&
+      kernel.part != ConvolutionPart::kFourierGemm) {
+    of_filters = true;
+  }
+  if (input == nullptr || filters == nullptr) return input == nullptr ? filters : input;
+  input_gradient_ |= !of_filters;
+  return of_filters ? filters : input;
+}
+
+double RecordedConvolution::EngineUs(const ConvolutionKernel& kernel,
+                                     const KernelWork& work) const {
+  const EngineShape shape{images_ * groups_, channels_, filters_, positions_, pixels_};
+  const double memory_us = MemoryUs(static_cast<double>(work.total_bytes()));
+  switch (kernel.pass) {
+    case ConvolutionPass::kInputGradient:
+      return InputGradientEngineUs(device_, kernel.block, shape) + memory_us;
+    case ConvolutionPass::kWeightGradient:
+      return WeightGradientEngineUs(device_, kernel.block, shape);
+    default:
+      return ForwardEngineUs(device_, kernel.block, shape) + memory_us;
+  }
+}
+
+// By blocks on multiprocessors: the convolution itself, or products of what was transformed, which
+// the last cache holds for the most part.
+double RecordedConvolution::BlocksUs(const ConvolutionKernel& kernel,
+                                     const KernelWork& work) const {
+  const bool forward = work.pass == Direction::kForward;
+  SimtGemms gemms{kernel.block, groups_, Real(work.m), Real(work.n), Real(work.k)};
+  gemms.channels_last = kernel.channels_last;
+  const double of = forward ? channels_ : filters_, to = forward ? filters_ : channels_;
+  if (kernel.part == ConvolutionPart::kFourierGemm) {
+    gemms.complex = true;
+    gemms.batch = kFrequencies * groups_;
+    gemms.m = images_;
+    gemms.n = to;
+    gemms.k = of;
+    return SimtGemmsUs(device_, gemms);
+  }
+  if (!winograd_) {
+    return SimtGemmsUs(device_, gemms) + MemoryUs(static_cast<double>(work.total_bytes()));
+  }
+  const double tiles =
+      images_ * std::ceil(Real(op_.oh) / kWinogradSide) * std::ceil(Real(op_.ow) / kWinogradSide);
+  gemms.batch = kWinogradProducts * groups_;
+  gemms.m = work.weight_gradient ? filters_ : tiles;
+  gemms.n = work.weight_gradient ? channels_ : to;
+  gemms.k = work.weight_gradient ? tiles : of;
+  return SimtGemmsUs(device_, gemms);
+}
+
+double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, std::string_view name,
+                                   const KernelWork& work) const {
+  TiledGemm gemm;
+  gemm.tile = {kernel.block.rows, kernel.block.cols, kernel.block.depth};
+  gemm.batch = groups_;
+  gemm.m = Real(work.m);
+  gemm.n = Real(work.n);
+  gemm.k = Real(work.k);
+  gemm.positions = work.weight_gradient ? 1 : positions_;
+  gemm.bytes = static_cast<double>(work.total_bytes());
+  gemm.by_warps = kernel.by_warps;
+  gemm.scattered = kernel.scattered;
+  gemm.shared = work.weight_gradient || ContainsAny(name, {"segment_k_on"});
+  gemm.transposed = work.weight_gradient && !kernel.multiplies;
+  const double size = Real(ElementSize(work.dtype));
+  // With columns innermost each image has products of its own.
+  const bool each_image = kernel.multiplies && size > 2 && positions_ <= 1;
+  if (each_image && !work.weight_gradient) {
+    gemm.batch *= images_;
+    gemm.m = pixels_;
+  } else if (each_image && sums_images_) {
+    gemm.batch *= images_;
+    gemm.k = pixels_;
+    gemm.bytes += (images_ - 1) * static_cast<double>(work.written.count());
+  }
+  // A single position at a stride passes over the rest of the image, where channels lie together.
+  const double image = Real(op_.h) * Real(op_.w);
+  const bool over_image = work.pass == Direction::kForward || work.weight_gradient;
+  if (positions_ <= 1 && pixels_ < image && over_image && !each_image) {
+    gemm.bytes -= Elements({op_.n, op_.c, op_.h, op_.w}) * size * (1 - pixels_ / image);
+  }
+  return TiledGemmUs(device_, PrecisionOfName(name), gemm);
+}
+
+double RecordedConvolution::MainUs(const ConvolutionKernel& kernel, std::string_view name,
+                                   const KernelWork& work) const {
+  switch (kernel.part) {
+    case ConvolutionPart::kEngine:
+      return EngineUs(kernel, work);
+    case ConvolutionPart::kTile:
+      return TileUs(kernel, name, work);
+    default:
+      return BlocksUs(kernel, work);
+  }
+}
+
+double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double waves) const {
+  const double image = Elements({op_.n, op_.c, op_.h, op_.w}),
+               result = Elements({op_.n, op_.k, op_.oh, op_.ow}),
+               filter = Real(op_.k) * Real(op_.c) / Real(op_.groups);
+  const auto size = Real(kernel.element_bytes);
+  constexpr double kExpands = kWinogradProducts / (kWinogradSide * kWinogradSide);
+  const double start_us = ColdStartUs(device_, 2);
+  const double cycles_per_us = VectorRatesOf(device_).cycles_per_us;
+  using enum ConvolutionPart;
+  switch (kernel.part) {
+    case kLayout:
+      return LayoutTransformUs(device_, waves, kernel.element_bytes);
+    case kScale: {
+      const double blocks = waves * device_.sms * device_.resident_blocks(kScaleThreads);
+      return start_us + std::max(DispatchUs(device_, std::llround(blocks)),
+                                 MemoryUs(2 * blocks * kScaleThreads * size));
+    }
+    case kPad: {
+      constexpr double kLoad = 16;
+      const double padded = std::ceil(Real(op_.c) * size / kLoad) * kLoad / size;
+      return start_us + InstructionUs(device_, Real(op_.n) * Real(op_.h) * Real(op_.w) * padded *
+                                                   kPadInstructions);
+    }
+    case kWinogradData:
+      return start_us + MemoryUs(image * (1 + kExpands) * size);
+    case kWinogradDelta:
+    case kWinogradResult:
+      return start_us + MemoryUs(result * (1 + kExpands) * size);
+    case kWinogradFilter:
+      return start_us + MemoryUs(filter * (kFilterPositions + kWinogradProducts) * size);
+    case kFourierTransform:
+      return start_us + std::ceil(std::max(waves, 1.0)) * kFourierCycles / cycles_per_us;
+    case kSumOfImages: {
+      const double bytes = Real(op_.n) * filter * Real(op_.r) * Real(op_.s) * size;
+      return ColdStartUs(device_, 1) +
+             std::max(MemoryUs(bytes), Real(op_.n) * kSumCycles / cycles_per_us);
+    }
+    case kSumOfParts:
+      return ColdStartUs(device_, kPartTrips);
+    default:
+      return ColdStartUs(device_, kWorkspaceTrips);
+  }
+}
+
+std::optional<SimTime> RecordedConvolution::Next(const Launch& launch) {
+  const ConvolutionKernel kernel = ConvolutionKernelOf(launch.name);
+  if (kernel.part == ConvolutionPart::kUnknown) return std::nullopt;
+  if (!kernel.main()) {
+    winograd_ |= kernel.part == ConvolutionPart::kWinogradData;
+    filters_gradient_ |= kernel.winograd;
+    return TimeOf(AroundUs(kernel, launch.waves_milli / 1000.0));
+  }
+  const KernelWork* work = WorkOf(kernel);
+  if (work == nullptr) return std::nullopt;
+  const double us = MainUs(kernel, launch.name, *work);
+  winograd_ = filters_gradient_ = false;
+  return TimeOf(us);
+}
+
+}  // namespace foretrace

@@ -1,0 +1,50 @@
+#pragma once
+// A convolution whose kernels a recording shows: their names say which algorithm ran, so that each
+// kernel is estimated by itself.
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "simulator/base/time.h"
+#include "simulator/cost/kernel/convolution_names.h"
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+
+class RecordedConvolution {
+ public:
+  // `works`: Kernels(op). `bandwidth_efficiency`: of the DRAM's peak. `names`: of all kernels of
+  // the call. `device`, `op` and `works` are kept by reference.
+  RecordedConvolution(const GpuPeaks& device, double bandwidth_efficiency, const Conv2dOp& op,
+                      const KernelList& works, std::span<const std::string_view> names);
+
+  // What the next kernel takes, in order of issue; nullopt: its name does not say what it is.
+  std::optional<SimTime> Next(const Launch& launch);
+
+ private:
+  const KernelWork* WorkOf(const ConvolutionKernel& kernel);
+  double MainUs(const ConvolutionKernel& kernel, std::string_view name,
+                const KernelWork& work) const;
+  double EngineUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
+  double BlocksUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
+  double TileUs(const ConvolutionKernel& kernel, std::string_view name,
+                const KernelWork& work) const;
+  double AroundUs(const ConvolutionKernel& kernel, double waves) const;
+  double MemoryUs(double bytes) const;
+
+  const GpuPeaks& device_;
+  double bytes_per_us_;
+  const Conv2dOp& op_;
+  const KernelList& works_;
+  double groups_, images_, channels_, filters_;  // the last two of a group
+  double positions_, pixels_;                    // of a filter, of a result
+  bool sums_images_ = false;                     // gradients of filters are added up over images
+  bool input_gradient_ = false;                  // has been begun
+  bool winograd_ = false;                        // a transform of tiles came before
+  bool filters_gradient_ = false;                // ... for the gradient of the filters
+};
+
+}  // namespace foretrace
