@@ -196,7 +196,7 @@ RowGeometry GeometryOf(const GpuPeaks& device, const KernelWork& work) {
   const double blocks = std::ceil(rows / g.rows_per_block);
   const double per_sm = std::min(device.resident_blocks(g.threads), 16.0);
   g.waves = blocks / (per_sm * device.sms);
-  const double row_bytes = static_cast<double>(work.written.count()) / rows;
+  const double row_bytes = static_cast<double>(std::max(work.read, work.written).count()) / rows;
   g.resident_bytes = std::min(blocks, per_sm * device.sms) * g.rows_per_block * row_bytes;
   return g;
 }

@@ -97,6 +97,19 @@ TEST(Roofline, LaterPassesGoToDramWhenRowsOutgrowL2) {
   EXPECT_NEAR(per_byte(16384) / per_byte(256), 1.5, 0.02);
 }
 
+TEST(Roofline, GradientsOfNormsHoldTwoTensorsInL2) {
+  // 1,024 rows of 3,072 columns, all in flight: 12.6 MB of the 20 MB that a multiprocessor's L2
+  // holds. A gradient goes over the inputs and the results' gradients, 25.2 MB: 1.26^6 / (1 +
+  // 1.26^6) of the second pass misses.
+  const MemoryParameters p{0, 1, 1.0, 0, 0, 0};
+  const OperatorCall call{LayerNormOp{1024, 3072}, DType::kFloat32, Direction::kBackward};
+  const KernelWork work = Kernels(call).front();
+  const double missed =
+      MemoryRoofline(p, A100(), work).memory_us * 1555e3 - static_cast<double>(work.total_bytes());
+  const double f6 = std::pow(2.0 * 1024 * 3072 * 4 / (A100().l2_mbytes * 1e6), 6);
+  EXPECT_NEAR(missed / static_cast<double>(work.read.count()), f6 / (1 + f6), 5e-3);
+}
+
 // 2^20 rows of 1,024 columns outgrow L2 too, but a warp has each in its registers: read once and
 // written once, 8.6 GB over 1,555 GB/s.
 TEST(Roofline, RowsInRegistersAreReadOnce) {
