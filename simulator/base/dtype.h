@@ -19,6 +19,7 @@ enum class DType : uint8_t {
   kInt64,
   kBool,
   kComplex64,
+  kComplex128,
   kCount,
 };
 

@@ -54,11 +54,19 @@ enum class MemcpyKind : uint8_t {
   kCount,
 };
 
-// Column `detail` of a kCpuOp node that runs attention.
-enum class AttentionMask : uint8_t {
-  kUnknown,  // or no attention
-  kNone,
+enum class AttentionMask : uint8_t { kUnknown, kNone, kCausal };
+
+// Column `detail` of a kCpuOp node: how attention is masked, or how many of the tensors that a call
+// goes through element by element are scattered to the threads of a warp, neighbours of which
+// access places apart (at least a sector of 32 bytes).
+enum class CallDetail : uint8_t {
+  kUnknown,
+  kUnmasked,
   kCausal,
+  kInOrder,
+  kOneScattered,
+  kTwoScattered,
+  kThreeScattered,  // or more
   kCount,
 };
 

@@ -166,8 +166,20 @@ class RankTrace {
     return static_cast<CollectiveOp>(detail_[n.value]);
   }
   AttentionMask attention_mask(NodeIndex n) const {
-    return kind(n) == NodeKind::kCpuOp ? static_cast<AttentionMask>(detail_[n.value])
-                                       : AttentionMask::kUnknown;
+    const CallDetail detail = call_detail(n);
+    return detail == CallDetail::kUnmasked ? AttentionMask::kNone
+           : detail == CallDetail::kCausal ? AttentionMask::kCausal
+                                           : AttentionMask::kUnknown;
+  }
+  // Tensors of a call that its threads go through out of order; nullopt: not known.
+  std::optional<int> scattered_tensors(NodeIndex n) const {
+    const CallDetail detail = call_detail(n);
+    if (detail < CallDetail::kInOrder || detail >= CallDetail::kCount) return std::nullopt;
+    return static_cast<int>(detail) - static_cast<int>(CallDetail::kInOrder);
+  }
+  CallDetail call_detail(NodeIndex n) const {
+    return kind(n) == NodeKind::kCpuOp ? static_cast<CallDetail>(detail_[n.value])
+                                       : CallDetail::kUnknown;
   }
   uint8_t raw_detail(NodeIndex n) const { return detail_[n.value]; }
 

@@ -47,11 +47,16 @@ double BytesAround(const KernelWork& work) {
   return 2 * size + kSum + kSum + size;
 }
 
-// Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, its part of
-// rescaling the results, masks. And of a block, however few keys it has: loads queries, fills its
-// pipeline, writes its results. BERT's kernels (H100, traces/README.md) set the latter; ViT's and
-// Qwen1.5's took no part (docs/accuracy.md).
-constexpr double kForwardInstructions = 6, kBlockCycles = 10250;
+// Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, masks. And
+// of a block, however few keys it has: loads queries, fills its pipeline, writes its results.
+// BERT's kernels (H100, traces/README.md) set the latter; ViT's and Qwen1.5's took no part
+// (docs/accuracy.md).
+constexpr double kForwardInstructions = 5.5, kBlockCycles = 10250;
+// Keys that a step takes (csrc/flash_attn/src/flash_fwd_launch_template.h): fewer for wide heads. A
+// step rescales the results of all queries, and waits at its barriers and for the shuffles between
+// its two GEMMs (Wan2.1's heads of 128, H100, traces/README.md).
+constexpr double kKeysOfStep = 128, kKeysOfWideStep = 64, kWidestOfLongSteps = 64;
+constexpr double kStepCycles = 220;
 
 // Where tensor cores work asynchronously (Blackwell), forward a block has two tiles of queries,
 // of which one is multiplied while the other's exponentials are taken ("FlashAttention-4", Together
@@ -72,9 +77,13 @@ double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const Kerne
   const bool causal = scores < 0.75 * real(work.batch) * real(work.m) * real(work.n);
   if (causal) tiles = (tiles + 1) / 2;
   const double rate = device.peak_tflops(precision) * 1e6 * WarpInstructionShare(device, work);
-  const double tile_us = kTile * kTile * device.sms *
-                         (2 * kForwardGemms * real(work.k) / rate + 1 / rates.exponentials_per_us +
-                          kForwardInstructions / rates.instructions_per_us);
+  const double keys = real(work.k) <= kWidestOfLongSteps ? kKeysOfStep : kKeysOfWideStep;
+  const double instructions = kForwardInstructions + real(work.k) / keys;
+  const double tile_us =
+      kTile * kTile * device.sms *
+          (2 * kForwardGemms * real(work.k) / rate + 1 / rates.exponentials_per_us +
+           instructions / rates.instructions_per_us) +
+      kTile / keys * kStepCycles / rates.cycles_per_us;
   return std::max(blocks / device.sms, 1.0) *
          (kBlockCycles / rates.cycles_per_us + tiles * tile_us);
 }

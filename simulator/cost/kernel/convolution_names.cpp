@@ -19,7 +19,7 @@ struct PartRule {
 ConvolutionPart AroundOf(std::string_view name) {
   using enum ConvolutionPart;
   static const PartRule kRules[] = {
-      {kLayout, {"nchwToNhwc", "nhwcToNchw", "nchwToFoldedNhwc"}},
+      {kLayout, {"nchwToNhwc", "nhwcToNchw", "nchwToFoldedNhwc", "tensorTransformGeneric"}},
       {kScale, {"scalePackedTensor"}},
       {kPad, {"nhwcAddPadding"}},
       {kWinogradData, {"winogradForwardData", "winogradWgradData"}},
@@ -75,7 +75,7 @@ GemmBlock EngineBlockOf(std::string_view name) {
                                                       {"wgrad_alg0_engine<", 2},
                                                       {"implicit_convolve_sgemm<", 3},
                                                       {"explicit_convolve_sgemm<", 3}}};
-  constexpr int64_t kMostSide = 8, kMostDepth = 6, kMostThreads = 5, kThreadsOfWarp = 32;
+  constexpr int64_t kMostSide = 8, kMostDepth = 6, kMostLanes = 5, kThreadsOfWarp = 32;
   for (const auto& [engine, first] : kEngines) {
     const size_t at = name.find(engine);
     if (at == name.npos) continue;
@@ -83,7 +83,7 @@ GemmBlock EngineBlockOf(std::string_view name) {
     std::array<int64_t, 5> logs = {};
     for (int i = 0; i < 5; ++i) {
       const auto log = Argument(arguments, first + i);
-      const int64_t most = i < 2 ? kMostSide : i == 2 ? kMostDepth : kMostThreads;
+      const int64_t most = i < 2 ? kMostSide : i == 2 ? kMostDepth : kMostLanes;
       if (!log || *log > most) return {};
       logs[static_cast<size_t>(i)] = *log;
     }
@@ -132,6 +132,7 @@ GemmBlock TileBlockOf(std::string_view name) {
 ConvolutionKernel ConvolutionKernelOf(std::string_view name) {
   ConvolutionKernel kernel;
   kernel.element_bytes = ContainsAny(name, {"half", "bfloat16"}) ? 2 : 4;
+  kernel.into_layout = ContainsAny(name, {"nchwTo"});
   kernel.winograd = ContainsAny(name, {"winogradWgrad"});
   kernel.part = AroundOf(name);
   if (kernel.part != ConvolutionPart::kUnknown) return kernel;

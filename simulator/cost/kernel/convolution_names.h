@@ -40,6 +40,7 @@ struct ConvolutionKernel {
   // Of results, pixels (of filters' gradients filters) by the other side; kEngine, kBlocks, kTile,
   // kFourierGemm.
   GemmBlock block;
+  bool into_layout = false;    // kLayout: of an operand, not of a result
   bool winograd = false;       // a transform of Winograd's algorithm for the filters' gradient
   bool multiplies = false;     // one of many products of a transform
   bool scattered = false;      // addresses of single pixels, at a stride

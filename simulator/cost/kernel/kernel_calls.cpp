@@ -52,7 +52,10 @@ std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const Rank
   }
   const CallTensors tensors(rank, call);
   auto traced = OperatorFromTrace(name, tensors.inputs, tensors.outputs);
-  if (traced) SetMask(rank.attention_mask(call), *traced);
+  if (traced) {
+    SetMask(rank.attention_mask(call), *traced);
+    traced->access.scattered = rank.scattered_tensors(call);
+  }
   return traced;
 }
 

@@ -206,7 +206,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 24>;
+  using Key = std::array<int64_t, 25>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
@@ -221,6 +221,7 @@ class KernelModels::Memo {
             work.written.count(),
             work.read_again.count(),
             work.blocks,
+            work.scattered,
             work.batch,
             work.m,
             work.n,
@@ -316,6 +317,10 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
     // the bandwidth was measured with that arithmetic within.
     const double index_us = InstructionUs(device_, work.instructions);
     us = work.kind == KernelKind::kTranspose ? SmoothMax(us, index_us) : SmoothSum(us, index_us, 2);
+    estimate.extrapolated = true;
+  }
+  if (work.scattered > 0) {
+    us = std::max(us, generic_memory_.memory.base_us + ScatteredUs(device_, work.scattered));
     estimate.extrapolated = true;
   }
   if (work.trips > 0) {

@@ -254,6 +254,7 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
                                      rank.waves_milli(together) / 1000.0);
     return observed;
   }
+  work.scattered = SaturatingProduct({traced.access.elements, traced.access.scattered.value_or(0)});
   if (kernels.size() == 1) work.instructions = ElementInstructions(seen.last.role, traced.access);
   Refine(device, store, rank, traced, seen, kernels.front(), observed, work);
   return observed;

@@ -62,6 +62,7 @@ RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidt
       pixels_(Real(op.oh) * Real(op.ow)) {
   for (const std::string_view name : names) {
     sums_images_ |= ConvolutionKernelOf(name).part == ConvolutionPart::kSumOfImages;
+    into_layout_ += ContainsAny(name, {"nchwTo"}) ? 1 : 0;
   }
 }
 
@@ -136,6 +137,7 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, std::string_
   gemm.bytes = static_cast<double>(work.total_bytes());
   gemm.by_warps = kernel.by_warps;
   gemm.scattered = kernel.scattered;
+  gemm.narrow = ContainsAny(name, {"sm90_xmma"});
   gemm.shared = work.weight_gradient || ContainsAny(name, {"segment_k_on"});
   gemm.transposed = work.weight_gradient && !kernel.multiplies;
   const double size = Real(ElementSize(work.dtype));
@@ -170,6 +172,16 @@ double RecordedConvolution::MainUs(const ConvolutionKernel& kernel, std::string_
   }
 }
 
+// Where the launch is not recorded: of operands in the mean of those that are transformed.
+double RecordedConvolution::TransformedElements(const ConvolutionKernel& kernel) const {
+  const double image = Elements({op_.n, op_.c, op_.h, op_.w}),
+               result = Elements({op_.n, op_.k, op_.oh, op_.ow}),
+               filters = Elements({op_.k, op_.c, op_.r, op_.s}) / groups_;
+  const bool forward = works_.empty() || works_[0].pass == Direction::kForward;
+  if (!kernel.into_layout) return forward ? result : image;
+  return (image + filters + (forward ? 0 : result)) / std::max(into_layout_, 1);
+}
+
 double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double waves) const {
   const double image = Elements({op_.n, op_.c, op_.h, op_.w}),
                result = Elements({op_.n, op_.k, op_.oh, op_.ow}),
@@ -181,7 +193,8 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
   using enum ConvolutionPart;
   switch (kernel.part) {
     case kLayout:
-      return LayoutTransformUs(device_, waves, kernel.element_bytes);
+      return waves > 0 ? LayoutTransformUs(device_, waves, kernel.element_bytes)
+                       : start_us + MemoryUs(2 * TransformedElements(kernel) * size);
     case kScale: {
       const double blocks = waves * device_.sms * device_.resident_blocks(kScaleThreads);
       return start_us + std::max(DispatchUs(device_, std::llround(blocks)),

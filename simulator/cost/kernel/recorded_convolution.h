@@ -33,6 +33,7 @@ class RecordedConvolution {
   double TileUs(const ConvolutionKernel& kernel, std::string_view name,
                 const KernelWork& work) const;
   double AroundUs(const ConvolutionKernel& kernel, double waves) const;
+  double TransformedElements(const ConvolutionKernel& kernel) const;
   double MemoryUs(double bytes) const;
 
   const GpuPeaks& device_;
@@ -42,6 +43,7 @@ class RecordedConvolution {
   double groups_, images_, channels_, filters_;  // the last two of a group
   double positions_, pixels_;                    // of a filter, of a result
   bool sums_images_ = false;                     // gradients of filters are added up over images
+  int into_layout_ = 0;                          // kernels that bring operands into another layout
   bool input_gradient_ = false;                  // has been begun
   bool winograd_ = false;                        // a transform of tiles came before
   bool filters_gradient_ = false;                // ... for the gradient of the filters

@@ -19,6 +19,9 @@ constexpr double kScattered = 0.7;
 // wgmma takes operands of TF32 along the reduction alone (PTX ISA, "Asynchronous warpgroup-level
 // matrix instructions"): those that lie across it go through registers. Of the same recording.
 constexpr double kTransposedTf32 = 0.5;
+// Of the rate, where a group of warps multiplies by 64 columns or fewer at once: it reads as much
+// of shared memory as it has time to multiply. By the same two recordings.
+constexpr double kNarrow = 0.65, kNarrowColumns = 64;
 // How the tiles of fp32 and their loads add up: by the same.
 constexpr double kTf32Overlap = 1.5;
 
@@ -43,6 +46,7 @@ double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm&
   double rate = device.peak_tflops(precision) * 1e6 / device.sms * p.compute_efficiency *
                 intensity / (intensity + p.tile_intensity);
   if (gemm.by_warps) rate *= facts.warp_gemms;
+  if (gemm.narrow && cols <= kNarrowColumns) rate *= kNarrow;
   if (gemm.scattered) rate *= kScattered;
   if (gemm.transposed && tf32 && !gemm.by_warps && facts.by_warpgroups()) rate *= kTransposedTf32;
   const double filled = gemm.shared ? waves : std::ceil(waves);

@@ -21,6 +21,7 @@ struct TiledGemm {
   bool by_warps = false;    // for Ampere
   bool scattered = false;   // operands by the addresses of single pixels, at a stride
   bool transposed = false;  // operands that do not lie along the reduction
+  bool narrow = false;      // few columns of a tile slow a group of warps down (xmma's kernels)
   bool shared = false;      // tiles' reductions are cut up, so that multiprocessors end alike
 };
 double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm& gemm);

@@ -37,6 +37,14 @@ double ArithmeticUs(const GpuPeaks& device, Flop flop) {
   return flop.count() * kInstructionsPerFlop / VectorRatesOf(device).instructions_per_us;
 }
 
+double ScatteredUs(const GpuPeaks& device, int64_t accesses) {
+  // Transposed tensors of 32,256 x 1,536, 2 and 4 bytes an element alike, take 400 us on an H100
+  // (Wan2.1, traces/README.md): a sector every other cycle for each multiprocessor.
+  constexpr double kSectorsPerCycle = 0.51;
+  return static_cast<double>(accesses) /
+         (kSectorsPerCycle * device.sms * VectorRatesOf(device).cycles_per_us);
+}
+
 double DispatchUs(const GpuPeaks& device, int64_t blocks) {
   // Gathers of DLRM's (dlrm-heavy-b1024, H100, traces/README.md, "Captured") take 0.62 us for every
   // 1,000 blocks, of one warp or two alike: a block a cycle but for a tenth.

@@ -81,6 +81,9 @@ struct KernelWork {
   // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments
   // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
+  // Accesses of single threads, that those of their neighbours do not go with; 0: none, or not
+  // known.
+  int64_t scattered = 0;
   // Thread blocks, of kernels with so many that handing them out may take longest; 0: few.
   int64_t blocks = 0;
 

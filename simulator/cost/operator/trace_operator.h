@@ -27,6 +27,8 @@ struct ElementAccess {
   int64_t dimensions = 1;
   int64_t indices = 0;  // tensors of indices that a gather reads
   int64_t rows = 0;     // that a gather moves whole, where its index is as large as its result
+  // Tensors that neighbouring threads access at places apart; nullopt: not known.
+  std::optional<int> scattered = std::nullopt;
 };
 
 struct TracedOperator {

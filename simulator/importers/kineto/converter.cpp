@@ -7,7 +7,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/importers/framework/device_names.h"
-#include "simulator/importers/kineto/attention_mask.h"
+#include "simulator/importers/kineto/call_detail.h"
 #include "simulator/importers/kineto/implied_outputs.h"
 #include "simulator/trace/serving_step.h"
 
@@ -234,7 +234,7 @@ absl::Status Converter::AddCpuNode(const Event& event, Category category,
   const auto external = event.Integer(Field::kExternalId);
   const auto step = ParseStepMark(spec.name);
   spec.kind = category == Category::kAnnotation || step ? NodeKind::kAnnotation : NodeKind::kCpuOp;
-  if (spec.kind == NodeKind::kCpuOp) spec.detail = static_cast<uint8_t>(AttentionMaskOf(event));
+  if (spec.kind == NodeKind::kCpuOp) spec.detail = static_cast<uint8_t>(CallDetailOf(event));
   spec.source_id = static_cast<uint64_t>(external.value_or(event.index));
   const NodeIndex node = builder_->AddNode(spec);
   if (step && spec.duration == SimTime()) {

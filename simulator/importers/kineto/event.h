@@ -65,10 +65,10 @@ enum class Field : uint8_t {
   kCount,
 };
 
-// Dimensions of one tensor among "Input Dims".
+// Dimensions of one tensor among "Input Dims", or its strides in elements among "Input Strides".
 struct InputDims {
   uint32_t argument = 0;  // position in the operator's argument list
-  uint32_t begin = 0;     // into Event::dim_values
+  uint32_t begin = 0;     // into Event::dim_values, or stride_values
   uint32_t count = 0;
   bool in_list = false;  // element of a TensorList argument
 };
@@ -94,6 +94,8 @@ class Event {
     present_ = 0;
     dims.clear();
     dim_values.clear();
+    strides.clear();
+    stride_values.clear();
     types.clear();
     concrete.clear();
   }
@@ -103,6 +105,8 @@ class Event {
   bool duplicate = false;  // a key of `args` came twice with different values
   std::vector<InputDims> dims;
   std::vector<int64_t> dim_values;
+  std::vector<InputDims> strides;
+  std::vector<int64_t> stride_values;
   std::vector<std::string> types;     // "Input type"
   std::vector<std::string> concrete;  // "Concrete Inputs"
 

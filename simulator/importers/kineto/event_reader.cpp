@@ -70,6 +70,7 @@ EventReader::KeyTable EventReader::ArgumentKeys() {
           {"Input Dims", {Target::kDims, Field::kCount}},
           {"Input dims", {Target::kDims, Field::kCount}},
           {"Input type", {Target::kTypes, Field::kCount}},
+          {"Input Strides", {Target::kStrides, Field::kCount}},
           {"Concrete Inputs", {Target::kConcrete, Field::kCount}}};
 }
 
@@ -228,8 +229,10 @@ bool EventReader::StartArray() {
       list_seen_ = false;
       switch (key_.target) {
         case Target::kDims:
-          event_.dims.clear();
-          event_.dim_values.clear();
+        case Target::kStrides:
+          strides_ = key_.target == Target::kStrides;
+          (strides_ ? event_.strides : event_.dims).clear();
+          (strides_ ? event_.stride_values : event_.dim_values).clear();
           mode_ = Mode::kDims;
           return true;
         case Target::kTypes:
@@ -250,7 +253,8 @@ bool EventReader::StartArray() {
     case Mode::kDims:
       if (++inner_depth_ == 2) list_seen_ = false;
       if (inner_depth_ == 3) list_seen_ = true;
-      list_dims_begin_ = static_cast<uint32_t>(event_.dim_values.size());
+      list_dims_begin_ =
+          static_cast<uint32_t>((strides_ ? event_.stride_values : event_.dim_values).size());
       return true;
     default:
       return Skip();
@@ -285,16 +289,18 @@ bool EventReader::EndArray() {
 }
 
 // "Input Dims" is a list over arguments of the dimensions of a tensor, or, for a list of tensors,
-// of lists of dimensions.
+// of lists of dimensions; "Input Strides" likewise of strides.
 void EventReader::EndDimsArray() {
   const int level = inner_depth_--;
   if (level == 1) {
     mode_ = Mode::kArgs;
     return;
   }
-  const auto end = static_cast<uint32_t>(event_.dim_values.size());
+  const auto end =
+      static_cast<uint32_t>((strides_ ? event_.stride_values : event_.dim_values).size());
   if (level == 3 || (level == 2 && !list_seen_)) {
-    event_.dims.push_back({argument_, list_dims_begin_, end - list_dims_begin_, level == 3});
+    (strides_ ? event_.strides : event_.dims)
+        .push_back({argument_, list_dims_begin_, end - list_dims_begin_, level == 3});
   }
   if (level == 2) ++argument_;
 }
@@ -304,12 +310,13 @@ bool EventReader::AddDimension(std::string_view text) {
     ++argument_;
     return true;
   }
-  if (event_.dim_values.size() >= kMaxDims) {
-    return Fail(InvalidInput("{}: event {} at byte {}: over {} numbers in \"Input Dims\"", source_,
-                             event_.index, event_.offset, kMaxDims));
+  auto& values = strides_ ? event_.stride_values : event_.dim_values;
+  if (values.size() >= kMaxDims) {
+    return Fail(InvalidInput("{}: event {} at byte {}: over {} numbers in \"Input {}\"", source_,
+                             event_.index, event_.offset, kMaxDims, strides_ ? "Strides" : "Dims"));
   }
   // A dimension that is no number (a symbolic one) counts as unknown.
-  event_.dim_values.push_back(json::ParseInteger(text).value_or(0));
+  values.push_back(json::ParseInteger(text).value_or(0));
   return true;
 }
 

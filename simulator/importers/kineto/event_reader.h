@@ -57,7 +57,17 @@ class EventReader : public json::Handler {
     kSkip,
   };
   // What the value after the current key is for.
-  enum class Target : uint8_t { kNone, kField, kArgs, kDims, kTypes, kConcrete, kEvents, kCapture };
+  enum class Target : uint8_t {
+    kNone,
+    kField,
+    kArgs,
+    kDims,
+    kStrides,
+    kTypes,
+    kConcrete,
+    kEvents,
+    kCapture
+  };
   struct KeyMeaning {
     Target target = Target::kNone;
     Field field = Field::kCount;
@@ -96,6 +106,7 @@ class EventReader : public json::Handler {
   uint32_t argument_ = 0;
   uint32_t list_dims_begin_ = 0;
   bool list_seen_ = false;
+  bool strides_ = false;  // Mode::kDims reads "Input Strides"
   bool saw_events_ = false;
 };
 

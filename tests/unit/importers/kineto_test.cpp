@@ -423,4 +423,41 @@ TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
 }
 
 }  // namespace
+std::optional<int> ScatteredOf(const std::string& dims, const std::string& strides,
+                               const std::string& type = "float") {
+  const std::string event =
+      R"({"ph":"X","cat":"cpu_op","name":"aten::copy_","pid":100,"tid":100,"ts":1000,"dur":10,)"
+      R"("args":{"Input Strides":[)" +
+      strides + R"(],"Input Dims":[)" + dims + R"(],"Input type":[")" + type + R"(",")" + type +
+      R"("]}},)" + std::string(kLaunch);
+  const auto store = ImportEvents(event);
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return std::nullopt;
+  const RankTrace& rank = store->ranks()[0];
+  return rank.scattered_tensors(FindNode(*store, rank, "aten::copy_"));
+}
+
+// Threads go along the first tensor's dimension of the smallest stride.
+TEST(Kineto, StridesSayWhichTensorsAreScattered) {
+  constexpr const char* kMatrices = "[3000,2000],[3000,2000]";
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[2000,1]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[1,3000]"), 1);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[1,3000],[1,3000]"), 0);  // both alike
+  // Rows of 256 are gone through by a block of 512 elements, which then has their neighbours.
+  EXPECT_EQ(ScatteredOf("[3000,256],[3000,256]", "[256,1],[1,3000]"), 0);
+  EXPECT_EQ(ScatteredOf("[3000,512],[3000,512]", "[512,1],[1,3000]"), 1);
+  // Every second float lies in a sector with others; every eighth does not, nor every second of
+  // complex numbers of 16 bytes.
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[4000,2]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[16000,8]"), 1);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[1,3000]", "c10::complex<double>"), 1);
+  // A permutation of outer dimensions leaves the last where it is.
+  EXPECT_EQ(ScatteredOf("[8,12,64,64],[8,12,64,64]", "[49152,4096,64,1],[49152,64,768,1]"), 0);
+  // A column that is spread over rows is cached; what is missing or does not fit is not known.
+  EXPECT_EQ(ScatteredOf("[3000,2000],[3000,1]", "[2000,1],[1,1]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, ""), std::nullopt);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000],[1]"), std::nullopt);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[9223372036854775807,1],[1,9223372036854775807]"), 1);
+}
+
 }  // namespace foretrace

@@ -47,6 +47,12 @@ TEST(ElementInstructions, PoolsOfChannelsThatLieTogether) {
   EXPECT_EQ(PoolInstructions("void max_pool_forward_nchw<float, int>", 1000), 0);
 }
 
+// 108 multiprocessors take 0.51 sectors a cycle each.
+TEST(VectorRates, ScatteredAccessesTakeASectorEach) {
+  const GpuPeaks a100 = *FindGpuPeaks("a100-pcie-40gb");
+  EXPECT_NEAR(ScatteredUs(a100, 51 * 108 * 1410), 100, 1e-9);
+}
+
 // A block a cycle but for a tenth, at 1,410 MHz.
 TEST(VectorRates, BlocksAreHandedOutOneByOne) {
   const GpuPeaks a100 = *FindGpuPeaks("a100-pcie-40gb");

@@ -34,6 +34,27 @@ int64_t Trips(std::string_view kernel, const std::vector<int64_t>& sizes,
   return Observe(device, store, trace, *traced, kernels).list[0].trips;
 }
 
+// A transposed copy reads each element by itself.
+TEST(ObservedKernels, ScatteredTensorsAreAccessedElementByElement) {
+  constexpr std::string_view kKernel =
+      "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<copy> >";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::copy_", {0, 90});
+  rank.Kernel(kKernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> sizes = {3000, 2000};
+  const TensorShape shape{sizes, DType::kFloat32};
+  auto traced = OperatorFromTrace("aten::copy_", std::vector{shape, shape}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kKernel)};
+  const auto scattered = [&] {
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].scattered;
+  };
+  EXPECT_EQ(scattered(), 0);  // not known
+  traced->access.scattered = 1;
+  EXPECT_EQ(scattered(), 6'000'000);
+}
+
 TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
   constexpr std::string_view kVectors =
       "void at::native::vectorized_elementwise_kernel<4, copy, at::detail::Array<char*, 2> >";

@@ -199,6 +199,24 @@ TEST(RecordedConvolution, EnginesByTheirBlocks) {
   EXPECT_NEAR(us(3) - us(1), 8 * (us(1) - start - memory), 0.02 * us(3));
 }
 
+// An image of 64 x 128 x 28 x 28 and 9 x 128 x 128 filters come in, as many results go out; without
+// launches the two that come in share what they move.
+TEST(RecordedConvolution, TransformsWithoutLaunchesMoveTensors) {
+  const GpuPeaks device = H100();
+  const Conv2dOp op{64, 128, 28, 28, 128, 3, 3, 28, 28};
+  const KernelList works = Kernels({op, DType::kFloat32, Direction::kForward});
+  constexpr std::string_view kIn =
+      "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float>";
+  constexpr std::string_view kOut =
+      "void cudnn::engines_precompiled::nhwcToNchwKernel<float, float>";
+  const std::vector<std::string_view> names = {kIn, kIn, kOut};
+  RecordedConvolution convolution(device, 0.9, op, works, names);
+  const double start = (800 + 2 * 700) / 1830.0, image = 64.0 * 128 * 784 * 4 * 2 / (3350e3 * 0.9);
+  const double filters = 9.0 * 128 * 128 * 4 * 2 / (3350e3 * 0.9);
+  EXPECT_NEAR(convolution.Next({kIn, 0})->us(), start + (image + filters) / 2, 1e-3);
+  EXPECT_NEAR(convolution.Next({kOut, 0})->us(), start + image, 1e-3);
+}
+
 TEST(RecordedConvolution, WhatItDoesNotKnowItDoesNotGuess) {
   const Conv2dOp op{16, 256, 14, 14, 1024, 1, 1, 14, 14};
   const KernelList works = Kernels({op, DType::kFloat32, Direction::kForward});

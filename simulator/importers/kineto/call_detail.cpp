@@ -1,0 +1,126 @@
+#include "simulator/importers/kineto/call_detail.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "simulator/base/dtype.h"
+
+namespace foretrace::kineto {
+namespace {
+
+// Where `is_causal` stands, or `custom_mask_type`, a number of which 0 is none. Another kind of
+// value stands there in older releases' lists of arguments.
+struct Masked {
+  std::string_view name;
+  size_t argument;
+  bool number = false;
+};
+constexpr Masked kMasked[] = {{"aten::scaled_dot_product_attention", 5},
+                              {"aten::_scaled_dot_product_flash_attention", 4},
+                              {"aten::_scaled_dot_product_flash_attention_backward", 11},
+                              {"aten::_scaled_dot_product_efficient_attention", 6},
+                              {"aten::_scaled_dot_product_efficient_attention_backward", 11},
+                              {"aten::_scaled_dot_product_cudnn_attention", 6},
+                              {"aten::_scaled_dot_product_cudnn_attention_backward", 14},
+                              {"aten::_flash_attention_forward", 8},
+                              {"aten::_flash_attention_backward", 11},
+                              {"aten::_efficient_attention_forward", 9, true},
+                              {"aten::_efficient_attention_backward", 14, true}};
+
+CallDetail MaskOf(const Event& event) {
+  if (event.concrete.empty()) return CallDetail::kUnknown;
+  const auto* masked = std::ranges::find(kMasked, event.Text(Field::kName), &Masked::name);
+  if (masked == std::end(kMasked) || masked->argument >= event.concrete.size()) {
+    return CallDetail::kUnknown;
+  }
+  const std::string_view value = event.concrete[masked->argument];
+  if (value == (masked->number ? "0" : "False")) return CallDetail::kUnmasked;
+  const bool causal = masked->number ? value == "1" || value == "2" : value == "True";
+  return causal ? CallDetail::kCausal : CallDetail::kUnknown;
+}
+
+struct Strided {
+  std::span<const int64_t> dims, strides;
+  int64_t element_bytes = 0;
+};
+
+double Elements(std::span<const int64_t> dims) {
+  double elements = 1;
+  for (const int64_t size : dims) elements *= static_cast<double>(size);
+  return elements;
+}
+
+// Tensors that are arguments by themselves; those of lists have kernels of another kind.
+std::vector<Strided> TensorsOf(const Event& event) {
+  std::vector<Strided> tensors;
+  for (const InputDims& strides : event.strides) {
+    const auto dims = std::ranges::find(event.dims, strides.argument, &InputDims::argument);
+    if (strides.in_list || strides.count == 0 || dims == event.dims.end()) continue;
+    if (dims->count != strides.count || strides.argument >= event.types.size()) continue;
+    const int64_t bytes = ElementSize(ParseDType(event.types[strides.argument]));
+    if (bytes == 0) continue;
+    tensors.push_back({std::span(event.dim_values).subspan(dims->begin, dims->count),
+                       std::span(event.stride_values).subspan(strides.begin, strides.count),
+                       bytes});
+  }
+  return tensors;
+}
+
+// Which dimension neighbouring threads go along: TensorIterator's fastest, that of the smallest
+// stride of the result, which is laid out as the first of the largest arguments
+// (aten/src/ATen/TensorIterator.cpp, reorder_dimensions).
+std::optional<size_t> FastestOf(const Strided& tensor) {
+  std::optional<size_t> fastest;
+  for (size_t i = 0; i < tensor.dims.size(); ++i) {
+    if (tensor.dims[i] <= 1 || tensor.strides[i] < 1) continue;
+    if (!fastest || tensor.strides[i] < tensor.strides[*fastest]) fastest = i;
+  }
+  return fastest;
+}
+
+// Elements of the result between two that are neighbours along that dimension.
+double ElementsBetween(const Strided& result, size_t along) {
+  double elements = 1;
+  for (size_t i = 0; i < result.dims.size(); ++i) {
+    const bool faster = result.strides[i] < result.strides[along] && result.dims[i] > 1;
+    if (faster) elements *= static_cast<double>(result.dims[i]);
+  }
+  return elements;
+}
+
+CallDetail OrderOf(const Event& event) {
+  constexpr int64_t kSector = 32, kMost = 3;
+  constexpr double kElementsOfBlock = 512;  // 128 threads, four each
+  const std::vector<Strided> tensors = TensorsOf(event);
+  if (tensors.empty()) return CallDetail::kUnknown;
+  const Strided* result = &tensors.front();
+  for (const Strided& tensor : tensors) {
+    if (Elements(tensor.dims) > Elements(result->dims)) result = &tensor;
+  }
+  const auto fastest = FastestOf(*result);
+  if (!fastest) return CallDetail::kUnknown;
+  int64_t scattered = 0;
+  for (const Strided& tensor : tensors) {
+    if (!std::ranges::equal(tensor.dims, result->dims)) continue;  // spread, and so cached
+    const auto own = FastestOf(tensor);
+    if (!own || tensor.strides[*fastest] < kSector / tensor.element_bytes) continue;
+    // What lies beside an element, if anything, the same block of threads may take while it holds
+    // the sector.
+    const bool alone = tensor.strides[*own] >= kSector / tensor.element_bytes;
+    scattered += alone || ElementsBetween(*result, *own) >= kElementsOfBlock ? 1 : 0;
+  }
+  return static_cast<CallDetail>(static_cast<int64_t>(CallDetail::kInOrder) +
+                                 std::min(scattered, kMost));
+}
+
+}  // namespace
+
+CallDetail CallDetailOf(const Event& event) {
+  const CallDetail mask = MaskOf(event);
+  return mask == CallDetail::kUnknown ? OrderOf(event) : mask;
+}
+
+}  // namespace foretrace::kineto
