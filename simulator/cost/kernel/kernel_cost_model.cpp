@@ -86,11 +86,13 @@ bool SayMore(const RankTrace& rank, std::span<const NodeIndex> kernels) {
 
 KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
                                  const TraceStore& store,
-                                 std::shared_ptr<const EmbeddingModels> embedding)
+                                 std::shared_ptr<const EmbeddingModels> embedding,
+                                 ChosenKernels chosen)
     : models_(std::move(models)),
       embedding_(embedding != nullptr ? std::move(embedding)
                                       : std::make_shared<const EmbeddingModels>()),
-      store_(&store) {
+      store_(&store),
+      chosen_(chosen) {
   for (const RankTrace& rank : store.ranks()) {
     entries_.emplace(rank.info().rank, Prepare(store, rank));
   }
@@ -101,7 +103,8 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   std::vector<Entry> entries(rank.size());
   const std::string& recorded_on = rank.info().device_name;
   if (!chosen_for_chip_.contains(recorded_on)) {
-    chosen_for_chip_[recorded_on] = ChosenForChip(models_->device(), recorded_on);
+    chosen_for_chip_[recorded_on] =
+        chosen_ == ChosenKernels::kUsed && ChosenForChip(models_->device(), recorded_on);
   }
   const KernelCalls calls = FindKernelCalls(store, rank);
   for (const auto& [call, op] : calls.launched) {

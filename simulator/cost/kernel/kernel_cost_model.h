@@ -20,6 +20,10 @@
 
 namespace foretrace {
 
+// Whether kernels that a library chose for the models' chip are estimated as the kernels that they
+// are; kIgnored: by their operators alone, as on another chip, whose library would choose others.
+enum class ChosenKernels : uint8_t { kUsed, kIgnored };
+
 // For one trace store, which must outlive the model: durations are worked out at construction, in
 // time linear in the nodes, and Predict is an array read.
 //
@@ -34,7 +38,8 @@ class KernelCostModel : public CostModel {
  public:
   // `embedding` null: lookups are analytic.
   KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store,
-                  std::shared_ptr<const EmbeddingModels> embedding = nullptr);
+                  std::shared_ptr<const EmbeddingModels> embedding = nullptr,
+                  ChosenKernels chosen = ChosenKernels::kUsed);
 
   std::string_view name() const override { return "kernel"; }
   std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
@@ -97,6 +102,7 @@ class KernelCostModel : public CostModel {
   std::shared_ptr<const KernelModels> models_;
   std::shared_ptr<const EmbeddingModels> embedding_;
   const TraceStore* store_;
+  ChosenKernels chosen_;
   std::map<std::string, bool> chosen_for_chip_;    // the kernels recorded on a device of that name
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
   std::map<int32_t, std::vector<Lookup>> lookups_;

@@ -29,9 +29,10 @@ absl::StatusOr<SharedKernels> ShippedKernels(const GpuPeaks& device,
   return KernelsOn(device, set.kernels, folder, notes);
 }
 
-CostModelChain ModelsOf(const SharedKernels& kernels, const TraceStore& store) {
+CostModelChain ModelsOf(const SharedKernels& kernels, const TraceStore& store,
+                        ChosenKernels chosen) {
   CostModelChain chain;
-  chain.Append(std::make_unique<KernelCostModel>(kernels, store));
+  chain.Append(std::make_unique<KernelCostModel>(kernels, store, nullptr, chosen));
   chain.Append(std::make_unique<CopyCostModel>(kernels, nullptr));
   return chain;
 }
@@ -149,14 +150,18 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeRetargetModels(
   }
   const bool calibrated = from_kernels != nullptr && to_kernels != nullptr;
   if (!calibrated) notes.clear();  // of siblings, whose models are not used
+  // Both by the recorded kernels, or neither: else the ratio would be of two kinds of models.
+  const ChosenKernels chosen = Compare(*recorded, target) == DeviceMatch::kOther
+                                   ? ChosenKernels::kIgnored
+                                   : ChosenKernels::kUsed;
   std::vector<CostModelChain> chains;
   if (calibrated) {
-    chains.push_back(ModelsOf(from_kernels, store));
-    chains.push_back(ModelsOf(to_kernels, store));
+    chains.push_back(ModelsOf(from_kernels, store, chosen));
+    chains.push_back(ModelsOf(to_kernels, store, chosen));
   }
   const std::vector<KernelModel> none;
-  chains.push_back(ModelsOf(std::make_shared<const KernelModels>(from, none), store));
-  chains.push_back(ModelsOf(std::make_shared<const KernelModels>(to, none), store));
+  chains.push_back(ModelsOf(std::make_shared<const KernelModels>(from, none), store, chosen));
+  chains.push_back(ModelsOf(std::make_shared<const KernelModels>(to, none), store, chosen));
   std::vector<DevicePair> pairs;
   for (size_t i = 0; i < chains.size(); i += 2) pairs.push_back({&chains[i], &chains[i + 1]});
   auto retarget = std::make_unique<RetargetCostModel>(store, pairs);

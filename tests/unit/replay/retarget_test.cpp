@@ -54,6 +54,34 @@ TEST(Retarget, ACopyOverTheHostLinkScalesWithIt) {
                                                  "and stays as recorded: mystery 2.4 %")));
 }
 
+// A convolution by a kernel that the other chip would not run: the ratio is of both devices' models
+// of the operator, whatever the recorded kernel's own name says of the first.
+TEST(Retarget, KernelsOfAnotherChipSayNothingOfTheRatio) {
+  const auto on = [](std::string_view kernel) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.builder().info().device_name = "NVIDIA H100 80GB HBM3";
+    rank.Op("aten::cudnn_convolution", {0, 90});
+    const NodeIndex call = rank.Of("aten::cudnn_convolution");
+    Tensor tensor;
+    tensor.dtype = DType::kFloat32;
+    rank.builder().AddTensor(call, tensor, std::vector<int64_t>{16, 256, 14, 14});
+    rank.builder().AddTensor(call, tensor, std::vector<int64_t>{256, 256, 3, 3});
+    tensor.is_output = true;
+    rank.builder().AddTensor(call, tensor, std::vector<int64_t>{16, 256, 14, 14});
+    rank.Kernel(kernel, {10, 12}, 7, {20, 120});
+    const TraceStore store = job.Build();
+    const auto setup = On(store, "dgx-a100");
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    return setup.ok() ? DurationOf(*setup, store, kernel) : SimTime();
+  };
+  const SimTime named =
+      on("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_"
+         "warpsize1x2x1_g1_ffma_aligna4_alignc4_execute_kernel__5x_cudnn");
+  EXPECT_EQ(named, on("volta_scudnn_unheard_of"));
+  EXPECT_GT(named.us(), 100);
+}
+
 TEST(Retarget, OnTheSameDeviceNothingChanges) {
   const TraceStore store = Copies("Tesla V100-SXM2-32GB", 10);
   const auto setup = On(store, "dgx1-v100");
