@@ -1,0 +1,83 @@
+// What a call's scalars and strides say of it (importers/kineto/call_detail.h).
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "tests/unit/importers/import_text.h"
+
+namespace foretrace {
+namespace {
+
+std::string CallEvent(const std::string& name, const std::string& arguments) {
+  return R"({"ph":"X","cat":"cpu_op","name":")" + name +
+         R"(","pid":100,"tid":100,"ts":1000,"dur":10,"args":{)" + arguments +
+         R"(}},{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":20,"ts":1009,"dur":4,)"
+         R"("args":{"device":0,"stream":20}})";
+}
+
+AttentionMask MaskOf(const std::string& name, const std::string& concrete) {
+  const auto store = ImportEvents(CallEvent(name, R"("Concrete Inputs":[)" + concrete + "]"));
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return AttentionMask::kUnknown;
+  const RankTrace& rank = store->ranks()[0];
+  return rank.attention_mask(FindNode(*store, rank, name));
+}
+
+// (query, key, value, dropout_p, is_causal, ...) and, of the memory-efficient kernels, the eleventh
+// of the backward pass and a number for the mask.
+TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
+  const std::string flash = "aten::_scaled_dot_product_flash_attention";
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","True","False","")"), AttentionMask::kCausal);
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","False","False","")"), AttentionMask::kNone);
+  EXPECT_EQ(MaskOf(flash, R"("","","","0.","","False","")"), AttentionMask::kUnknown);
+  EXPECT_EQ(MaskOf(flash, R"("","","")"), AttentionMask::kUnknown);
+  EXPECT_EQ(MaskOf(flash + "_backward", R"("","","","","","","","","","","0.","True")"),
+            AttentionMask::kCausal);
+  const std::string efficient = "aten::_efficient_attention_forward";
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","0","True")"), AttentionMask::kNone);
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","","0.","1","True")"),
+            AttentionMask::kCausal);
+  // PyTorch 2.1 has one argument less before it: whether the sums are kept stands there.
+  EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","0.","1","True")"), AttentionMask::kUnknown);
+  EXPECT_EQ(MaskOf("aten::add", R"("","","","","True")"), AttentionMask::kUnknown);
+}
+
+std::optional<int> ScatteredOf(const std::string& dims, const std::string& strides,
+                               const std::string& type = "float") {
+  const std::string event =
+      CallEvent("aten::copy_", R"("Input Strides":[)" + strides + R"(],"Input Dims":[)" + dims +
+                                   R"(],"Input type":[")" + type + R"(",")" + type + R"("])");
+  const auto store = ImportEvents(event);
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return std::nullopt;
+  const RankTrace& rank = store->ranks()[0];
+  return rank.scattered_tensors(FindNode(*store, rank, "aten::copy_"));
+}
+
+// Threads go along the first tensor's dimension of the smallest stride.
+TEST(Kineto, StridesSayWhichTensorsAreScattered) {
+  constexpr const char* kMatrices = "[3000,2000],[3000,2000]";
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[2000,1]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[1,3000]"), 1);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[1,3000],[1,3000]"), 0);  // both alike
+  // Rows of 256 are gone through by a block of 512 elements, which then has their neighbours.
+  EXPECT_EQ(ScatteredOf("[3000,256],[3000,256]", "[256,1],[1,3000]"), 0);
+  EXPECT_EQ(ScatteredOf("[3000,512],[3000,512]", "[512,1],[1,3000]"), 1);
+  // Every second float lies in a sector with others; every eighth does not, nor every second of
+  // complex numbers of 16 bytes.
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[4000,2]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[16000,8]"), 1);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[1,3000]", "c10::complex<double>"), 1);
+  // A permutation of outer dimensions leaves the last where it is.
+  EXPECT_EQ(ScatteredOf("[8,12,64,64],[8,12,64,64]", "[49152,4096,64,1],[49152,64,768,1]"), 0);
+  // A column that is spread over rows is cached; what is missing or does not fit is not known.
+  EXPECT_EQ(ScatteredOf("[3000,2000],[3000,1]", "[2000,1],[1,1]"), 0);
+  EXPECT_EQ(ScatteredOf(kMatrices, ""), std::nullopt);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[2000],[1]"), std::nullopt);
+  EXPECT_EQ(ScatteredOf(kMatrices, "[9223372036854775807,1],[1,9223372036854775807]"), 1);
+}
+
+}  // namespace
+}  // namespace foretrace
