@@ -42,7 +42,10 @@ constexpr double kWarp = 32, kSchedulers = 4;  // of a multiprocessor, each with
 constexpr double kAloneOverlap = 1.5;
 constexpr double kResultsOfFourWarps = 128 * 128, kSharedBytesPerCycle = 128;
 constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
-constexpr int64_t kFp32Depth = 8;    // of kernels whose name states none
+// Without tensor cores the threads that multiply also wait for what they load: batches of short
+// reductions of dlrm-wide-b8192 (H100); GEMMs of linear (RTX 2080 Ti) took no part and agree.
+constexpr double kOverlapOfLanes = 2;
+constexpr int64_t kFp32Depth = 8;  // of kernels whose name states none
 // The parts of a result take turns (cutlass/gemm/kernel/gemm.h, kSplitKSerial): a fence, the flag's
 // store, its load; then the epilogue reads what is there row by row of its tensor instructions, a
 // step after the other: 8 rows of a warp, which has half of the block's and at most 64.
@@ -282,7 +285,9 @@ double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwid
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
   const double compute_us =
       blocks_us - trip_us + last * written_us + TurnsUs(device, gemm, resident, trip_us);
-  return GemmStartUs(device) + SmoothSum(compute_us, memory_us, kOverlapPower);
+  return GemmStartUs(device) +
+         SmoothSum(compute_us, memory_us,
+                   precision == Precision::kFloat32 ? kOverlapOfLanes : kOverlapPower);
 }
 
 bool IsThinGemm(std::string_view name) {
