@@ -7,6 +7,7 @@
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/name_numbers.h"
 
 namespace foretrace {
 namespace {
@@ -51,14 +52,7 @@ std::optional<int64_t> Argument(std::string_view arguments, int n) {
     if (comma == arguments.npos) return std::nullopt;
     arguments.remove_prefix(comma + 2);
   }
-  int64_t number = 0;
-  size_t digits = 0;
-  while (digits < std::min<size_t>(arguments.size(), 3) && arguments[digits] >= '0' &&
-         arguments[digits] <= '9') {
-    number = 10 * number + (arguments[digits++] - '0');
-  }
-  if (digits == 0 || digits > 2) return std::nullopt;
-  return number;
+  return TakeNumber(arguments, 2);
 }
 
 // cuDNN's own kernels name their block by the logarithms of its sides, depth and threads, after
@@ -88,11 +82,10 @@ GemmBlock EngineBlockOf(std::string_view name) {
       logs[static_cast<size_t>(i)] = *log;
     }
     GemmBlock block;
-    block.rows = int64_t{1} << logs[0];
-    block.cols = int64_t{1} << logs[1];
+    block.cols = int64_t{1} << logs[0];
+    block.rows = int64_t{1} << logs[1];
     block.depth = int64_t{1} << logs[2];
     block.warps = std::max<int64_t>((int64_t{1} << (logs[3] + logs[4])) / kThreadsOfWarp, 1);
-    std::swap(block.rows, block.cols);
     return block;
   }
   return {};
@@ -106,13 +99,8 @@ GemmBlock MangledBlockOf(std::string_view name) {
   std::string_view rest = name.substr(at + kShape.size());
   std::array<int64_t, 3> sizes = {};
   for (size_t i = 0; i < sizes.size(); ++i) {
-    size_t digits = 0;
-    while (digits < std::min<size_t>(rest.size(), 4) && rest[digits] >= '0' &&
-           rest[digits] <= '9') {
-      sizes[i] = 10 * sizes[i] + (rest[digits++] - '0');
-    }
-    if (digits == 0 || digits > 3 || sizes[i] == 0) return {};
-    rest.remove_prefix(digits);
+    sizes[i] = TakeNumber(rest, 3).value_or(0);
+    if (sizes[i] == 0) return {};
     if (i + 1 < sizes.size()) {
       if (!rest.starts_with(kNext)) return {};
       rest.remove_prefix(kNext.size());
@@ -138,9 +126,12 @@ ConvolutionKernel ConvolutionKernelOf(std::string_view name) {
   if (kernel.part != ConvolutionPart::kUnknown) return kernel;
   kernel.pass = PassOf(name);
   kernel.scattered = ContainsAny(name, {"_strided_"});
+  kernel.narrow = ContainsAny(name, {"sm90_xmma"});
+  kernel.cut_up = ContainsAny(name, {"segment_k_on"});
   kernel.channels_last = ContainsAny(name, {"nhwckrsc"});
   kernel.by_warps = !ContainsAny(name, {"sm90", "sm100", "nvjet"});
   kernel.multiplies = ContainsAny(name, {"gemm_"}) && !ContainsAny(name, {"implicit_gemm"});
+  kernel.precision = TraitsOfKernel(name).precision;
   kernel.block = EngineBlockOf(name);
   if (kernel.block.known()) {
     kernel.part = ConvolutionPart::kEngine;
@@ -148,8 +139,7 @@ ConvolutionKernel ConvolutionKernelOf(std::string_view name) {
     kernel.block = XmmaBlockOf(name);
     kernel.part = ContainsAny(name, {"_cf32cf32_"}) ? ConvolutionPart::kFourierGemm
                                                     : ConvolutionPart::kBlocks;
-  } else if (TraitsOfKernel(name).precision != Precision::kFloat32 ||
-             MangledBlockOf(name).known()) {
+  } else if (kernel.precision != Precision::kFloat32 || MangledBlockOf(name).known()) {
     kernel.block = TileBlockOf(name);
     kernel.part = ConvolutionPart::kTile;
   }

@@ -46,7 +46,10 @@ struct ConvolutionKernel {
   bool scattered = false;      // addresses of single pixels, at a stride
   bool channels_last = false;  // operands with their channels innermost, loaded by 16 bytes
   bool by_warps = false;       // for Ampere
-  int64_t element_bytes = 4;   // of what a transform moves
+  bool narrow = false;         // few columns of a tile slow a group of warps down
+  bool cut_up = false;         // tiles' reductions, so that multiprocessors end alike
+  Precision precision = Precision::kFloat32;  // that its name states
+  int64_t element_bytes = 4;                  // of what a transform moves
 
   bool main() const {
     return part >= ConvolutionPart::kEngine && part <= ConvolutionPart::kFourierGemm;

@@ -6,6 +6,7 @@
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/name_numbers.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
@@ -56,23 +57,15 @@ constexpr double kThinCyclesPerElement = 14;
 
 double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
-// Takes a number of at most three digits off the front; 0: there is none.
-int64_t TakeNumber(std::string_view& text) {
-  int64_t number = 0;
-  size_t digits = 0;
-  while (digits < std::min<size_t>(text.size(), 4) && text[digits] >= '0' && text[digits] <= '9') {
-    number = 10 * number + (text[digits++] - '0');
-  }
-  text.remove_prefix(digits);
-  return digits > 3 ? 0 : number;
-}
+// At most three digits; 0: there is none.
+int64_t TakeSize(std::string_view& text) { return TakeNumber(text, 3).value_or(0); }
 
 // "<a>x<b>" at the front, taken off.
 bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
-  a = TakeNumber(text);
+  a = TakeSize(text);
   if (a == 0 || !text.starts_with('x')) return false;
   text.remove_prefix(1);
-  b = TakeNumber(text);
+  b = TakeSize(text);
   return b > 0;
 }
 
@@ -135,17 +128,17 @@ GemmBlock XmmaBlockOf(std::string_view name) {
     return {};
   }
   rest.remove_prefix(1);
-  block.depth = TakeNumber(rest);
+  block.depth = TakeSize(rest);
   if (block.depth == 0 || !rest.starts_with(kStage)) return {};
   rest.remove_prefix(kStage.size());
-  block.stages = TakeNumber(rest);
+  block.stages = TakeSize(rest);
   constexpr std::string_view kWarps = "_warpsize";
   int64_t down = 0, across = 0;
   if (!rest.starts_with(kWarps)) return block;
   rest.remove_prefix(kWarps.size());
   if (!TakePair(rest, down, across) || !rest.starts_with('x')) return block;
   rest.remove_prefix(1);
-  block.warps = down * across * TakeNumber(rest);
+  block.warps = down * across * TakeSize(rest);
   return block;
 }
 
@@ -178,7 +171,7 @@ GemmBlock GemmBlockOf(std::string_view name) {
       block.stages = stages;
     } else if (rest.starts_with(kSliced)) {
       rest.remove_prefix(kSliced.size());
-      block.depth *= std::max<int64_t>(TakeNumber(rest), 1);
+      block.depth *= std::max<int64_t>(TakeSize(rest), 1);
     } else if (ContainsAny(name, {"884gemm", "1688gemm", "16816gemm"})) {
       block.depth = 32;  // for tensor cores
     }

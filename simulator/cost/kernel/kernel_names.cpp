@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/name_numbers.h"
 
 namespace foretrace {
 namespace {
@@ -122,27 +123,17 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
   return number;
 }
 
-// Takes a number of at most four digits off the front; 0: there is none.
-int64_t TakeNumber(std::string_view& text) {
-  int64_t number = 0;
-  size_t digits = 0;
-  while (digits < text.size() && digits < 5 && text[digits] >= '0' && text[digits] <= '9') {
-    number = 10 * number + (text[digits++] - '0');
-  }
-  text.remove_prefix(digits);
-  return digits > 4 ? 0 : number;
-}
-
 // rows x cols and depth, with `between` before the depth: "256x64_32" and "128x128x64".
 KernelWork::Tile TileAt(std::string_view text, char between) {
+  constexpr size_t kDigits = 4;
   KernelWork::Tile tile;
-  tile.rows = TakeNumber(text);
+  tile.rows = TakeNumber(text, kDigits).value_or(0);
   if (!text.starts_with('x')) return {};
   text.remove_prefix(1);
-  tile.cols = TakeNumber(text);
+  tile.cols = TakeNumber(text, kDigits).value_or(0);
   if (!text.starts_with(between)) return {};
   text.remove_prefix(1);
-  tile.depth = TakeNumber(text);
+  tile.depth = TakeNumber(text, kDigits).value_or(0);
   return std::min({tile.rows, tile.cols, tile.depth}) > 0 ? tile : KernelWork::Tile();
 }
 

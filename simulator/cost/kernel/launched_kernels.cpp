@@ -100,11 +100,6 @@ KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, dou
   return work;
 }
 
-Precision PrecisionOfName(std::string_view name) {
-  const KernelTraits traits = TraitsOfKernel(name);
-  return traits.precision_known ? traits.precision : Precision::kFloat32;
-}
-
 KernelKind KindOfGemm(std::string_view name) {
   if (ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"}))
     return KernelKind::kAttention;
@@ -143,7 +138,7 @@ double ResultsOf(const BlockedGemm& gemm) {
 
 SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double typical_results) {
   const GpuPeaks& device = models.device();
-  const Precision precision = PrecisionOfName(launch.name);
+  const Precision precision = TraitsOfKernel(launch.name).precision;
   BlockedGemm gemm = BlocksOf(device, launch, precision);
   const double results = ResultsOf(gemm);
   gemm.depth = ContainsAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
@@ -300,7 +295,7 @@ double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
     const auto [it, added] = results.try_emplace({launch.name, launch.waves_milli}, 0);
     if (added && TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
         KindOfGemm(launch.name) != KernelKind::kAttention) {
-      it->second = ResultsOf(BlocksOf(device, launch, PrecisionOfName(launch.name)));
+      it->second = ResultsOf(BlocksOf(device, launch, TraitsOfKernel(launch.name).precision));
     }
     if (!(it->second > 0)) continue;
     logarithms += std::log(it->second);

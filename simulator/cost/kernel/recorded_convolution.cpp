@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/base/contains.h"
-#include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/simt_convolution.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/vector_rates.h"
@@ -40,11 +38,6 @@ std::optional<SimTime> TimeOf(double us) {
   return us <= kMostUs ? std::optional(SimTime::FromUs(us)) : std::nullopt;
 }
 
-Precision PrecisionOfName(std::string_view name) {
-  const KernelTraits traits = TraitsOfKernel(name);
-  return traits.precision_known ? traits.precision : Precision::kFloat32;
-}
-
 }  // namespace
 
 RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidth_efficiency,
@@ -59,10 +52,13 @@ RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidt
       channels_(Real(op.c) / groups_),
       filters_(Real(op.k) / groups_),
       positions_(Real(op.r) * Real(op.s)),
-      pixels_(Real(op.oh) * Real(op.ow)) {
+      pixels_(Real(op.oh) * Real(op.ow)),
+      image_elements_(Elements({op.n, op.c, op.h, op.w})),
+      result_elements_(Elements({op.n, op.k, op.oh, op.ow})) {
   for (const std::string_view name : names) {
-    sums_images_ |= ConvolutionKernelOf(name).part == ConvolutionPart::kSumOfImages;
-    into_layout_ += ContainsAny(name, {"nchwTo"}) ? 1 : 0;
+    const ConvolutionKernel kernel = ConvolutionKernelOf(name);
+    sums_images_ |= kernel.part == ConvolutionPart::kSumOfImages;
+    into_layout_ += kernel.into_layout ? 1 : 0;
   }
 }
 
@@ -125,8 +121,7 @@ double RecordedConvolution::BlocksUs(const ConvolutionKernel& kernel,
   return SimtGemmsUs(device_, gemms);
 }
 
-double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, std::string_view name,
-                                   const KernelWork& work) const {
+double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const KernelWork& work) const {
   TiledGemm gemm;
   gemm.tile = {kernel.block.rows, kernel.block.cols, kernel.block.depth};
   gemm.batch = groups_;
@@ -137,8 +132,8 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, std::string_
   gemm.bytes = static_cast<double>(work.total_bytes());
   gemm.by_warps = kernel.by_warps;
   gemm.scattered = kernel.scattered;
-  gemm.narrow = ContainsAny(name, {"sm90_xmma"});
-  gemm.shared = work.weight_gradient || ContainsAny(name, {"segment_k_on"});
+  gemm.narrow = kernel.narrow;
+  gemm.shared = work.weight_gradient || kernel.cut_up;
   gemm.transposed = work.weight_gradient && !kernel.multiplies;
   const double size = Real(ElementSize(work.dtype));
   // With columns innermost each image has products of its own.
@@ -155,18 +150,17 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, std::string_
   const double image = Real(op_.h) * Real(op_.w);
   const bool over_image = work.pass == Direction::kForward || work.weight_gradient;
   if (positions_ <= 1 && pixels_ < image && over_image && !each_image) {
-    gemm.bytes -= Elements({op_.n, op_.c, op_.h, op_.w}) * size * (1 - pixels_ / image);
+    gemm.bytes -= image_elements_ * size * (1 - pixels_ / image);
   }
-  return TiledGemmUs(device_, PrecisionOfName(name), gemm);
+  return TiledGemmUs(device_, kernel.precision, gemm);
 }
 
-double RecordedConvolution::MainUs(const ConvolutionKernel& kernel, std::string_view name,
-                                   const KernelWork& work) const {
+double RecordedConvolution::MainUs(const ConvolutionKernel& kernel, const KernelWork& work) const {
   switch (kernel.part) {
     case ConvolutionPart::kEngine:
       return EngineUs(kernel, work);
     case ConvolutionPart::kTile:
-      return TileUs(kernel, name, work);
+      return TileUs(kernel, work);
     default:
       return BlocksUs(kernel, work);
   }
@@ -174,18 +168,14 @@ double RecordedConvolution::MainUs(const ConvolutionKernel& kernel, std::string_
 
 // Where the launch is not recorded: of operands in the mean of those that are transformed.
 double RecordedConvolution::TransformedElements(const ConvolutionKernel& kernel) const {
-  const double image = Elements({op_.n, op_.c, op_.h, op_.w}),
-               result = Elements({op_.n, op_.k, op_.oh, op_.ow}),
-               filters = Elements({op_.k, op_.c, op_.r, op_.s}) / groups_;
+  const double filters = Elements({op_.k, op_.c, op_.r, op_.s}) / groups_;
   const bool forward = works_.empty() || works_[0].pass == Direction::kForward;
-  if (!kernel.into_layout) return forward ? result : image;
-  return (image + filters + (forward ? 0 : result)) / std::max(into_layout_, 1);
+  if (!kernel.into_layout) return forward ? result_elements_ : image_elements_;
+  return (image_elements_ + filters + (forward ? 0 : result_elements_)) / std::max(into_layout_, 1);
 }
 
 double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double waves) const {
-  const double image = Elements({op_.n, op_.c, op_.h, op_.w}),
-               result = Elements({op_.n, op_.k, op_.oh, op_.ow}),
-               filter = Real(op_.k) * Real(op_.c) / Real(op_.groups);
+  const double filter = Real(op_.k) * Real(op_.c) / groups_;
   const auto size = Real(kernel.element_bytes);
   constexpr double kExpands = kWinogradProducts / (kWinogradSide * kWinogradSide);
   const double start_us = ColdStartUs(device_, 2);
@@ -207,10 +197,10 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
                                                    kPadInstructions);
     }
     case kWinogradData:
-      return start_us + MemoryUs(image * (1 + kExpands) * size);
+      return start_us + MemoryUs(image_elements_ * (1 + kExpands) * size);
     case kWinogradDelta:
     case kWinogradResult:
-      return start_us + MemoryUs(result * (1 + kExpands) * size);
+      return start_us + MemoryUs(result_elements_ * (1 + kExpands) * size);
     case kWinogradFilter:
       return start_us + MemoryUs(filter * (kFilterPositions + kWinogradProducts) * size);
     case kFourierTransform:
@@ -237,7 +227,7 @@ std::optional<SimTime> RecordedConvolution::Next(const Launch& launch) {
   }
   const KernelWork* work = WorkOf(kernel);
   if (work == nullptr) return std::nullopt;
-  const double us = MainUs(kernel, launch.name, *work);
+  const double us = MainUs(kernel, *work);
   winograd_ = filters_gradient_ = false;
   return TimeOf(us);
 }

@@ -26,12 +26,10 @@ class RecordedConvolution {
 
  private:
   const KernelWork* WorkOf(const ConvolutionKernel& kernel);
-  double MainUs(const ConvolutionKernel& kernel, std::string_view name,
-                const KernelWork& work) const;
+  double MainUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double EngineUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double BlocksUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
-  double TileUs(const ConvolutionKernel& kernel, std::string_view name,
-                const KernelWork& work) const;
+  double TileUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double AroundUs(const ConvolutionKernel& kernel, double waves) const;
   double TransformedElements(const ConvolutionKernel& kernel) const;
   double MemoryUs(double bytes) const;
@@ -42,11 +40,12 @@ class RecordedConvolution {
   const KernelList& works_;
   double groups_, images_, channels_, filters_;  // the last two of a group
   double positions_, pixels_;                    // of a filter, of a result
-  bool sums_images_ = false;                     // gradients of filters are added up over images
-  int into_layout_ = 0;                          // kernels that bring operands into another layout
-  bool input_gradient_ = false;                  // has been begun
-  bool winograd_ = false;                        // a transform of tiles came before
-  bool filters_gradient_ = false;                // ... for the gradient of the filters
+  double image_elements_, result_elements_;
+  bool sums_images_ = false;       // gradients of filters are added up over images
+  int into_layout_ = 0;            // kernels that bring operands into another layout
+  bool input_gradient_ = false;    // has been begun
+  bool winograd_ = false;          // a transform of tiles came before
+  bool filters_gradient_ = false;  // ... for the gradient of the filters
 };
 
 }  // namespace foretrace
