@@ -111,7 +111,7 @@ GemmBlock MangledBlockOf(std::string_view name) {
 
 GemmBlock TileBlockOf(std::string_view name) {
   if (const GemmBlock mangled = MangledBlockOf(name); mangled.known()) return mangled;
-  const KernelWork::Tile tile = StatedTile(name);
+  const NamedTile tile = StatedTile(name);
   return {tile.rows, tile.cols, tile.depth, 0};
 }
 

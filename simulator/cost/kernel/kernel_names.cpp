@@ -124,9 +124,9 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
 }
 
 // rows x cols and depth, with `between` before the depth: "256x64_32" and "128x128x64".
-KernelWork::Tile TileAt(std::string_view text, char between) {
+NamedTile TileAt(std::string_view text, char between) {
   constexpr size_t kDigits = 4;
-  KernelWork::Tile tile;
+  NamedTile tile;
   tile.rows = TakeNumber(text, kDigits).value_or(0);
   if (!text.starts_with('x')) return {};
   text.remove_prefix(1);
@@ -134,13 +134,13 @@ KernelWork::Tile TileAt(std::string_view text, char between) {
   if (!text.starts_with(between)) return {};
   text.remove_prefix(1);
   tile.depth = TakeNumber(text, kDigits).value_or(0);
-  return std::min({tile.rows, tile.cols, tile.depth}) > 0 ? tile : KernelWork::Tile();
+  return std::min({tile.rows, tile.cols, tile.depth}) > 0 ? tile : NamedTile();
 }
 
 // Of a convolution, or of AMD's GEMMs.
-KernelWork::Tile TileOf(std::string_view name) {
+NamedTile TileOf(std::string_view name) {
   const bool tiled = name.starts_with("Cijk_") || ContainsAny(name, {"fprop", "dgrad", "wgrad"});
-  return tiled ? StatedTile(name) : KernelWork::Tile();
+  return tiled ? StatedTile(name) : NamedTile();
 }
 
 // flash_fwd_kernel<traits, Is_dropout, Is_causal, ...> and flash_bwd_..._kernel<the same>
@@ -159,18 +159,18 @@ void ReadFlashAttention(std::string_view name, KernelTraits& traits) {
 
 }  // namespace
 
-KernelWork::Tile StatedTile(std::string_view name) {
+NamedTile StatedTile(std::string_view name) {
   constexpr std::string_view kMacroTile = "_MT";
   if (name.starts_with("Cijk_")) {
     const size_t at = name.find(kMacroTile);
-    return at == name.npos ? KernelWork::Tile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
+    return at == name.npos ? NamedTile() : TileAt(name.substr(at + kMacroTile.size()), 'x');
   }
   constexpr std::string_view kSize = "tilesize";
   if (const size_t at = name.find(kSize); at != name.npos) {
     return TileAt(name.substr(at + kSize.size()), 'x');
   }
   for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
-    const KernelWork::Tile tile = TileAt(name.substr(at + 1), '_');
+    const NamedTile tile = TileAt(name.substr(at + 1), '_');
     if (tile.known()) return tile;
   }
   return {};

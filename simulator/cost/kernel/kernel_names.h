@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
-#include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
 
@@ -26,6 +25,12 @@ enum class KernelRole : uint8_t {
   kSort,  // sorting and scanning of indices
 };
 
+// Of an implicit GEMM; 0: not known.
+struct NamedTile {
+  int64_t rows = 0, cols = 0, depth = 0;
+  bool known() const { return rows > 0; }
+};
+
 struct KernelTraits {
   KernelRole role = KernelRole::kUnknown;
   // Set where the name tells (GEMM kernels name their instruction).
@@ -38,7 +43,7 @@ struct KernelTraits {
   int64_t elements_in_turn = 0;
   // Of a convolution on tensor cores, or of rocBLAS's and hipBLASLt's kernels: the tile of its
   // implicit GEMM, and whether warps issue its instructions, as on Ampere.
-  KernelWork::Tile tile;
+  NamedTile tile;
   bool by_warps = false;
   // FlashAttention-2's kernels, written for Ampere, and whether they mask later keys.
   bool flash_attention_2 = false;
@@ -48,7 +53,7 @@ struct KernelTraits {
 // Of a matrix kernel: cuDNN's and cuBLAS's "..._tilesize128x128x64_stage3_...", CUTLASS's
 // "..._256x64_32x4_nhwc_align8", cuBLAS's "nvjet_..._128x256_64x4_...", Tensile's
 // "Cijk_..._MT256x160x64_...". Not known where the name states none.
-KernelWork::Tile StatedTile(std::string_view name);
+NamedTile StatedTile(std::string_view name);
 
 // Linear in the name's length; names come from traces and may be anything.
 KernelTraits TraitsOfKernel(std::string_view name);

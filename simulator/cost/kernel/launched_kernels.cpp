@@ -113,7 +113,7 @@ KernelKind KindOfGemm(std::string_view name) {
 BlockedGemm BlocksOf(const GpuPeaks& device, const Launch& launch, Precision precision) {
   BlockedGemm gemm;
   gemm.block = GemmBlockOf(launch.name);
-  const KernelWork::Tile tile = TraitsOfKernel(launch.name).tile;
+  const NamedTile tile = TraitsOfKernel(launch.name).tile;
   if (!gemm.block.known() && tile.known()) {
     gemm.block = {tile.rows, tile.cols, tile.depth, 0};
   }

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
-#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/cost/kernel/kernel_names.h"
 
 namespace foretrace {
 
@@ -14,7 +14,7 @@ namespace foretrace {
 // filter and as many channels as the tile is deep, so that fewer channels than that leave the rest
 // of the step empty.
 struct TiledGemm {
-  KernelWork::Tile tile;
+  NamedTile tile;
   double batch = 1, m = 1, n = 1, k = 1;
   double positions = 1;  // of the filter, along the reduction
   double bytes = 0;

@@ -57,11 +57,6 @@ struct KernelWork {
   bool by_warps = false;
   // Parts of a GEMM's reduction are scaled each by itself (LinearOp::block_scaled).
   bool block_scaled = false;
-  // Of an implicit GEMM, as a kernel's name has it; 0: not known.
-  struct Tile {
-    int64_t rows = 0, cols = 0, depth = 0;
-    bool known() const { return rows > 0; }
-  };
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
   Bytes read_again;          // by later passes over a row, where no cache kept it

@@ -28,7 +28,7 @@ TEST(KernelNames, FlashAttentionSaysWhetherItIsCausal) {
 
 TEST(KernelNames, ConvolutionsSayTheirTile) {
   const auto tile = [](std::string_view name) {
-    const KernelWork::Tile t = TraitsOfKernel(name).tile;
+    const NamedTile t = TraitsOfKernel(name).tile;
     return std::array<int64_t, 3>{t.rows, t.cols, t.depth};
   };
   using Sizes = std::array<int64_t, 3>;
