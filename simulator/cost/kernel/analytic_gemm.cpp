@@ -68,13 +68,6 @@ GemmParameters ByScaledBlocks() {
   return p;
 }
 
-double SustainedTflops(const GpuPeaks& device, Precision precision) {
-  const RateKind kind = precision == Precision::kTensorFloat32 ? RateKind::kTf32
-                        : precision == Precision::kFloat8      ? RateKind::kFp8
-                                                               : RateKind::kFp16;
-  return device.accelerator.sustained(kind).per_second() / 1e12;
-}
-
 }  // namespace
 
 GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
@@ -90,7 +83,7 @@ double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelW
                             !device.accelerator.instructions.asynchronous_matrices;
   const GemmParameters p = in_registers ? ByScaledBlocks() : AnalyticGemm(device, precision);
   const double us = GemmRoofline(p, device, precision, work).kernel_us;
-  const double sustained = SustainedTflops(device, precision);
+  const double sustained = device.sustained_tflops(precision);
   if (!device.has_tensor_cores(precision) || sustained <= 0) return us;
   return std::max(us, p.base_us + work.flop.count() / (sustained * 1e6));
 }

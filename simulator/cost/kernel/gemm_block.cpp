@@ -60,15 +60,6 @@ double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1))
 // At most three digits; 0: there is none.
 int64_t TakeSize(std::string_view& text) { return TakeNumber(text, 3).value_or(0); }
 
-// "<a>x<b>" at the front, taken off.
-bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
-  a = TakeSize(text);
-  if (a == 0 || !text.starts_with('x')) return false;
-  text.remove_prefix(1);
-  b = TakeSize(text);
-  return b > 0;
-}
-
 // CUTLASS numbers blocks in bands of up to eight along the rows, so that those that run side by
 // side share operands; blocks that complete a band have no results
 // (cutlass/gemm/threadblock/threadblock_swizzle.h, GemmIdentityThreadblockSwizzle).

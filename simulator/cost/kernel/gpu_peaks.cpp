@@ -66,6 +66,13 @@ double GpuPeaks::peak_tflops(Precision precision) const {
   return limited ? std::min(sustained_fp32_tflops, boost) : boost;
 }
 
+double GpuPeaks::sustained_tflops(Precision precision) const {
+  const RateKind kind = precision == Precision::kTensorFloat32 ? RateKind::kTf32
+                        : precision == Precision::kFloat8      ? RateKind::kFp8
+                                                               : RateKind::kFp16;
+  return Tflops(accelerator.sustained(kind));
+}
+
 double GpuPeaks::resident_blocks(double threads, double registers) const {
   double resident = threads_per_sm;
   const double file = accelerator.occupancy.registers;

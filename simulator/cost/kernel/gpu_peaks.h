@@ -42,6 +42,8 @@ struct GpuPeaks {
   // The scale of efficiencies: the same, but of fp32 without tensor cores no more than the board
   // keeps up. A board that its power binds runs the short kernels of a benchmark slower too.
   double peak_tflops(Precision precision) const;
+  // What GEMMs on tensor cores keep up at the board's power limit; 0: its file does not say.
+  double sustained_tflops(Precision precision) const;
   // Blocks of so many threads that a multiprocessor holds at once, at least one: by its threads
   // and, of kernels whose registers (of a thread) are known, by its registers.
   double resident_blocks(double threads, double registers = 0) const;

@@ -14,6 +14,7 @@
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
+#include "simulator/cost/kernel/warpgroup_gemm.h"
 
 namespace foretrace {
 namespace {
@@ -182,9 +183,15 @@ bool ByLaunchedGemm(const KernelModels& models, const Launch& launch, const Kern
   // Kernels of older chips, which later ones still run on small GEMMs: few of what was measured.
   const std::string_view chip = device.accelerator.chip;
   const bool older = block.known() && (chip.starts_with("GH") || chip.starts_with("GB"));
-  if (measured && !older) return false;
+  // Later libraries choose among other kernels than what was measured did.
+  const WarpgroupTile tile =
+      precision == Precision::kHalf ? WarpgroupTileOf(launch.name) : WarpgroupTile();
+  if (measured && !older && !tile.known()) return false;
   double us = 0;
-  if (block.known()) {
+  if (tile.known()) {
+    us = WarpgroupGemmUs(device, precision, StreamEfficiency(models), tile, work,
+                         launch.waves_milli / 1000.0 * device.sms);
+  } else if (block.known()) {
     BlockedGemm gemm = BlockedGemmOf(device, block, work, launch.waves_milli / 1000.0);
     gemm.in_turn = launch.after_clearing && block.in_bands;  // flags, where it is CUTLASS's
     us = BlockedGemmUs(device, precision, StreamEfficiency(models), gemm);

@@ -20,4 +20,15 @@ inline std::optional<int64_t> TakeNumber(std::string_view& text, size_t most_dig
   return digits == 0 || digits > most_digits ? std::nullopt : std::optional(number);
 }
 
+// Takes "<a>x<b>", each of at most three digits and at least 1, off the front; false: it is not
+// there, and `text` is past what there was of it.
+inline bool TakePair(std::string_view& text, int64_t& a, int64_t& b) {
+  constexpr size_t kDigits = 3;
+  a = TakeNumber(text, kDigits).value_or(0);
+  if (a == 0 || !text.starts_with('x')) return false;
+  text.remove_prefix(1);
+  b = TakeNumber(text, kDigits).value_or(0);
+  return b > 0;
+}
+
 }  // namespace foretrace
