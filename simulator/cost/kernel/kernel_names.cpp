@@ -181,6 +181,7 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   traits.role = RoleOf(name);
   ReadFlashAttention(name, traits);
   ReadTurns(name, traits);
+  traits.element_bytes = NumberAfter(name, "OpaqueType<");
   if (traits.role != KernelRole::kMatmul) return traits;
   traits.tile = TileOf(name);
   traits.by_warps = traits.tile.known() && !ContainsAny(name, {"sm90", "sm100"});

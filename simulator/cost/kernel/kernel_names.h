@@ -41,6 +41,8 @@ struct KernelTraits {
   // Elements that a thread takes one after the other, of a kernel that strides or looks types up;
   // 0: side by side.
   int64_t elements_in_turn = 0;
+  // Bytes of an element that is moved whatever it is ("OpaqueType<2u>"); 0: the name does not say.
+  int64_t element_bytes = 0;
   // Of a convolution on tensor cores, or of rocBLAS's and hipBLASLt's kernels: the tile of its
   // implicit GEMM, and whether warps issue its instructions, as on Ampere.
   NamedTile tile;

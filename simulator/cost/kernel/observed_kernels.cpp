@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/base/contains.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/element_instructions.h"
 
@@ -73,6 +74,18 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
         Bytes(SaturatingProduct({access.rows, work.written.count() / access.rows + kIndex}));
     work.blocks = access.rows;
   }
+  // Contiguous tensors have as many blocks as their elements ask for; others have two for each
+  // multiprocessor, each tensor, which `parts` costs (aten/src/ATen/native/cuda/Shape.cu,
+  // getCatGridContig and getCatGrid).
+  if (ContainsAny(name, {"CatArrayBatchedCopy_vectorized", "CatArrayBatchedCopy_aligned",
+                         "CatArrayBatchedCopy_contig"})) {
+    work.parts = 1;
+  } else if (name.find("CatArrayBatchedCopy<") != name.npos && access.largest > 0) {
+    // A thread takes the elements of its tensor in turn, each where two divisions find it.
+    constexpr int64_t kThreads = 512, kBlocks = 2, kTrips = 2;
+    const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
+    work.trips = kTrips * ((access.largest - 1) / threads + 1);
+  }
   // Adding along an index: as many blocks of 128 threads as 8 for each multiprocessor go over the
   // elements (aten/src/ATen/native/cuda/Indexing.cu, indexFuncLargeIndex), each of which reads an
   // index, then a value, then adds it where it belongs.
@@ -114,13 +127,34 @@ void AddStepsOfWeights(const GpuPeaks& device, std::string_view name, KernelWork
                        ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
 }
 
-// Shapes do not say whether a copy is contiguous, nor whether attention is masked; the kernel that
-// was chosen does.
+// A type of so many bytes; kUnknown: there is none.
+DType OfSize(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return DType::kInt8;
+    case 2:
+      return DType::kFloat16;
+    case 4:
+      return DType::kFloat32;
+    case 8:
+      return DType::kInt64;
+    case 16:
+      return DType::kComplex128;
+    default:
+      return DType::kUnknown;
+  }
+}
+
+// Shapes do not say whether a copy is contiguous, whether attention is masked, nor of what type the
+// tensors of a list are; the kernel that was chosen does.
 void Specify(const KernelTraits& traits, OperatorCall& call) {
   auto* copy = std::get_if<CopyOp>(&call.shape);
   const bool strided =
       traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
   if (copy != nullptr && strided) copy->strided = true;
+  const DType listed = OfSize(traits.element_bytes);
+  const bool concat = std::holds_alternative<ConcatOp>(call.shape);
+  if (concat && listed != DType::kUnknown) call.dtype = listed;
   auto* attention = std::get_if<AttentionOp>(&call.shape);
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }

@@ -116,6 +116,9 @@ Result Concat(const Call& call) {
   const int64_t elements = call.out.empty() ? TotalElements(call.in) : Elements(call.out[0]);
   TracedOperator traced = Traced(ConcatOp{elements, static_cast<int64_t>(call.in.size())}, call);
   traced.access.elements = elements;
+  for (const TensorShape& t : call.in) {
+    traced.access.largest = std::max(traced.access.largest, std::min(Elements(t), elements));
+  }
   return traced;
 }
 

@@ -55,6 +55,45 @@ TEST(ObservedKernels, ScatteredTensorsAreAccessedElementByElement) {
   EXPECT_EQ(scattered(), 6'000'000);
 }
 
+KernelWork Concatenation(std::string_view kernel) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::cat", {0, 90});
+  rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  // The types of a list's tensors are not recorded.
+  const std::vector<int64_t> images = {1, 1000, 1000}, class_token = {1, 1, 1000};
+  const TensorShape large{images, DType::kUnknown}, small{class_token, DType::kUnknown};
+  const auto traced = OperatorFromTrace("aten::cat", std::vector{large, small}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+  GpuPeaks device;
+  device.sms = 132;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+// 1,001,000 elements of the two bytes that the name states.
+TEST(ObservedKernels, AConcatenationsKernelStatesTheSizeOfItsElements) {
+  const KernelWork vectors = Concatenation(
+      "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::"
+      "(anonymous namespace)::OpaqueType<2u>, unsigned int, 3, 128, 1, 16, 8>(char*, x)");
+  EXPECT_EQ(vectors.read, Bytes(2'002'000));
+  EXPECT_EQ(vectors.written, Bytes(2'002'000));
+  EXPECT_EQ(vectors.parts, 1);  // blocks as its elements ask for
+  EXPECT_EQ(vectors.instructions, 0);
+}
+
+// Two blocks of 512 threads for each of 132 multiprocessors, a tensor: threads of the larger one go
+// round eight times (1,000,000 / 135,168), two trips each.
+TEST(ObservedKernels, StridedTensorsAreConcatenatedElementByElement) {
+  const KernelWork strided = Concatenation(
+      "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
+      "namespace)::OpaqueType<4u>, unsigned int, 3, 128, 1>(x)");
+  EXPECT_EQ(strided.read, Bytes(4'004'000));
+  EXPECT_EQ(strided.parts, 2);
+  EXPECT_EQ(strided.trips, 16);
+  EXPECT_GT(strided.instructions, 0);
+}
+
 TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
   constexpr std::string_view kVectors =
       "void at::native::vectorized_elementwise_kernel<4, copy, at::detail::Array<char*, 2> >";
