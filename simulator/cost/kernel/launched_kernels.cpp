@@ -32,7 +32,7 @@ constexpr double kTrainingDepth = 320, kDepthPower = 0.75, kLeastDepth = 16, kMo
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
 constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
-constexpr double kChunk = 65536, kChunkThreads = 512;
+constexpr double kChunk = 65536, kChunkThreads = 512, kMostChunks = 320;
 // Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
 constexpr double kStepRegisters = 46, kOperationRegisters = 32;
 // Winograd's algorithm in one kernel: 256 threads to a block of 128 x 128, and their transforms.
@@ -62,7 +62,9 @@ int64_t TensorsOf(std::string_view name) { return NumberAfter(name, "rray<char*,
 
 // Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
 // "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
-// arguments, where the result goes); it writes one. 0: another functor.
+// arguments, where the result goes); it writes one. Products that are added up are squares of
+// gradients (torch/optim/adam.py and others, _foreach_addcmul_), whose two factors are one list.
+// 0: another functor.
 int64_t ListsRead(std::string_view name) {
   constexpr std::string_view kFunctor = "Functor<";
   const size_t at = name.find(kFunctor);
@@ -76,7 +78,8 @@ int64_t ListsRead(std::string_view name) {
     if (rest[0] < '0' || rest[0] > '9') return 0;
     if (place == 1) number = rest[0] - '0';
   }
-  return number;
+  const bool squares = ContainsAny(name, {"PointwiseOp"}) && ContainsAny(name, {"multiplies<"});
+  return squares ? std::max<int64_t>(number - 1, 1) : number;
 }
 
 DType ElementOf(std::string_view name) {
@@ -212,7 +215,8 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
     const int64_t read = ListsRead(name);
     const double resident =
         device.resident_blocks(kChunkThreads, read > 0 ? kOperationRegisters : kStepRegisters);
-    const double blocks = launch.waves_milli / 1000.0 * device.sms * resident;
+    const double blocks =
+        std::min(launch.waves_milli / 1000.0 * device.sms * resident, kMostChunks);
     const auto lists =
         static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
     if (read > 0) {

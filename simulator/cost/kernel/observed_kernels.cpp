@@ -96,6 +96,15 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
   }
 }
 
+// Kernels that take eight elements of 16 bits at a time (PyTorch 2.7 and later) compute as much with
+// this share of the instructions; set by gelu of bert-base-b64-bf16 (H100, traces/README.md,
+// "Captured"), which streams where TimeSformer's, by four, computes.
+void AsVectorsOfEight(std::string_view name, KernelWork& work) {
+  constexpr double kShare = 0.75;
+  if (name.find("vectorized_elementwise_kernel<8,") == name.npos) return;
+  work.flop = Flop(work.flop.count() * kShare);
+}
+
 // A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads
 // (aten/src/ATen/native/cuda/Loss.cu, nll_loss_threads): forward a target, then its score.
 void AddStepsOfChosen(std::string_view name, KernelWork& work) {
@@ -260,6 +269,7 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
   if (rank.kind(first) == NodeKind::kKernel) {
     work.trips = TripsOf(device, work.kind, seen.last, traced.access);
     AsLaunched(device, name, work, traced.access);
+    AsVectorsOfEight(name, work);
     AddStepsOfChosen(name, work);
   } else if (rank.kind(first) == NodeKind::kMemcpy) {
     work.trips = 1;  // within the device a kernel copies too
