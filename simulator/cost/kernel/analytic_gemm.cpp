@@ -36,6 +36,14 @@ GemmParameters ByWarps() {
   return p;
 }
 
+// Volta and Turing: nothing is copied past the registers, so that a step's operands are waited for
+// where a block has its multiprocessor to itself. The step is DeepBench's V100's (half precision).
+GemmParameters ThroughRegisters() {
+  GemmParameters p = ByWarps();
+  p.reduction_step_us = 0.15;
+  return p;
+}
+
 // wgmma and later: copies run beside (TMA), and persistent kernels store the results of one tile
 // while they multiply the next ("CUTLASS 3.x: warp-specialised persistent kernels"), so that waves
 // and steps cost a fraction. Set by the H100 (aiconfigurator bf16, vidur fp16).
@@ -74,7 +82,8 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
   if (!device.has_tensor_cores(precision)) {
     return OnMultiprocessors(device.sustained_fp32_tflops > 0);
   }
-  return device.accelerator.instructions.by_warpgroups() ? ByWarpgroups() : ByWarps();
+  if (device.accelerator.instructions.by_warpgroups()) return ByWarpgroups();
+  return CopiesPastRegisters(device) ? ByWarps() : ThroughRegisters();
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {

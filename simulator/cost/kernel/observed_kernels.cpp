@@ -96,8 +96,8 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
   }
 }
 
-// Kernels that take eight elements of 16 bits at a time (PyTorch 2.7 and later) compute as much with
-// this share of the instructions; set by gelu of bert-base-b64-bf16 (H100, traces/README.md,
+// Kernels that take eight elements of 16 bits at a time (PyTorch 2.7 and later) compute as much
+// with this share of the instructions; set by gelu of bert-base-b64-bf16 (H100, traces/README.md,
 // "Captured"), which streams where TimeSformer's, by four, computes.
 void AsVectorsOfEight(std::string_view name, KernelWork& work) {
   constexpr double kShare = 0.75;

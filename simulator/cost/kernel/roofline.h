@@ -55,6 +55,10 @@ struct GemmTime {
 // issues them on a device whose peak takes those of a warpgroup.
 double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work);
 
+// Whether operands go from memory to shared memory without passing through registers (cp.async):
+// since Ampere, whose tensor cores are also the first with TF32.
+bool CopiesPastRegisters(const GpuPeaks& device);
+
 GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work);
 
