@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/cost/kernel/convolution_roofline.h"
+
 namespace foretrace {
 namespace {
 
@@ -17,6 +19,20 @@ GemmParameters OnMultiprocessors(bool sustained) {
   p.compute_efficiency = sustained ? 1.0 : 0.97;
   p.tile_intensity = 2.75;
   p.reduction_step_us = 0.21;
+  return p;
+}
+
+// Convolutions on multiprocessors, by Winograd's algorithms where filters allow: between the fits
+// to NeuSight's A100, V100 and P100 (calibration/{a100-pcie-80gb,v100-pcie,p100-pcie}). Judged by
+// DeepBench's V100 and P100.
+GemmParameters Convolving() {
+  GemmParameters p;
+  p.compute_efficiency = 1.15;
+  p.tile_intensity = 20;
+  p.fused_efficiency = 0.9;
+  p.staged_efficiency = 1.4;
+  p.block_us = 2.4;
+  p.algorithm_spread = 0.3;
   return p;
 }
 
@@ -87,6 +103,9 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  if (work.kind == KernelKind::kConvolution && !device.has_tensor_cores(precision)) {
+    return ConvolutionRoofline(Convolving(), device, Precision::kFloat32, work).kernel_us;
+  }
   const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
                             device.fp8_tflops > 0 &&
                             !device.accelerator.instructions.asynchronous_matrices;

@@ -347,9 +347,11 @@ Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precisio
   }
   const KernelModel* relative = Relative(key);
   // Kernels of other units say nothing of a GEMM's.
-  if (IsGemm(key.kind) &&
-      (relative == nullptr || device_.has_tensor_cores(relative->key.precision) !=
-                                  device_.has_tensor_cores(key.precision))) {
+  const bool direct = key.kind == KernelKind::kConvolution && relative == nullptr &&
+                      !device_.has_tensor_cores(key.precision);
+  if (direct || (IsGemm(key.kind) &&
+                 (relative == nullptr || device_.has_tensor_cores(relative->key.precision) !=
+                                             device_.has_tensor_cores(key.precision)))) {
     const double us = AnalyticGemmUs(device_, key.precision, work);
     return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
   }
