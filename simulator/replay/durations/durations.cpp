@@ -107,10 +107,11 @@ void DurationOptions::Register(CLI::App& command) {
       ->type_name("recorded|model|model-for=SELECTOR")
       ->allow_extra_args(false);
   command
-      .add_option("--calibration", calibrations,
-                  "folder of calibration files, or the name of one in calibration/; without it, "
-                  "models are analytic; may be repeated: kernels, collectives and copies each "
-                  "come from the first that has them")
+      .add_option(
+          "--calibration", calibrations,
+          "folder of calibration files, or the name of one in calibration/; without it, "
+          "or by none, models are analytic; may be repeated: kernels, collectives and copies each "
+          "come from the first that has them")
       ->type_name("DIR|NAME")
       ->allow_extra_args(false);
 }
@@ -182,6 +183,11 @@ bool DurationPlan::ModelsCommunication(const TraceStore& store) const {
 
 absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
     const std::vector<std::string>& names) {
+  constexpr std::string_view kNone = "none";
+  if (std::ranges::find(names, kNone) != names.end()) {
+    if (names.size() == 1) return nullptr;
+    return InvalidInput("--calibration none excludes others; leave it or them out");
+  }
   std::unique_ptr<CalibrationSet> all;
   for (const std::string& name : names) {
     FORETRACE_ASSIGN_OR_RETURN(const std::string folder, FindShipped(kCalibrations, name));

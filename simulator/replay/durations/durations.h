@@ -51,7 +51,7 @@ class DurationPlan {
 };
 
 // Folders, or names of folders in calibration/: each family of models from the first that has it.
-// Null for no names.
+// Null for no names, and for "none" alone. Errors: no such folder; "none" beside others.
 absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
     const std::vector<std::string>& names);
 

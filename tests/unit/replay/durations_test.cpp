@@ -100,6 +100,14 @@ TEST(Durations, NoRecordedDurationReachesAModelledPrediction) {
             Simulated(longer, Modelled({})).schedule.ranks[0].end);
 }
 
+TEST(Durations, NoneIsNoCalibration) {
+  const auto none = FindCalibrations({"none"});
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(*none, nullptr);
+  EXPECT_THAT(FindCalibrations({"none", "v100-pcie"}).status().message(),
+              testing::HasSubstr("excludes others"));
+}
+
 TEST(Durations, EveryEstimateHasItsSource) {
   const TraceStore store = Job(1);
   const Prediction p = Simulated(store, Modelled({"model"}));

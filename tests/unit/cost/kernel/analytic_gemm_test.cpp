@@ -100,8 +100,8 @@ TEST(AnalyticGemm, HopperScalesBlocksInRegisters) {
   EXPECT_EQ(AnalyticGemmUs(b200, Precision::kFloat8, square), without);
 }
 
-// 16 images of 256 x 28 x 28 to 512 channels by 3 x 3 in fp32: 29.6 GFLOP, which would take 1,885 us
-// at the V100's 15.7 TFLOP/s. Winograd's F(4x4, 3x3) leaves a quarter of the multiplications;
+// 16 images of 256 x 28 x 28 to 512 channels by 3 x 3 in fp32: 29.6 GFLOP, which would take 1,885
+// us at the V100's 15.7 TFLOP/s. Winograd's F(4x4, 3x3) leaves a quarter of the multiplications;
 // DeepBench measured 801 us.
 TEST(AnalyticGemm, ConvolutionsOnMultiprocessorsUseWinograd) {
   OperatorCall call;
