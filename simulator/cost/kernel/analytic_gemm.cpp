@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/cost/kernel/convolution_roofline.h"
+#include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
@@ -110,7 +111,10 @@ double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelW
                             device.fp8_tflops > 0 &&
                             !device.accelerator.instructions.asynchronous_matrices;
   const GemmParameters p = in_registers ? ByScaledBlocks() : AnalyticGemm(device, precision);
-  const double us = GemmRoofline(p, device, precision, work).kernel_us;
+  // The constants are NVIDIA's: what AMD's kernels wait for before their first results.
+  constexpr int64_t kTrips = 4;
+  const double start_us = device.accelerator.vendor == "AMD" ? ColdStartUs(device, kTrips) : 0;
+  const double us = GemmRoofline(p, device, precision, work).kernel_us + start_us;
   const double sustained = device.sustained_tflops(precision);
   if (!device.has_tensor_cores(precision) || sustained <= 0) return us;
   return std::max(us, p.base_us + work.flop.count() / (sustained * 1e6));

@@ -58,7 +58,14 @@ double ColdStartUs(const GpuPeaks& device, int64_t trips) {
   // Architecture", 2025), more where the address is to be translated first. Code and arguments are
   // one such trip each, which partly overlap.
   constexpr double kTripCycles = 700, kCodeCycles = 800;
-  return (kCodeCycles + kTripCycles * static_cast<double>(trips)) /
+  // AMD's devices empty the caches of code, arguments and data at each kernel's begin, and
+  // arguments lie in the host's memory ("HIP_FORCE_DEV_KERNARG", ROCm documentation, MI300X
+  // workload optimization: 2 to 3 us). Cycles are those of the MI250's small kernels
+  // (hta-traces/amd_trace).
+  constexpr double kAmdTripCycles = 1800, kAmdCodeCycles = 2400;
+  const bool amd = device.accelerator.vendor == "AMD";
+  return ((amd ? kAmdCodeCycles : kCodeCycles) +
+          (amd ? kAmdTripCycles : kTripCycles) * static_cast<double>(trips)) /
          VectorRatesOf(device).cycles_per_us;
 }
 
