@@ -70,16 +70,36 @@ double InWholeBands(double across) {
 
 bool IsSide(int64_t x) { return x >= 16 && x <= 512 && x % 8 == 0; }
 
+// Whether a scheduler has 32 lanes, so that whatever else it starts takes the turn of a
+// multiplication: 128 a multiprocessor, as GA102, Ada, Hopper and Blackwell have.
+bool IssuesOneByOne(const GpuPeaks& device) {
+  constexpr double kEnough = 100;
+  const VectorRates rates = VectorRatesOf(device);
+  return rates.instructions_per_us > kEnough * device.sms * rates.cycles_per_us;
+}
+
 // Of the peak. Without tensor cores, instructions that load operands and add up addresses take
 // turns with those that multiply: calibration/{v100,a100}-pcie*, where NeuSight's GEMMs gave
 // 0.942 and 2.8, 0.905 and 2.7.
 double ReachedShare(const GpuPeaks& device, Precision precision, const GemmBlock& block) {
   constexpr double kLargestBlock = 0.92, kIntensity = 2.75;
+  // A thread with t x t results loads 2 t operands for t^2 multiplications, and takes its share of
+  // addresses and copies; CUTLASS's have 8 x 8, of blocks of 256 x 128 twice as many. Set by
+  // gpt2-small-b2-fp32 (H100, traces/README.md, "Captured").
+  constexpr double kOtherInstructions = 3.45, kThreadResults = 64, kLargeThreadBlock = 256 * 128;
   KernelWork work;
   work.by_warps = true;
   if (precision != Precision::kFloat32) return WarpInstructionShare(device, work);
   const double rows = Positive(block.rows), cols = Positive(block.cols);
   const double intensity = rows * cols / (rows + cols);
+  if (IssuesOneByOne(device)) {
+    const double threads = kWarp * Positive(block.warps);
+    const double results = block.warps > 0                   ? rows * cols / threads
+                           : rows * cols < kLargeThreadBlock ? kThreadResults
+                                                             : 2 * kThreadResults;
+    return device.boost_tflops(precision) / device.peak_tflops(precision) /
+           (1 + kOtherInstructions / std::sqrt(results));
+  }
   return kLargestBlock * intensity / (intensity + kIntensity);
 }
 
