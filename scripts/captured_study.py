@@ -26,7 +26,7 @@ LEAST = 0.03
 # Jobs that comments in simulator/cost name as what a constant was set with, with their twins. The others
 # were looked at, and judge.
 SET = ("dlrm-heavy-b1024", "dlrm-mixed-b2048", "dlrm-mixed-b512-device", "resnet50-b16-fp32", "resnet50-b64-tf32",
-       "resnet50-b256-bf16", "bert-base-b64-bf16", "bert-base-b4-tf32", "gpt2-small-b8-bf16")
+       "resnet50-b256-bf16", "bert-base-b64-bf16", "bert-base-b4-tf32", "gpt2-small-b8-bf16", "gpt2-small-b2-fp32")
 
 
 def jobs_of(archive):
