@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -99,6 +100,22 @@ std::optional<double> IndexedWriteUs(const GpuPeaks& device, double bandwidth_ef
     return 0.0;
   }
   return std::nullopt;
+}
+
+std::optional<double> WarpsOfBagsUs(const GpuPeaks& device, double bandwidth_efficiency,
+                                    const Launch& launch, int64_t bytes) {
+  // fbgemm_gpu/src/split_embeddings_utils.cu: where the bag begins and ends, how many rows its
+  // table has, the index. fbgemm_gpu/src/sparse_ops: which bag goes here, where it lies and where
+  // it goes, the value, which is written again.
+  constexpr double kChecked = 4, kPermuted = 5;
+  const bool checks = Has(launch.name, "bounds_check_indices_kernel");
+  if (!checks && !Has(launch.name, "permute_indices_weights_kernel")) return std::nullopt;
+  if (launch.waves_milli == 0) return std::nullopt;
+  const double trip_us = ColdStartUs(device, 1) - ColdStartUs(device, 0);
+  const double waves = std::max(launch.waves_milli / 1000.0, 1.0);
+  const double moved = static_cast<double>(bytes) * (checks ? 1 : 2);
+  const double memory_us = moved / (device.dram_gbps * 1e3 * bandwidth_efficiency);
+  return SmoothSum(waves * (checks ? kChecked : kPermuted) * trip_us, memory_us, 2) - trip_us;
 }
 
 std::optional<double> DenseGradientUs(const GpuPeaks& device, double bandwidth_efficiency,

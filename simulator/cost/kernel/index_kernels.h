@@ -30,4 +30,10 @@ std::optional<double> IndexedWriteUs(const GpuPeaks& device, double bandwidth_ef
 std::optional<double> DenseGradientUs(const GpuPeaks& device, double bandwidth_efficiency,
                                       const Launch& launch, int64_t indices);
 
+// A kernel of FBGEMM's that has a warp for each bag of a batch (bounds_check_indices,
+// permute_2D_sparse_data), beyond one of a single load. `bytes`: of the call's arguments. nullopt:
+// another kernel, or its grid is not known.
+std::optional<double> WarpsOfBagsUs(const GpuPeaks& device, double bandwidth_efficiency,
+                                    const Launch& launch, int64_t bytes);
+
 }  // namespace foretrace

@@ -117,6 +117,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
+      AssignBags(store, rank, std::get<OpaqueOp>(traced.shape), op, entries);
     }
     if (const auto* lookup = std::get_if<EmbeddingOp>(&traced.shape)) {
       lookups_[rank.info().rank].push_back(
@@ -172,6 +173,20 @@ void KernelCostModel::AssignPeerReductions(const TraceStore& store, const RankTr
     const auto time = TimeOf(*reduction, models_->device().accelerator.links, ranks,
                              Bytes(static_cast<int64_t>(bytes)));
     if (time) entries[node.value].estimate = {*time, EstimateSource::kAnalytic, true};
+  }
+}
+
+void KernelCostModel::AssignBags(const TraceStore& store, const RankTrace& rank,
+                                 const OpaqueOp& call, const CallKernels& op,
+                                 std::vector<Entry>& entries) const {
+  if (!chosen_for_chip_.at(rank.info().device_name)) return;
+  for (const NodeIndex node : op.kernels) {
+    const auto us =
+        WarpsOfBagsUs(models_->device(), StreamEfficiency(*models_),
+                      {store.name(rank, node), rank.waves_milli(node)}, call.read_bytes);
+    if (!us) continue;
+    entries[node.value].estimate = {Floor() + SimTime::FromUs(*us), EstimateSource::kAnalytic,
+                                    true};
   }
 }
 

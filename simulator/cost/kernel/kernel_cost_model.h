@@ -75,6 +75,9 @@ class KernelCostModel : public CostModel {
   // All-reduces that the call runs as kernels of its own.
   void AssignPeerReductions(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                             std::vector<Entry>& entries) const;
+  // Kernels of that call which have a warp for each bag of a batch.
+  void AssignBags(const TraceStore& store, const RankTrace& rank, const OpaqueOp& call,
+                  const CallKernels& op, std::vector<Entry>& entries) const;
   // Kernels that no call with shapes says anything of.
   void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
                        std::vector<Entry>& entries) const;
