@@ -215,8 +215,9 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
     const int64_t read = ListsRead(name);
     const double resident =
         device.resident_blocks(kChunkThreads, read > 0 ? kOperationRegisters : kStepRegisters);
-    const double blocks =
-        std::min(launch.waves_milli / 1000.0 * device.sms * resident, kMostChunks);
+    // More registers than supposed make fewer blocks of as many waves, up to half.
+    const double supposed = launch.waves_milli / 1000.0 * device.sms * resident;
+    const double blocks = supposed <= 2 * kMostChunks ? std::min(supposed, kMostChunks) : supposed;
     const auto lists =
         static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
     if (read > 0) {

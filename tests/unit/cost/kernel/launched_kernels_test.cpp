@@ -77,6 +77,33 @@ TEST(LaunchedKernels, AFunctorNamesWhatItReads) {
   }
 }
 
+// 320 blocks are the most of a launch: on the H100 0.808 waves, where 34 registers leave room for
+// three on a multiprocessor, not the four that are supposed (427). Adam's squares read gradients
+// once, beside what they are added to.
+TEST(LaunchedKernels, OptimizersLaunchAtMost320Blocks) {
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  const auto squares = WorkOfLaunch(
+      {"void multi_tensor_apply_kernel<TensorListMetadata<3>, PointwiseOpScalarFunctor<float, 3, "
+       "3, 0>, std::multiplies<float>, float>",
+       808},
+      h100);
+  ASSERT_TRUE(squares.has_value());
+  EXPECT_EQ(squares->written.count(), 320 * 65536 * 4);
+  EXPECT_EQ(squares->read.count(), 2 * squares->written.count());
+  const auto steps =
+      WorkOfLaunch({"void multi_tensor_apply_kernel<TensorListScalarListMetadata<float, 3>, "
+                    "PointwiseOpScalarListFunctor<float, 3, 3, 0>, std::divides<float> >",
+                    606},
+                   h100);
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_NEAR(static_cast<double>(steps->read.count()),
+              static_cast<double>(3 * steps->written.count()), 3);  // whole bytes
+  // Another library's launches may have more.
+  EXPECT_GT(
+      WorkOfLaunch({"multi_tensor_apply_kernel<AdamFunctor<float>>", 8000}, h100)->written.count(),
+      int64_t{320} * 65536 * 4);
+}
+
 TEST(LaunchedKernels, NormalisationMovesWhatItsNeighboursDo) {
   JobScript job(1);
   job.rank(0).InFlight("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 7, {0, 5});

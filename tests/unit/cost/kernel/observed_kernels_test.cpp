@@ -94,6 +94,25 @@ TEST(ObservedKernels, StridedTensorsAreConcatenatedElementByElement) {
   EXPECT_GT(strided.instructions, 0);
 }
 
+// Kernels that take eight elements at once compute as much with three quarters of the instructions.
+TEST(ObservedKernels, VectorsOfEightComputeLess) {
+  const auto flop = [](std::string_view kernel) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op("aten::gelu", {0, 90});
+    rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> sizes = {1000, 1000};
+    const TensorShape shape{sizes, DType::kBFloat16};
+    const auto traced = OperatorFromTrace("aten::gelu", std::vector{shape}, {});
+    const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].flop.count();
+  };
+  const double by_four = flop("void at::native::vectorized_elementwise_kernel<4, gelu, x>");
+  EXPECT_EQ(by_four, 16e6);  // elementwise_table.cpp
+  EXPECT_EQ(flop("void at::native::vectorized_elementwise_kernel<8, gelu, x>"), 0.75 * by_four);
+}
+
 TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
   constexpr std::string_view kVectors =
       "void at::native::vectorized_elementwise_kernel<4, copy, at::detail::Array<char*, 2> >";
