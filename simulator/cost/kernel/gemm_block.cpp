@@ -46,7 +46,8 @@ constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 // Without tensor cores the threads that multiply also wait for what they load: batches of short
 // reductions of dlrm-wide-b8192 (H100); GEMMs of linear (RTX 2080 Ti) took no part and agree.
 constexpr double kOverlapOfLanes = 2;
-constexpr int64_t kFp32Depth = 8;  // of kernels whose name states none
+constexpr double kMostBlocks = 1e15;  // that are counted
+constexpr int64_t kFp32Depth = 8;     // of kernels whose name states none
 // The parts of a result take turns (cutlass/gemm/kernel/gemm.h, kSplitKSerial): a fence, the flag's
 // store, its load; then the epilogue reads what is there row by row of its tensor instructions, a
 // step after the other: 8 rows of a warp, which has half of the block's and at most 64.
@@ -288,7 +289,9 @@ double BlockedGemmUs(const GpuPeaks& device, Precision precision, double bandwid
   // What the last wave writes, no other block's arithmetic hides.
   const double last = std::min(device.sms * resident / std::max(blocks, 1.0), 1.0);
   const double compute_us =
-      blocks_us - trip_us + last * written_us + TurnsUs(device, gemm, resident, trip_us);
+      std::max(blocks_us - trip_us,
+               DispatchUs(device, static_cast<int64_t>(std::min(blocks, kMostBlocks)))) +
+      last * written_us + TurnsUs(device, gemm, resident, trip_us);
   return GemmStartUs(device) +
          SmoothSum(compute_us, memory_us,
                    precision == Precision::kFloat32 ? kOverlapOfLanes : kOverlapPower);
