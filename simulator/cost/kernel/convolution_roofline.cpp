@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "simulator/cost/kernel/sizes.h"
+
 namespace foretrace {
 namespace {
 
@@ -21,8 +23,6 @@ struct Tile {
   double rows, cols;
 };
 constexpr std::array<Tile, 3> kImplicitTiles = {{{128, 128}, {128, 64}, {128, 32}}};
-
-double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 // Rates that all algorithms share.
 class Device {

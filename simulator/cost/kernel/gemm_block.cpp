@@ -8,6 +8,7 @@
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/name_numbers.h"
 #include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -55,8 +56,6 @@ constexpr double kTurnTrips = 3, kEpilogueRows = 8, kWarpRows = 64;
 // A thread that walks the reduction takes it in chunks whose loads wait for each other. Set by
 // DLRM-8 (V100).
 constexpr double kThinCyclesPerElement = 14;
-
-double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 // At most three digits; 0: there is none.
 int64_t TakeSize(std::string_view& text) { return TakeNumber(text, 3).value_or(0); }

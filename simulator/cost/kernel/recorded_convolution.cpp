@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/simt_convolution.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
@@ -26,8 +27,6 @@ constexpr double kSumCycles = 110;
 constexpr int64_t kPartTrips = 12, kWorkspaceTrips = 6;
 constexpr int64_t kScaleThreads = 256;
 
-double Real(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
-
 double Elements(std::initializer_list<int64_t> sizes) {
   return static_cast<double>(SaturatingProduct(sizes));
 }
@@ -47,12 +46,12 @@ RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidt
       bytes_per_us_(device.dram_gbps * 1e3 * bandwidth_efficiency),
       op_(op),
       works_(works),
-      groups_(Real(op.groups)),
-      images_(Real(op.n)),
-      channels_(Real(op.c) / groups_),
-      filters_(Real(op.k) / groups_),
-      positions_(Real(op.r) * Real(op.s)),
-      pixels_(Real(op.oh) * Real(op.ow)),
+      groups_(Positive(op.groups)),
+      images_(Positive(op.n)),
+      channels_(Positive(op.c) / groups_),
+      filters_(Positive(op.k) / groups_),
+      positions_(Positive(op.r) * Positive(op.s)),
+      pixels_(Positive(op.oh) * Positive(op.ow)),
       image_elements_(Elements({op.n, op.c, op.h, op.w})),
       result_elements_(Elements({op.n, op.k, op.oh, op.ow})) {
   for (const std::string_view name : names) {
@@ -98,7 +97,7 @@ double RecordedConvolution::EngineUs(const ConvolutionKernel& kernel,
 double RecordedConvolution::BlocksUs(const ConvolutionKernel& kernel,
                                      const KernelWork& work) const {
   const bool forward = work.pass == Direction::kForward;
-  SimtGemms gemms{kernel.block, groups_, Real(work.m), Real(work.n), Real(work.k)};
+  SimtGemms gemms{kernel.block, groups_, Positive(work.m), Positive(work.n), Positive(work.k)};
   gemms.channels_last = kernel.channels_last;
   const double of = forward ? channels_ : filters_, to = forward ? filters_ : channels_;
   if (kernel.part == ConvolutionPart::kFourierGemm) {
@@ -112,8 +111,8 @@ double RecordedConvolution::BlocksUs(const ConvolutionKernel& kernel,
   if (!winograd_) {
     return SimtGemmsUs(device_, gemms) + MemoryUs(static_cast<double>(work.total_bytes()));
   }
-  const double tiles =
-      images_ * std::ceil(Real(op_.oh) / kWinogradSide) * std::ceil(Real(op_.ow) / kWinogradSide);
+  const double tiles = images_ * std::ceil(Positive(op_.oh) / kWinogradSide) *
+                       std::ceil(Positive(op_.ow) / kWinogradSide);
   gemms.batch = kWinogradProducts * groups_;
   gemms.m = work.weight_gradient ? filters_ : tiles;
   gemms.n = work.weight_gradient ? channels_ : to;
@@ -125,9 +124,9 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const Kernel
   TiledGemm gemm;
   gemm.tile = {kernel.block.rows, kernel.block.cols, kernel.block.depth};
   gemm.batch = groups_;
-  gemm.m = Real(work.m);
-  gemm.n = Real(work.n);
-  gemm.k = Real(work.k);
+  gemm.m = Positive(work.m);
+  gemm.n = Positive(work.n);
+  gemm.k = Positive(work.k);
   gemm.positions = work.weight_gradient ? 1 : positions_;
   gemm.bytes = static_cast<double>(work.total_bytes());
   gemm.by_warps = kernel.by_warps;
@@ -135,7 +134,7 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const Kernel
   gemm.narrow = kernel.narrow;
   gemm.shared = work.weight_gradient || kernel.cut_up;
   gemm.transposed = work.weight_gradient && !kernel.multiplies;
-  const double size = Real(ElementSize(work.dtype));
+  const double size = Positive(ElementSize(work.dtype));
   // With columns innermost each image has products of its own.
   const bool each_image = kernel.multiplies && size > 2 && positions_ <= 1;
   if (each_image && !work.weight_gradient) {
@@ -147,7 +146,7 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const Kernel
     gemm.bytes += (images_ - 1) * static_cast<double>(work.written.count());
   }
   // A single position at a stride passes over the rest of the image, where channels lie together.
-  const double image = Real(op_.h) * Real(op_.w);
+  const double image = Positive(op_.h) * Positive(op_.w);
   const bool over_image = work.pass == Direction::kForward || work.weight_gradient;
   if (positions_ <= 1 && pixels_ < image && over_image && !each_image) {
     gemm.bytes -= image_elements_ * size * (1 - pixels_ / image);
@@ -175,8 +174,8 @@ double RecordedConvolution::TransformedElements(const ConvolutionKernel& kernel)
 }
 
 double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double waves) const {
-  const double filter = Real(op_.k) * Real(op_.c) / groups_;
-  const auto size = Real(kernel.element_bytes);
+  const double filter = Positive(op_.k) * Positive(op_.c) / groups_;
+  const auto size = Positive(kernel.element_bytes);
   constexpr double kExpands = kWinogradProducts / (kWinogradSide * kWinogradSide);
   const double start_us = ColdStartUs(device_, 2);
   const double cycles_per_us = VectorRatesOf(device_).cycles_per_us;
@@ -192,9 +191,9 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
     }
     case kPad: {
       constexpr double kLoad = 16;
-      const double padded = std::ceil(Real(op_.c) * size / kLoad) * kLoad / size;
-      return start_us + InstructionUs(device_, Real(op_.n) * Real(op_.h) * Real(op_.w) * padded *
-                                                   kPadInstructions);
+      const double padded = std::ceil(Positive(op_.c) * size / kLoad) * kLoad / size;
+      return start_us + InstructionUs(device_, Positive(op_.n) * Positive(op_.h) * Positive(op_.w) *
+                                                   padded * kPadInstructions);
     }
     case kWinogradData:
       return start_us + MemoryUs(image_elements_ * (1 + kExpands) * size);
@@ -206,9 +205,9 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
     case kFourierTransform:
       return start_us + std::ceil(std::max(waves, 1.0)) * kFourierCycles / cycles_per_us;
     case kSumOfImages: {
-      const double bytes = Real(op_.n) * filter * Real(op_.r) * Real(op_.s) * size;
+      const double bytes = Positive(op_.n) * filter * Positive(op_.r) * Positive(op_.s) * size;
       return ColdStartUs(device_, 1) +
-             std::max(MemoryUs(bytes), Real(op_.n) * kSumCycles / cycles_per_us);
+             std::max(MemoryUs(bytes), Positive(op_.n) * kSumCycles / cycles_per_us);
     }
     case kSumOfParts:
       return ColdStartUs(device_, kPartTrips);

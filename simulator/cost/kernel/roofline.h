@@ -49,8 +49,6 @@ struct GemmTime {
   double waves = 0;      // blocks for each SM
 };
 
-// `work` has a matrix view (GEMM, batched GEMM, convolution). GEMMs with a vector in fp32 have
-// no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.
 // Of the peak on tensor cores that a kernel's instructions can reach: less than 1 where a warp
 // issues them on a device whose peak takes those of a warpgroup.
 double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work);
@@ -59,6 +57,8 @@ double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work);
 // since Ampere, whose tensor cores are also the first with TF32.
 bool CopiesPastRegisters(const GpuPeaks& device);
 
+// `work` has a matrix view (GEMM, batched GEMM, convolution). GEMMs with a vector in fp32 have
+// no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.
 GemmTime GemmRoofline(const GemmParameters& parameters, const GpuPeaks& device, Precision precision,
                       const KernelWork& work);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -26,8 +27,6 @@ constexpr double kAddCycles = 900;
 // not).
 constexpr double kFetchCycles = 0.15, kFetchAloneCycles = 0.51;
 constexpr double kWarp = 32;
-
-double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 double Up(double x, int64_t side) { return std::ceil(x / Positive(side)); }
 

@@ -5,6 +5,7 @@
 
 #include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -24,8 +25,6 @@ constexpr double kTransposedTf32 = 0.5;
 constexpr double kNarrow = 0.65, kNarrowColumns = 64;
 // How the tiles of fp32 and their loads add up: by the same.
 constexpr double kTf32Overlap = 1.5;
-
-double Positive(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 }  // namespace
 

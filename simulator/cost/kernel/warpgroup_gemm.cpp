@@ -5,8 +5,10 @@
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/gemm_block.h"
+#include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/name_numbers.h"
 #include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -26,8 +28,6 @@ constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
 // Of what a board sustains, kernels among lighter ones reach more: 777 TFLOP/s in the median of
 // large GEMMs of 0.5 to 2 ms where 720 last (aiconfigurator's H100).
 constexpr double kOfSustained = 1.08;
-
-double AsDouble(int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); }
 
 // Behind "nvjet_": what the chip and the types are called, then the tile.
 WarpgroupTile JetTileOf(std::string_view name, std::string_view rest) {
@@ -52,18 +52,14 @@ WarpgroupTile JetTileOf(std::string_view name, std::string_view rest) {
 }
 
 WarpgroupTile XmmaTileOf(std::string_view name) {
-  constexpr std::string_view kSize = "_tilesize", kGroups = "_warpgroupsize";
-  const size_t size = name.find(kSize), groups = name.find(kGroups);
-  if (size == name.npos || groups == name.npos) return {};
-  std::string_view rest = name.substr(size + kSize.size());
-  WarpgroupTile tile;
-  if (!TakePair(rest, tile.rows, tile.cols) || !rest.starts_with('x')) return {};
-  rest.remove_prefix(1);
-  constexpr size_t kDigits = 3;
-  tile.depth = TakeNumber(rest, kDigits).value_or(0);
-  rest = name.substr(groups + kGroups.size());
+  constexpr std::string_view kGroups = "_warpgroupsize";
+  const NamedTile stated = StatedTile(name);  // "..._tilesize128x128x64_..."
+  const size_t groups = name.find(kGroups);
+  if (!stated.known() || groups == name.npos) return {};
+  std::string_view rest = name.substr(groups + kGroups.size());
   int64_t down = 0, across = 0;
-  if (tile.depth == 0 || !TakePair(rest, down, across)) return {};
+  if (!TakePair(rest, down, across)) return {};
+  WarpgroupTile tile{stated.rows, stated.cols, stated.depth};
   tile.shared = down * across > 1;
   return tile;
 }
@@ -80,18 +76,18 @@ WarpgroupTile WarpgroupTileOf(std::string_view name) {
 double WarpgroupGemmUs(const GpuPeaks& device, Precision precision, double bandwidth_efficiency,
                        const WarpgroupTile& tile, const KernelWork& work, double launched) {
   const double cycles_per_us = VectorRatesOf(device).cycles_per_us;
-  const double rows = AsDouble(tile.rows), cols = AsDouble(tile.cols), depth = AsDouble(tile.depth);
-  const double down = AsDouble(tile.cluster_rows), across = AsDouble(tile.cluster_cols);
-  const double element_bytes = AsDouble(ElementSize(work.dtype));
+  const double rows = Positive(tile.rows), cols = Positive(tile.cols), depth = Positive(tile.depth);
+  const double down = Positive(tile.cluster_rows), across = Positive(tile.cluster_cols);
+  const double element_bytes = Positive(ElementSize(work.dtype));
   // Of clusters, each of which takes so many tiles at once.
-  const double tiles = AsDouble(work.batch) * std::ceil(std::ceil(AsDouble(work.n) / rows) / down) *
-                       std::ceil(std::ceil(AsDouble(work.m) / cols) / across);
+  const double tiles = Positive(work.batch) * std::ceil(std::ceil(Positive(work.n) / rows) / down) *
+                       std::ceil(std::ceil(Positive(work.m) / cols) / across);
   const double most = std::max(std::floor(device.sms / (down * across)), 1.0);
   const double clusters =
       launched > 0 ? std::max(std::round(launched / (down * across)), 1.0) : std::min(tiles, most);
   const double split = tile.split ? std::max(std::round(clusters / tiles), 1.0) : 1;
   const double rounds = std::ceil(tiles * split / clusters);
-  const double steps = std::ceil(std::ceil(AsDouble(work.k) / depth) / split);
+  const double steps = std::ceil(std::ceil(Positive(work.k) / depth) / split);
 
   const double flop_per_us = device.peak_tflops(precision) * 1e6 / device.sms;
   const double multiply_us = 2 * rows * cols * depth / flop_per_us + kStepCycles / cycles_per_us;
