@@ -299,6 +299,10 @@ class KinetoWriter {
     if (rank_.waves_milli(n) > 0) {
       args += fmt::format(",\"foretrace.waves\":{}", rank_.waves_milli(n));
     }
+    if (const LaunchAttr* launch = rank_.launch(n)) {
+      args += fmt::format(",\"grid\":[{}],\"block\":[{}]", fmt::join(launch->grid, ","),
+                          fmt::join(launch->block, ","));
+    }
     Slice(track, name, KinetoCategory(kind), {e.start, e.end}, args);
   }
 

@@ -141,6 +141,10 @@ void RankTraceBuilder::SetWaves(NodeIndex node, uint32_t waves_milli) {
   waves_.Add(node.value, waves_milli);
 }
 
+void RankTraceBuilder::SetLaunch(NodeIndex node, const LaunchAttr& attr) {
+  launches_.Add(node.value, attr);
+}
+
 void RankTraceBuilder::SetWork(NodeIndex node, const WorkAttr& attr) {
   work_.Add(node.value, attr);
 }
@@ -270,6 +274,7 @@ void RankTraceBuilder::Permute(const std::vector<uint32_t>& order) {
   sync_.Renumber(new_index);
   work_.Renumber(new_index);
   waves_.Renumber(new_index);
+  launches_.Renumber(new_index);
   for (PendingDependency& d : pending_dependencies_) {
     d.consumer = new_index[d.consumer];
     d.producer = new_index[d.producer];
@@ -310,6 +315,7 @@ void RankTraceBuilder::BuildListColumns() {
   trace_.sync_ = sync_.Build(trace_.size());
   trace_.work_ = work_.Build(trace_.size());
   trace_.waves_ = waves_.Build(trace_.size());
+  trace_.launches_ = launches_.Build(trace_.size());
 }
 
 void RankTraceBuilder::BuildTensorColumns() {

@@ -67,6 +67,7 @@ class RankTraceBuilder {
   void SetSync(NodeIndex node, const SyncAttr& attr);
   void SetWork(NodeIndex node, const WorkAttr& attr);
   void SetWaves(NodeIndex node, uint32_t waves_milli);
+  void SetLaunch(NodeIndex node, const LaunchAttr& attr);
   void AddTensor(NodeIndex node, Tensor tensor, std::span<const int64_t> dims);
   void AddDependency(NodeIndex consumer, NodeIndex producer, DependencyKind kind);
   // The producer is named by source id and resolved by Build; unknown ids are counted as
@@ -149,6 +150,7 @@ class RankTraceBuilder {
   AttributeBuilder<SyncAttr> sync_;
   AttributeBuilder<WorkAttr> work_;
   AttributeBuilder<uint32_t> waves_;
+  AttributeBuilder<LaunchAttr> launches_;
   std::vector<PendingDependency> pending_dependencies_;
   std::vector<PendingTensor> pending_tensors_;
   absl::flat_hash_map<std::pair<int64_t, int64_t>, uint32_t> lane_index_;

@@ -41,7 +41,7 @@ size_t RankTrace::memory_bytes() const {
          HeapBytes(start_) + HeapBytes(duration_) + HeapBytes(parent_) + HeapBytes(launcher_) +
          HeapBytes(tensor_begin_) + HeapBytes(tensors_) + HeapBytes(dims_) + HeapBytes(splits_) +
          source_id_.bytes() + dependencies_.bytes() + comm_.bytes() + sync_.bytes() +
-         work_.bytes() + waves_.bytes();
+         work_.bytes() + waves_.bytes() + launches_.bytes();
 }
 
 absl::StatusOr<TraceStore> TraceStore::Assemble(

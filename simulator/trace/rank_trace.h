@@ -6,6 +6,7 @@
 // order. Everything here is as recorded or declared: nothing inferred is written back.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -99,6 +100,22 @@ struct WorkAttr {
   bool operator==(const WorkAttr&) const = default;
   friend uint64_t AttributeHash(const WorkAttr& w) {
     return MixHash(std::bit_cast<uint64_t>(w.flop.count()), static_cast<uint64_t>(w.bytes.count()));
+  }
+};
+
+// How a kernel was launched.
+struct LaunchAttr {
+  std::array<uint32_t, 3> grid = {1, 1, 1};   // blocks
+  std::array<uint32_t, 3> block = {1, 1, 1};  // threads
+
+  double blocks() const { return 1.0 * grid[0] * grid[1] * grid[2]; }
+  double threads() const { return 1.0 * block[0] * block[1] * block[2]; }  // of a block
+  bool operator==(const LaunchAttr&) const = default;
+  friend uint64_t AttributeHash(const LaunchAttr& l) {
+    uint64_t hash = 0;
+    for (const uint32_t size : l.grid) hash = MixHash(hash, size);
+    for (const uint32_t size : l.block) hash = MixHash(hash, size);
+    return hash;
   }
 };
 
@@ -203,6 +220,8 @@ class RankTrace {
     const uint32_t* waves = waves_.Find(n.value);
     return waves == nullptr ? 0 : *waves;
   }
+  // A kernel's grid and block; null where the recording has none.
+  const LaunchAttr* launch(NodeIndex n) const { return launches_.Find(n.value); }
   // Bytes in, then bytes out, per group member; empty for equal splits.
   std::span<const int64_t> in_splits(const CommAttr& c) const {
     return {splits_.data() + c.splits_begin, c.in_splits};
@@ -243,6 +262,7 @@ class RankTrace {
   AttributeColumn<SyncAttr> sync_;
   AttributeColumn<WorkAttr> work_;
   AttributeColumn<uint32_t> waves_;
+  AttributeColumn<LaunchAttr> launches_;
   std::vector<int64_t> splits_;
 };
 

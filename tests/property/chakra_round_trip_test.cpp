@@ -58,6 +58,10 @@ void AddAttributes(RankTraceBuilder& builder, NodeIndex n, NodeKind kind) {
     builder.SetWork(n, {Flop(flop), Bytes(Draw(0, 1 << 30))});
   }
   if (Draw(0, 3) == 0) builder.SetWaves(n, static_cast<uint32_t>(Draw(1, 3000)));
+  if (Draw(0, 3) == 0) {
+    const auto size = [] { return static_cast<uint32_t>(Draw(1, 3000)); };
+    builder.SetLaunch(n, {{size(), size(), size()}, {size(), size(), size()}});
+  }
   for (int64_t i = Draw(0, 3); i > 0; --i) {
     Tensor tensor;
     tensor.id = *arbitrary<int64_t>();

@@ -132,6 +132,10 @@ class RankScript {
     builder_.SetWaves(Of(kernel), waves_milli);
     return *this;
   }
+  RankScript& Launched(std::string_view kernel, const LaunchAttr& attr) {
+    builder_.SetLaunch(Of(kernel), attr);
+    return *this;
+  }
   RankScript& CopiedBytes(std::string_view copy, int64_t bytes) {
     WorkAttr attr;
     attr.bytes = Bytes(bytes);

@@ -171,6 +171,7 @@ class RandomRank {
     const NodeIndex node =
         Device(NodeKind::kKernel, 0, kNames[shared.Below(std::size(kNames))], stream, us, launch);
     if (shared.OneIn(4)) builder_.SetWaves(node, shared.Below(4000));
+    if (shared.OneIn(4)) builder_.SetLaunch(node, {{1 + shared.Below(9), 1, 1}, {128, 1, 1}});
   }
   void Collective(Drawn& shared, uint32_t stream, int64_t us) {
     const auto op = static_cast<uint8_t>(shared.Below(static_cast<uint32_t>(CollectiveOp::kCount)));

@@ -58,6 +58,7 @@ class RankCopy {
     if (const SyncAttr* sync = rank_.sync(n); sync != nullptr) builder_.SetSync(n, *sync);
     if (const WorkAttr* work = rank_.work(n); work != nullptr) builder_.SetWork(n, *work);
     if (const uint32_t waves = rank_.waves_milli(n); waves > 0) builder_.SetWaves(n, waves);
+    if (const LaunchAttr* launch = rank_.launch(n)) builder_.SetLaunch(n, *launch);
     for (const Tensor& tensor : rank_.tensors(n)) builder_.AddTensor(n, tensor, rank_.dims(tensor));
     for (const Dependency& d : rank_.dependencies(n)) {
       builder_.AddDependency(n, d.producer, d.kind);

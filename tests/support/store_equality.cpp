@@ -124,6 +124,9 @@ class Comparison {
             "sync values");
     }
     Check(x.waves_milli(n) == y.waves_milli(n), "waves");
+    const LaunchAttr* l = x.launch(n);
+    const LaunchAttr* m = y.launch(n);
+    Check((l == nullptr) == (m == nullptr) && (l == nullptr || *l == *m), "launch");
     const WorkAttr* v = x.work(n);
     const WorkAttr* w = y.work(n);
     Check((v == nullptr) == (w == nullptr), "work");

@@ -253,6 +253,11 @@ void RankEncoder::AddWork(NodeIndex n) {
   if (const uint32_t waves = rank_.waves_milli(n); waves > 0) {
     Attribute(node_, "foretrace.waves")->set_int64_val(waves);
   }
+  if (const LaunchAttr* launch = rank_.launch(n)) {
+    Int64List* values = Attribute(node_, "foretrace.launch")->mutable_int64_list();
+    for (const uint32_t size : launch->grid) values->add_values(size);
+    for (const uint32_t size : launch->block) values->add_values(size);
+  }
   const WorkAttr* work = rank_.work(n);
   if (work == nullptr) return;
   const double flop = work->flop.count();

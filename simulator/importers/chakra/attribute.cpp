@@ -67,6 +67,7 @@ constexpr KeyName kOwnKeys[] = {
     {"lanes", AttributeKey::kLanes},
     {"nodes", AttributeKey::kNodeCount},
     {"format", AttributeKey::kFormat},
+    {"launch", AttributeKey::kLaunch},
     {"device", AttributeKey::kDevice},
     {"tensors", AttributeKey::kTensors},
     {"producer", AttributeKey::kProducer},

@@ -51,6 +51,7 @@ enum class AttributeKey : uint8_t {
   kSync,
   kFlop,
   kWaves,
+  kLaunch,
   kTensors,
   kInferred,
   kCount,

@@ -116,6 +116,9 @@ absl::Status OwnMapper::AddRow(const Node& node) {
   if (node.has(Key::kSync)) {
     FORETRACE_RETURN_IF_ERROR(AddSync(node, index));
   }
+  if (node.has(Key::kLaunch)) {
+    FORETRACE_RETURN_IF_ERROR(AddLaunch(node, index));
+  }
   if (node.has(Key::kTensors)) {
     FORETRACE_RETURN_IF_ERROR(AddTensors(node, index));
   }
@@ -208,6 +211,22 @@ absl::Status OwnMapper::AddSync(const Node& node, NodeIndex index) {
   sync.waits_for_correlation = (*v)[2];
   if ((*v)[3] > 0) sync.waits_for_stream = lanes_[static_cast<size_t>((*v)[3] - 1)];
   builder_.SetSync(index, sync);
+  return absl::OkStatus();
+}
+
+absl::Status OwnMapper::AddLaunch(const Node& node, NodeIndex index) {
+  FORETRACE_ASSIGN_OR_RETURN(const auto* v, List(node, node[Key::kLaunch], "foretrace.launch"));
+  const auto is_size = [](int64_t size) { return size > 0 && size <= UINT32_MAX; };
+  LaunchAttr launch;
+  const size_t along = launch.grid.size();
+  if (v->size() != 2 * along || !std::ranges::all_of(*v, is_size)) {
+    return Malformed(node, "foretrace.launch");
+  }
+  for (size_t i = 0; i < along; ++i) {
+    launch.grid[i] = static_cast<uint32_t>((*v)[i]);
+    launch.block[i] = static_cast<uint32_t>((*v)[along + i]);
+  }
+  builder_.SetLaunch(index, launch);
   return absl::OkStatus();
 }
 

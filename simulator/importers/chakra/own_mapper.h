@@ -28,6 +28,7 @@ class OwnMapper {
   absl::Status AddRow(const Node& node);
   absl::Status AddComm(const Node& node, NodeIndex index);
   absl::Status AddSync(const Node& node, NodeIndex index);
+  absl::Status AddLaunch(const Node& node, NodeIndex index);
   absl::Status AddTensors(const Node& node, NodeIndex index);
   absl::Status AddDependencies(const Node& node, NodeIndex index);
   // Remembers a reference to a row, which may come later in the file.

@@ -227,6 +227,7 @@ absl::Status Converter::ResolveWaves() {
     FORETRACE_ASSIGN_OR_RETURN(const RecordedDevice* const device, DeviceOf(kernel.device));
     const uint32_t waves = KernelWavesMilli(kernel.launch, device->limits, device->multiprocessors);
     if (waves > 0) builder_->SetWaves(kernel.node, waves);
+    if (kernel.launch.attr) builder_->SetLaunch(kernel.node, *kernel.launch.attr);
   }
   return absl::OkStatus();
 }

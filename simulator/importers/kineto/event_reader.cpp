@@ -119,10 +119,7 @@ bool EventReader::Key(std::string_view key) {
     const KeyTable& table = mode_ == Mode::kArgs ? argument_keys_ : event_keys_;
     const KeyMeaning* const meaning = table.Find(key);
     key_ = meaning != nullptr ? *meaning : KeyMeaning{};
-    // What a multiprocessor has of the blocks says all that the grid would.
-    const bool said = (key_.field == Field::kGrid || key_.field == Field::kBlock) &&
-                      key_.target == Target::kField && event_.Has(Field::kBlocksPerSm);
-    if (meaning == nullptr || said) {
+    if (meaning == nullptr) {
       key_ = {};
       reader_.SkipValue();
     }

@@ -1,6 +1,7 @@
 #include "simulator/importers/kineto/occupancy.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -16,33 +17,50 @@ double Real(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? value : 0.0;
 }
 
-// Of "[4,2,1]"; 0: no such list.
-double Product(std::string_view text) {
+// Of "[4,2,1]"; nullopt: no list of sizes.
+std::optional<std::array<uint32_t, 3>> Sizes(std::string_view text) {
   const auto sizes = json::ParseIntegerList(text);
-  if (!sizes || sizes->empty()) return 0;
-  double product = 1;
-  for (const int64_t size : *sizes) product *= static_cast<double>(std::max<int64_t>(size, 0));
-  return product;
+  if (!sizes || sizes->empty() || sizes->size() > 3) return std::nullopt;
+  std::array<uint32_t, 3> result = {1, 1, 1};
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    const int64_t size = (*sizes)[i];
+    if (size < 1 || size > UINT32_MAX) return std::nullopt;
+    result[i] = static_cast<uint32_t>(size);
+  }
+  return result;
+}
+
+// The grid of these calls is in threads (hip_ext.h: globalWorkSizeX).
+bool CountsThreads(std::string_view call) {
+  return call.starts_with("hipExtModuleLaunch") || call.starts_with("hipHccModuleLaunch");
+}
+
+std::optional<LaunchAttr> AttrOf(const Event& event) {
+  auto grid = Sizes(event.Text(Field::kGrid));
+  const auto block = Sizes(event.Text(Field::kBlock));
+  if (!grid || !block) return std::nullopt;
+  if (CountsThreads(event.Text(Field::kName))) {
+    for (size_t i = 0; i < grid->size(); ++i) {
+      (*grid)[i] = static_cast<uint32_t>((uint64_t{(*grid)[i]} + (*block)[i] - 1) / (*block)[i]);
+    }
+  }
+  return LaunchAttr{*grid, *block};
 }
 
 }  // namespace
 
 KernelLaunch KernelLaunchOf(const Event& event) {
   KernelLaunch launch;
+  launch.attr = AttrOf(event);
   if (const auto waves = event.Integer(Field::kExactWaves)) {
     launch.exact_waves_milli = static_cast<uint32_t>(std::clamp<int64_t>(*waves, 0, 4'000'000'000));
     return launch;
   }
   launch.blocks = Real(event.Text(Field::kBlocksPerSm));
   launch.warps = Real(event.Text(Field::kWarpsPerSm));
-  if (!(launch.blocks > 0) && event.Has(Field::kGrid)) {
-    launch.grid = Product(event.Text(Field::kGrid));
-    launch.block = Product(event.Text(Field::kBlock));
-    // The grid of these calls is in threads (hip_ext.h: globalWorkSizeX).
-    const std::string_view name = event.Text(Field::kName);
-    const bool threads =
-        name.starts_with("hipExtModuleLaunch") || name.starts_with("hipHccModuleLaunch");
-    if (threads && launch.block > 0) launch.grid = std::ceil(launch.grid / launch.block);
+  if (!(launch.blocks > 0) && launch.attr) {
+    launch.grid = launch.attr->blocks();
+    launch.block = launch.attr->threads();
   }
   launch.registers = Real(event.Text(Field::kRegisters));
   launch.shared_bytes = Real(event.Text(Field::kSharedMemory));

@@ -5,6 +5,7 @@
 
 #include "simulator/hardware/accelerator.h"
 #include "simulator/importers/kineto/event.h"
+#include "simulator/trace/rank_trace.h"
 
 namespace foretrace::kineto {
 
@@ -17,6 +18,7 @@ struct KernelLaunch {
   double registers = 0;        // of a thread
   double shared_bytes = 0;
   std::optional<uint32_t> exact_waves_milli;  // of predictions
+  std::optional<LaunchAttr> attr;             // the grid and block that it states
 
   bool known() const {
     return exact_waves_milli.has_value() || (blocks > 0 && warps > 0) || (grid > 0 && block > 0);

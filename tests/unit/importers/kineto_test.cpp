@@ -208,6 +208,28 @@ TEST(Kineto, WavesFollowTheRecordedDeviceWhereverItStands) {
   }
 }
 
+TEST(Kineto, KernelsKeepTheirGrid) {
+  const auto kernel = [](std::string_view name, std::string_view arguments) {
+    return fmt::format(
+        R"({{"ph":"X","cat":"kernel","name":"{}","pid":0,"tid":7,"ts":2,"dur":1,
+             "args":{{"device":0,"stream":7,"blocks per SM":0.5,"warps per SM":2,{}}}}})",
+        name, arguments);
+  };
+  const auto store = ImportEvents(kernel("whole", R"("grid":[66,2,1],"block":[128,3,1])") + "," +
+                                  kernel("zero", R"("grid":[66,0,1],"block":[128,1,1])") + "," +
+                                  kernel("text", R"("grid":"many","block":[128,1,1])") + "," +
+                                  kernel("huge", R"("grid":[1,1,1],"block":[5000000000,1,1])") +
+                                  "," + kernel("none", R"("block":[128,1,1])"));
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  const LaunchAttr* launch = rank.launch(FindNode(*store, rank, "whole"));
+  ASSERT_NE(launch, nullptr);
+  EXPECT_EQ(*launch, (LaunchAttr{{66, 2, 1}, {128, 3, 1}}));
+  for (const char* name : {"zero", "text", "huge", "none"}) {
+    EXPECT_EQ(rank.launch(FindNode(*store, rank, name)), nullptr) << name;
+  }
+}
+
 TEST(Kineto, CountsKernelsWithoutLaunchAndNamesUnknownCallsByWhatTheyIssue) {
   const auto store = ImportEvents(
       R"({"ph":"X","cat":"cuda_runtime","name":"INVALID","pid":9,"tid":9,"ts":1,"dur":9,
