@@ -92,19 +92,7 @@ void LeaveEnclosing(const RankTrace& rank, const CallKernels& inner, Launched& o
 // Adds calls without shapes whose shapes CallSignatures finds.
 void BorrowShapes(const TraceStore& store, const RankTrace& rank, TracedCalls& known,
                   Launched& ops) {
-  Launched shapeless;
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    const NodeIndex node(i), launcher = rank.launcher(node);
-    if (!IsModelled(rank, node) || !launcher.valid()) continue;
-    const NodeIndex call = rank.parent(launcher);
-    if (!call.valid() || rank.kind(call) != NodeKind::kCpuOp || ops.contains(call.value)) continue;
-    const bool has_shapes = std::ranges::any_of(
-        rank.tensors(call), [&](const Tensor& t) { return !rank.dims(t).empty(); });
-    if (has_shapes) continue;
-    CallKernels& op = shapeless[call.value];
-    op.call = call;
-    op.kernels.push_back(node);
-  }
+  const Launched shapeless = ShapelessCalls(rank, ops);
   if (shapeless.empty()) return;
   CallSignatures signatures(rank);
   for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
@@ -127,6 +115,24 @@ void BorrowShapes(const TraceStore& store, const RankTrace& rank, TracedCalls& k
 }
 
 }  // namespace
+
+Launched ShapelessCalls(const RankTrace& rank, const Launched& known) {
+  Launched shapeless;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i), launcher = rank.launcher(node);
+    if (!IsModelled(rank, node) || !launcher.valid()) continue;
+    const NodeIndex call = rank.parent(launcher);
+    const bool open = call.valid() && rank.kind(call) == NodeKind::kCpuOp;
+    if (!open || known.contains(call.value)) continue;
+    const bool has_shapes = std::ranges::any_of(
+        rank.tensors(call), [&](const Tensor& t) { return !rank.dims(t).empty(); });
+    if (has_shapes) continue;
+    CallKernels& op = shapeless[call.value];
+    op.call = call;
+    op.kernels.push_back(node);
+  }
+  return shapeless;
+}
 
 KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
   KernelCalls calls;

@@ -23,6 +23,10 @@ struct KernelCalls {
   std::map<uint32_t, CallKernels> launched;
 };
 
+// Calls that launch kernels, are not among the known ones and have no tensor with a shape.
+std::map<uint32_t, CallKernels> ShapelessCalls(const RankTrace& rank,
+                                               const std::map<uint32_t, CallKernels>& known);
+
 // Operators follow from a call's shapes; where it has none, from those of a call like it
 // (call_signatures.h); what shapes leave out, from its partner of the other pass (call_pairs.h).
 KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank);

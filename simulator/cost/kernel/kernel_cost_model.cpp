@@ -16,6 +16,7 @@
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/kernel/recorded_convolution.h"
+#include "simulator/cost/kernel/shape_inference.h"
 
 namespace foretrace {
 namespace {
@@ -103,8 +104,11 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   if (!chosen_for_chip_.contains(recorded_on)) {
     chosen_for_chip_[recorded_on] =
         chosen_ == ChosenKernels::kUsed && ChosenForChip(models_->device(), recorded_on);
+    const auto recorded = FindGpuPeaks(recorded_on);
+    recorded_.emplace(recorded_on, recorded.ok() ? *recorded : models_->device());
   }
-  const KernelCalls calls = FindKernelCalls(store, rank);
+  KernelCalls calls = FindKernelCalls(store, rank);
+  InferShapes(store, rank, recorded_.at(recorded_on), calls);
   for (const auto& [call, op] : calls.launched) {
     const auto known = calls.operators.find(call);
     if (known == calls.operators.end() || !known->second) continue;

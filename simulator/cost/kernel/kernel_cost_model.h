@@ -107,6 +107,7 @@ class KernelCostModel : public CostModel {
   const TraceStore* store_;
   ChosenKernels chosen_;
   std::map<std::string, bool> chosen_for_chip_;    // the kernels recorded on a device of that name
+  std::map<std::string, GpuPeaks> recorded_;       // that device, else the models'
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
   std::map<int32_t, std::vector<Lookup>> lookups_;
 };

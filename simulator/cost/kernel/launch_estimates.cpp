@@ -31,16 +31,22 @@ LaunchEstimates::LaunchEstimates(const KernelModels& models, const TraceStore& s
     : models_(models),
       store_(store),
       rank_(rank),
-      moved_(store, rank, models.device()),
+      thread_elements_(ElementsOfThread(store, rank)),
+      moved_(store, rank, models.device(), thread_elements_),
       typical_results_(TypicalResults(store, rank, kernels, models.device())) {}
 
 std::optional<LaunchEstimate> LaunchEstimates::Of(NodeIndex kernel) {
   const uint32_t name = rank_.name(kernel).value;
-  const Launch launch{store_.name(rank_, kernel), rank_.waves_milli(kernel)};
+  const LaunchAttr* attr = rank_.launch(kernel);
+  const Launch launch{.name = store_.name(rank_, kernel),
+                      .waves_milli = rank_.waves_milli(kernel),
+                      .attr = attr,
+                      .thread_elements = thread_elements_};
   const auto [kind, first] = kinds_.try_emplace(name);
   if (first) kind->second = NamedWorkOf(launch.name).kind;
   const int64_t near = moved_.Near(kernel, kind->second);
-  const auto [estimate, added] = estimates_.try_emplace({name, launch.waves_milli, near});
+  const Key key{name, launch.waves_milli, attr != nullptr ? *attr : LaunchAttr(), near};
+  const auto [estimate, added] = estimates_.try_emplace(key);
   if (added) estimate->second = EstimateLaunch(models_, launch, near, typical_results_);
   return estimate->second;
 }

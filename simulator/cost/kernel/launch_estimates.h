@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/kernel/moved_elements.h"
 
 namespace foretrace {
 
@@ -20,14 +21,26 @@ class LaunchEstimates {
   std::optional<LaunchEstimate> Of(NodeIndex kernel);
 
  private:
+  struct Key {
+    uint32_t name = 0, waves = 0;
+    LaunchAttr launch;
+    int64_t near = 0;  // elements beside it
+
+    bool operator==(const Key&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& k) {
+      return H::combine(std::move(h), k.name, k.waves, AttributeHash(k.launch), k.near);
+    }
+  };
+
   const KernelModels& models_;
   const TraceStore& store_;
   const RankTrace& rank_;
+  int64_t thread_elements_;
   MovedElements moved_;
   double typical_results_;
   absl::flat_hash_map<uint32_t, KernelKind> kinds_;  // by name
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int64_t>, std::optional<LaunchEstimate>>
-      estimates_;  // by name, waves and elements beside it
+  absl::flat_hash_map<Key, std::optional<LaunchEstimate>> estimates_;
 };
 
 }  // namespace foretrace

@@ -13,6 +13,7 @@
 #include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/named_work.h"
+#include "simulator/cost/kernel/recorded_convolution.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 
@@ -30,7 +31,6 @@ constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
 // which three ask for 1, were in view too.
 constexpr double kTrainingDepth = 320, kDepthPower = 0.75, kLeastDepth = 16, kMostDepth = 1 << 20;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
-constexpr double kElementsPerThread = 4;  // aten/src/ATen/native/cuda/thread_constants.h
 // aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
 constexpr double kChunk = 65536, kChunkThreads = 512, kMostChunks = 320;
 // Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
@@ -42,7 +42,6 @@ constexpr double kChannelRegisters = 40;  // of cuDNN's batch norms
 constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
 constexpr double kTransformElements = 16 + 36;
-constexpr int64_t kNeighbours = 4, kSmallShare = 16;
 
 // The number of at most two digits behind `key`; 0: there is none.
 int64_t NumberAfter(std::string_view name, std::string_view key) {
@@ -56,9 +55,6 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
   }
   return number;
 }
-
-// Pointers that the kernel has: "Array<char*, " or "array<char*, ".
-int64_t TensorsOf(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
 
 // Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
 // "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
@@ -82,12 +78,30 @@ int64_t ListsRead(std::string_view name) {
   return squares ? std::max<int64_t>(number - 1, 1) : number;
 }
 
+// Elements of a thread of an element-wise kernel.
+int64_t ElementsNamed(const Launch& launch, bool strided) {
+  if (strided) {
+    const int64_t named = NumberAfter(launch.name, "elementwise_kernel<128, ");
+    return named > 0 ? named : Launch::kElementsOfThread;
+  }
+  if (const int64_t vector = NumberAfter(launch.name, "vectorized_elementwise_kernel<")) {
+    return std::max(vector, launch.thread_elements);
+  }
+  // Since 2.6 a parameter behind the tensors, "std::array<char*, 3ul>, 4, ".
+  const size_t at = launch.name.find("rray<char*, ");
+  const size_t number = at == launch.name.npos ? at : launch.name.find(">, ", at);
+  const int64_t stated =
+      number == launch.name.npos ? 0 : NumberAfter(launch.name.substr(number), ">, ");
+  return stated > 0 ? stated : Launch::kElementsOfThread;
+}
+
 DType ElementOf(std::string_view name) {
   if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
   return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
 }
 
 double Threads(const Launch& launch, const GpuPeaks& device, double registers) {
+  if (launch.attr != nullptr) return launch.attr->blocks() * launch.attr->threads();
   constexpr double kThreadsPerBlock = 128;
   return launch.waves_milli / 1000.0 * device.sms *
          device.resident_blocks(kThreadsPerBlock, registers) * kThreadsPerBlock;
@@ -129,8 +143,10 @@ BlockedGemm BlocksOf(const GpuPeaks& device, const Launch& launch, Precision pre
     gemm.blocks = Threads(launch, device, registers) * kResultsPerThread / (kRows * kCols);
   } else {
     gemm.element_bytes = precision == Precision::kHalf ? 2 : 4;
-    gemm.blocks = launch.waves_milli / 1000.0 * device.sms *
-                  ResidentBlocks(device, gemm.block, gemm.element_bytes);
+    gemm.blocks = launch.attr != nullptr
+                      ? launch.attr->blocks()
+                      : launch.waves_milli / 1000.0 * device.sms *
+                            ResidentBlocks(device, gemm.block, gemm.element_bytes);
   }
   gemm.load_elements = TraitsOfKernel(launch.name).load_elements;
   return gemm;
@@ -140,8 +156,22 @@ double ResultsOf(const BlockedGemm& gemm) {
   return gemm.blocks * static_cast<double>(gemm.block.rows) * static_cast<double>(gemm.block.cols);
 }
 
+// cuBLAS's kernels for a vector have four to eight results a block (grids of the jobs in
+// traces/README.md, "Captured").
+SimTime LaunchedThinGemm(const KernelModels& models, const Launch& launch) {
+  constexpr int64_t kResults = 4;
+  constexpr int64_t kMostBlocks = int64_t{1} << 31;
+  const double blocks = std::min(launch.attr->blocks(), static_cast<double>(kMostBlocks));
+  const LinearOp op{1, kResults * static_cast<int64_t>(blocks),
+                    static_cast<int64_t>(kTypicalDepth)};
+  const KernelWork work = Kernels({op, DType::kFloat32, Direction::kForward}).front();
+  return SimTime::FromUs(
+      ThinGemmUs(models.device(), StreamEfficiency(models), work, WalksReduction(launch.name)));
+}
+
 SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double typical_results) {
   const GpuPeaks& device = models.device();
+  if (launch.attr != nullptr && IsThinGemm(launch.name)) return LaunchedThinGemm(models, launch);
   const Precision precision = TraitsOfKernel(launch.name).precision;
   BlockedGemm gemm = BlocksOf(device, launch, precision);
   const double results = ResultsOf(gemm);
@@ -159,6 +189,8 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double ty
 }
 
 }  // namespace
+
+int64_t TensorsNamed(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
 
 double StreamEfficiency(const KernelModels& models) {
   double efficiency = MemoryParameters().bandwidth_efficiency;
@@ -226,18 +258,24 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
     // The first list is read alone: gradients.
     return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, lists, std::max(lists - 1, 1.0));
   }
+  // A block gathers a row, 16 bytes a thread (aten/src/ATen/native/cuda/IndexKernelUtils.cu).
+  if (launch.attr != nullptr && ContainsAny(name, {"vectorized_gather_kernel<16,"})) {
+    constexpr double kLoad = 16, kIndex = 8;
+    const double rows = launch.attr->blocks(), bytes = kLoad * launch.attr->threads();
+    KernelWork work = Moves(KernelKind::kIndex, DType::kInt8, rows, bytes + kIndex, bytes);
+    work.blocks = static_cast<int64_t>(std::min(rows, 1e15));
+    return work;
+  }
   const KernelRole role = TraitsOfKernel(name).role;
   const bool vectors = role == KernelRole::kElementwise || role == KernelRole::kConverted;
   const bool strided = role == KernelRole::kStrided || role == KernelRole::kStridedConverted ||
                        role == KernelRole::kGather;
-  int64_t tensors = TensorsOf(name);
+  int64_t tensors = TensorsNamed(name);
   if (!vectors && !strided) return std::nullopt;
   if (tensors == 0 && vectors) return std::nullopt;
   if (tensors == 0) tensors = 2;
-  const auto named = static_cast<double>(
-      NumberAfter(name, strided ? "elementwise_kernel<128, " : "vectorized_elementwise_kernel<"));
   const double elements = Threads(launch, device, strided ? kStridedRegisters : 0) *
-                          (named > 1 ? named : kElementsPerThread);
+                          static_cast<double>(ElementsNamed(launch, strided));
   KernelWork work = Moves(tensors == 1 ? KernelKind::kFill : KernelKind::kElementwise, dtype,
                           elements, static_cast<double>(tensors - 1), 1);
   if (strided) {
@@ -261,41 +299,6 @@ void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& wor
   work.read = Bytes(static_cast<int64_t>(static_cast<double>(work.read.count()) * share));
   work.written = most;
   work.instructions *= share;
-}
-
-MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
-    : position_(rank.size()) {
-  std::vector<NodeIndex> order;
-  for (uint32_t i = 0; i < rank.size(); ++i) {
-    if (rank.kind(NodeIndex(i)) == NodeKind::kKernel) order.emplace_back(i);
-  }
-  // Nodes are ordered by start.
-  std::ranges::stable_sort(order, {}, [&](NodeIndex n) { return rank.lane(n).value; });
-  for (const NodeIndex node : order) {
-    position_[node.value] = static_cast<uint32_t>(elements_.size());
-    lane_.push_back(rank.lane(node).value);
-    const auto work = WorkOfLaunch({store.name(rank, node), rank.waves_milli(node)}, device);
-    const bool moves = work.has_value() && work->kind == KernelKind::kElementwise;
-    elements_.push_back(moves ? work->written.count() / ElementSize(work->dtype) : 0);
-  }
-}
-
-int64_t MovedElements::Near(NodeIndex kernel, KernelKind kind) const {
-  const auto at = static_cast<int64_t>(position_[kernel.value]);
-  const auto moved = [&](int64_t i) -> int64_t {
-    if (i < 0 || i >= std::ssize(elements_)) return 0;
-    const auto j = static_cast<size_t>(i);
-    return lane_[j] == lane_[static_cast<size_t>(at)] ? elements_[j] : 0;
-  };
-  int64_t most = 0;
-  for (int64_t d = 1; d <= kNeighbours; ++d) most = std::max({most, moved(at - d), moved(at + d)});
-  if (kind == KernelKind::kReduction || kind == KernelKind::kPooling) return most;
-  // But for counters and the like that lie between.
-  for (int64_t d = 1; d <= kNeighbours; ++d) {
-    const int64_t nearest = std::max(moved(at - d), moved(at + d));
-    if (nearest > 0 && nearest >= most / kSmallShare) return nearest;
-  }
-  return 0;
 }
 
 double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
@@ -330,6 +333,10 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(
                               device, waves, ConvolutionKernelOf(launch.name).element_bytes)),
                           KernelKind::kConvolution};
+  }
+  if (role == KernelRole::kMatmul &&
+      ConvolutionKernelOf(launch.name).part == ConvolutionPart::kWorkspace) {
+    return LaunchEstimate{SimTime::FromUs(WorkspaceUs(device)), KernelKind::kConvolution};
   }
   const double threads = Threads(launch, device, 0);
   if (ContainsAny(launch.name, {"scalePackedTensor"})) {  // by 0: clears

@@ -18,12 +18,21 @@ struct Launch {
   std::string_view name;
   uint32_t waves_milli = 0;     // RankTrace::waves_milli
   bool after_clearing = false;  // the call cleared memory first, and adds no parts up afterwards
+  const LaunchAttr* attr = nullptr;  // null: the grid is not known, but its waves
+  // That a thread of a contiguous element-wise kernel takes (ElementsOfThread).
+  int64_t thread_elements = kElementsOfThread;
+
+  static constexpr int64_t kElementsOfThread = 4;
 };
 
 // Whether the kernels of a recording were chosen for the chip of `device`: those of another one say
 // nothing of it. `recorded_on`: the recorded device's name; empty: that one. Reads files: ask once
 // a recording.
 bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
+
+// Tensors that an element-wise kernel names pointers to: "Array<char*, 3>" or "array<char*, 3ul>";
+// 0: it does not.
+int64_t TensorsNamed(std::string_view name);
 
 // Of the DRAM's peak that element-wise kernels attain.
 double StreamEfficiency(const KernelModels& models);
@@ -41,20 +50,6 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
 // A list of indices has no dimensions in a profile, so that all of its source would count as
 // gathered: work that rests on that is cut down to what the launch has threads for.
 void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& work);
-
-// How many elements the element-wise kernels beside a kernel in its stream work on: what it is
-// given, or gives on.
-class MovedElements {
- public:
-  MovedElements(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device);
-  // The nearest's, or of sums and pools, which change the size, the largest's; 0: none is near.
-  int64_t Near(NodeIndex kernel, KernelKind kind) const;
-
- private:
-  std::vector<int64_t> elements_;   // by stream, then by start
-  std::vector<uint32_t> lane_;      // of the same
-  std::vector<uint32_t> position_;  // by node
-};
 
 struct LaunchEstimate {
   SimTime time;

@@ -63,12 +63,15 @@ const Rule kRules[] = {
       "ln_fwd", "group_norm", "GroupNorm", "groupNorm", "RowwiseMoments", "instance_norm",
       "InstanceNorm"}},
     {Neighbours(KernelKind::kPooling, 1, 1), {"pool", "Pool"}},
-    {Threads(KernelKind::kDropout, 1, 1), {"dropout", "Dropout"}},
+    {Neighbours(KernelKind::kDropout, 1, 1.25), {"dropout", "Dropout"}},
     {Threads(KernelKind::kFill, 0, 1),
      {"distribution_", "FillFunctor", "fill_kernel", "arange", "linspace",
       "elementwise_kernel_with_index", "fillBuffer", "memset", "rng_", "curand", "randperm",
       "eye_kernel"}},
     {Threads(KernelKind::kConcat, 1, 1), {"CatArray"}},
+    // One block, 16 of its samples a thread (aten/src/ATen/native/cuda/Loss.cu).
+    {Threads(KernelKind::kReduction, 1, 0, 16),
+     {"nll_loss_forward_reduce", "nll_loss_backward_reduce"}},
     // Sums by blocks: a thread's elements are many, and not in the name.
     {Neighbours(KernelKind::kReduction, 1, 0),
      {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",

@@ -24,7 +24,7 @@ constexpr double kPadInstructions = 66;
 constexpr double kSumCycles = 110;
 // Loads that wait for each other: of the parts of a reduction, and of one thread that prepares how
 // the tiles of the next kernel are cut up (resnet50-b64-tf32).
-constexpr int64_t kPartTrips = 12, kWorkspaceTrips = 6;
+constexpr int64_t kPartTrips = 12;
 constexpr int64_t kScaleThreads = 256;
 
 double Elements(std::initializer_list<int64_t> sizes) {
@@ -38,6 +38,11 @@ std::optional<SimTime> TimeOf(double us) {
 }
 
 }  // namespace
+
+double WorkspaceUs(const GpuPeaks& device) {
+  constexpr int64_t kTrips = 6;
+  return ColdStartUs(device, kTrips);
+}
 
 RecordedConvolution::RecordedConvolution(const GpuPeaks& device, double bandwidth_efficiency,
                                          const Conv2dOp& op, const KernelList& works,
@@ -212,7 +217,7 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
     case kSumOfParts:
       return ColdStartUs(device_, kPartTrips);
     default:
-      return ColdStartUs(device_, kWorkspaceTrips);
+      return WorkspaceUs(device_);
   }
 }
 

@@ -14,6 +14,9 @@
 
 namespace foretrace {
 
+// Of a kernel that works out a few values for the one that follows.
+double WorkspaceUs(const GpuPeaks& device);
+
 class RecordedConvolution {
  public:
   // `works`: Kernels(op). `bandwidth_efficiency`: of the DRAM's peak. `names`: of all kernels of

@@ -1,4 +1,5 @@
 #include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/kernel/moved_elements.h"
 
 #include <gtest/gtest.h>
 
@@ -109,8 +110,9 @@ TEST(LaunchedKernels, NormalisationMovesWhatItsNeighboursDo) {
   job.rank(0).InFlight("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 7, {0, 5});
   job.rank(0).InFlight(kAdd, 8, {10, 15});  // of another stream
   const TraceStore alone = job.Build();
-  EXPECT_EQ(
-      MovedElements(alone, alone.ranks()[0], V100()).Near(NodeIndex(0), KernelKind::kBatchNorm), 0);
+  EXPECT_EQ(MovedElements(alone, alone.ranks()[0], V100(), Launch::kElementsOfThread)
+                .Near(NodeIndex(0), KernelKind::kBatchNorm),
+            0);
   const KernelModels models = Models();
   const Launch norm{"void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>", 1000};
   const LaunchEstimate small = *EstimateLaunch(models, norm, 1 << 20, 0);

@@ -1,0 +1,208 @@
+#include "simulator/cost/kernel/launch_flow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/gemm_block.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/warpgroup_gemm.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kRowsWithin = 24;
+
+// Norms (PyTorch's, and engines' of root mean squares) and rows of scores or logits: a block each.
+bool IsRowKernel(std::string_view name) {
+  return ContainsAny(name, {"layer_norm", "rms_norm", "RowwiseMoments", "cunn_SoftMax"}) &&
+         !ContainsAny(name, {"GammaBeta", "gamma_beta"});
+}
+
+// Means of contiguous rows (aten/src/ATen/native/cuda/Reduce.cuh: lines of threads reduce a row
+// each, one result a thread).
+bool IsRowMean(std::string_view name) {
+  return ContainsAny(name, {"reduce_kernel<512, 1, "}) && ContainsAny(name, {"MeanOps<"});
+}
+
+// Rows of scores are not those of activations.
+bool IsScores(std::string_view name) {
+  return ContainsAny(name, {"SoftMax"}) && !ContainsAny(name, {"LogSoftMax"});
+}
+
+bool IsAttention(std::string_view name) {
+  return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
+}
+
+int64_t Most(const std::map<int64_t, int64_t>& counts) {
+  const auto at = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return at == counts.end() ? 0 : at->first;
+}
+
+}  // namespace
+
+int64_t LaunchPlace::Columns(int64_t rows_of_it) const {
+  if (rows_of_it < 1) return 0;
+  constexpr int64_t kRound = 64;
+  const int64_t columns = moved / rows_of_it, round = columns / kRound * kRound;
+  if (round > 0 && Moves(SaturatingProduct({round, rows_of_it}))) return round;
+  return Moves(SaturatingProduct({columns, rows_of_it})) ? columns : 0;
+}
+
+bool LaunchPlace::Holds(int64_t m, int64_t n) const {
+  if (tiles <= 0) return true;
+  constexpr double kLeast = 0.7;  // of the blocks, which may be launched in whole bands
+  const auto fits = [&](int64_t rows_of_it, int64_t columns) {
+    const double needed =
+        std::ceil(static_cast<double>(rows_of_it) / static_cast<double>(tile_rows)) *
+        std::ceil(static_cast<double>(columns) / static_cast<double>(tile_cols));
+    return needed <= tiles && needed > kLeast * tiles;
+  };
+  return fits(m, n) || fits(n, m);
+}
+
+int64_t LaunchPlace::Width(int64_t m) const {
+  if (tiles <= 0) return 0;
+  const double along = std::ceil(static_cast<double>(m) / static_cast<double>(tile_cols));
+  return std::llround(tiles / along * static_cast<double>(tile_rows));
+}
+
+LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
+    : store_(store), rank_(rank), moved_(store, rank, device, ElementsOfThread(store, rank)) {
+  const auto elements = moved_.elements();
+  places_.reserve(elements.size());
+  absl::flat_hash_map<std::pair<uint32_t, const LaunchAttr*>, LaunchPlace> known;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const NodeIndex node = order()[i];
+    const auto [at, added] = known.try_emplace({rank.name(node).value, rank.launch(node)});
+    if (added) at->second = PlaceOf(node, elements[i], device);
+    places_.push_back(at->second);
+  }
+  FindTypical();
+}
+
+LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const {
+  LaunchPlace place;
+  const LaunchAttr* attr = rank_.launch(node);
+  if (attr == nullptr) return place;
+  place.moved = moved;
+  place.rounded = static_cast<int64_t>(static_cast<double>(moved) / attr->blocks());
+  const std::string_view name = store_.name(rank_, node);
+  if (name.find("vectorized_gather_kernel<") != name.npos) place.gathered = attr->grid[0];
+  place.copies = moved > 0 && name.find("copy_kernel") != name.npos;
+  if (moved > 0) {
+    place.operands = TensorsNamed(name) - 1;
+    return place;
+  }
+  const bool line = attr->grid[1] == 1 && attr->grid[2] == 1;
+  if (line && IsRowKernel(name)) place.rows = attr->grid[0];
+  if (line && IsRowMean(name)) {
+    place.rows = SaturatingProduct({attr->grid[0], attr->block[1]});
+    place.rows_of_block = attr->block[1];
+  }
+  place.scores = place.rows > 0 && IsScores(name);
+  place.attention = IsAttention(name);
+  place.gemm = !place.attention && TraitsOfKernel(name).role == KernelRole::kMatmul;
+  if (!place.gemm) return place;
+  const WarpgroupTile group = WarpgroupTileOf(name);
+  const GemmBlock block = GemmBlockOf(name);
+  const NamedTile tile = StatedTile(name);
+  constexpr double kMostTiles = 1e9;
+  const double tiles = 1.0 * attr->grid[0] * attr->grid[1];
+  if (tiles > kMostTiles) return place;
+  // Blocks that go through several tiles are at most as many as there are multiprocessors.
+  if (group.known() && tiles <= device.sms) return place;
+  place.tile_rows = group.known() ? group.rows : block.known() ? block.rows : tile.rows;
+  place.tile_cols = group.known() ? group.cols : block.known() ? block.cols : tile.cols;
+  if (place.tile_rows > 0 && place.tile_cols > 0) place.tiles = tiles;
+  // Beside parts of a reduction, of which there are few.
+  constexpr int64_t kMostParts = 64;
+  if (attr->grid[2] > kMostParts) place.batch = attr->grid[2];
+  return place;
+}
+
+// The rows that an element-wise kernel beside has round columns for.
+void LaunchFlow::FindMeans() {
+  constexpr int64_t kRound = 64, kMostLines = 1024;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    LaunchPlace& place = places_[i];
+    if (place.rows_of_block < 2) continue;
+    const int64_t near = Near(i);
+    const int64_t least =
+        std::max<int64_t>(place.rows - std::min(place.rows_of_block, kMostLines) + 1, 1);
+    for (int64_t rows = place.rows; rows >= least; --rows) {
+      if (near % SaturatingProduct({rows, kRound}) != 0) continue;
+      place.rows = rows;
+      break;
+    }
+  }
+}
+
+void LaunchFlow::FindTypical() {
+  FindMeans();
+  std::map<int64_t, int64_t> rows, columns;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].rows > 1 && !places_[i].scores) ++rows[places_[i].rows];
+  }
+  rows_ = Most(rows);
+  if (rows_ == 0) rows_ = Samples();
+  if (rows_ == 0) return;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const int64_t gathered = places_[i].gathered;
+    if (gathered > 1 && gathered < rows_ && rows_ % gathered == 0) {
+      sequence_ = std::max(sequence_, gathered);
+    }
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].rows != rows_) continue;
+    if (const int64_t near = Near(i); near >= rows_) ++columns[near / rows_];
+  }
+  columns_ = Most(columns);
+}
+
+// Products of batches have one for each sample.
+int64_t LaunchFlow::Samples() const {
+  std::map<int64_t, int64_t> batches;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].gemm && places_[i].batch > 1) ++batches[places_[i].batch];
+  }
+  return Most(batches);
+}
+
+std::vector<size_t> LaunchFlow::Before(size_t i, size_t kernels) const {
+  std::vector<size_t> list;
+  for (size_t d = 1; d <= kernels && d <= i; ++d) {
+    if (rank_.lane(order()[i]) != rank_.lane(order()[i - d])) break;
+    list.push_back(i - d);
+  }
+  return list;
+}
+
+std::vector<size_t> LaunchFlow::Behind(size_t i, size_t kernels) const {
+  std::vector<size_t> list;
+  for (size_t d = 1; d <= kernels && i + d < places_.size(); ++d) {
+    if (rank_.lane(order()[i]) != rank_.lane(order()[i + d])) break;
+    list.push_back(i + d);
+  }
+  return list;
+}
+
+std::vector<int64_t> LaunchFlow::RowsNear(size_t i) const {
+  std::vector<int64_t> list;
+  for (const bool before : {true, false}) {
+    for (const size_t at : before ? Before(i, kRowsWithin) : Behind(i, kRowsWithin)) {
+      const int64_t rows = places_[at].rows;
+      if (rows < 2 || places_[at].scores) continue;
+      if (std::ranges::find(list, rows) == list.end()) list.push_back(rows);
+      break;
+    }
+  }
+  if (list.empty() && rows_ > 0) list.push_back(rows_);
+  return list;
+}
+
+}  // namespace foretrace

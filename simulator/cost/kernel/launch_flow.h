@@ -1,0 +1,85 @@
+#pragma once
+// What the launches of a rank's kernels say of the tensors that flow through them.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/kernel/moved_elements.h"
+#include "simulator/trace/rank_trace.h"
+
+namespace foretrace {
+
+// Of one kernel.
+struct LaunchPlace {
+  int64_t moved = 0;     // elements, of an element-wise one; 0: another, or not known
+  int64_t rounded = 0;   // by how many at most that is more than there are
+  int64_t operands = 0;  // that it reads, each as large
+  // Of a norm or a softmax: a block each. Of means of rows, the first step of a norm: as many as a
+  // block has lines of threads, of which the last has not all.
+  int64_t rows = 0, rows_of_block = 1;
+  int64_t gathered = 0;  // rows of a table
+  bool scores = false;   // rows of scores: a softmax that is no loss
+  bool copies = false;   // casts are copies
+  bool gemm = false;     // or a convolution
+  // Of a GEMM: tiles of a batch, and results of one; 0: not known.
+  double tiles = 0;
+  int64_t tile_rows = 0, tile_cols = 0;
+  int64_t batch = 0;  // more than a reduction has parts; 0: not known
+  bool attention = false;
+
+  // Whether a tensor of so many elements may be what it moves.
+  bool Moves(int64_t elements) const { return elements <= moved && elements > moved - rounded; }
+  // Columns of what it moves in so many rows, where several may be a round number; 0: that has no
+  // such rows.
+  int64_t Columns(int64_t rows_of_it) const;
+  // Results of a batch, with what tiles have beyond.
+  double results() const {
+    return tiles * static_cast<double>(tile_rows) * static_cast<double>(tile_cols);
+  }
+  // Whether m x n results may be what its tiles hold; true where those are not known.
+  bool Holds(int64_t m, int64_t n) const;
+  // Columns of results with so many rows; 0: not known.
+  int64_t Width(int64_t m) const;
+};
+
+// Kernels are counted by stream, then by start.
+class LaunchFlow {
+ public:
+  // Keeps references to `store` and `rank`.
+  LaunchFlow(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device);
+
+  std::span<const NodeIndex> order() const { return moved_.order(); }
+  const LaunchPlace& at(size_t i) const { return places_[i]; }
+  // Nearest first, within so many kernels of the same stream.
+  std::vector<size_t> Before(size_t i, size_t kernels) const;
+  std::vector<size_t> Behind(size_t i, size_t kernels) const;
+  // The rows of the nearest norms or softmax of logits before and behind, else of most; empty:
+  // there is none.
+  std::vector<int64_t> RowsNear(size_t i) const;
+  // Of most norms; 0: there is none.
+  int64_t rows() const { return rows_; }
+  // Columns of what most norms of most rows are given; 0: not known.
+  int64_t columns() const { return columns_; }
+  // Tokens of a sequence, by the rows of what positions look up; 0: not known.
+  int64_t sequence() const { return sequence_; }
+  // Elements of a kernel that passes on what its neighbours move; 0: not known.
+  int64_t Near(size_t i) const { return moved_.Near(order()[i], KernelKind::kLayerNorm); }
+  std::string_view name(size_t i) const { return store_.name(rank_, order()[i]); }
+
+ private:
+  LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
+  void FindMeans();
+  void FindTypical();
+  int64_t Samples() const;
+
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  MovedElements moved_;
+  std::vector<LaunchPlace> places_;
+  int64_t rows_ = 0, columns_ = 0, sequence_ = 0;
+};
+
+}  // namespace foretrace

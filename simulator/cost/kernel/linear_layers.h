@@ -1,0 +1,77 @@
+#pragma once
+// Sizes of linear layers whose calls have no shapes, by what flows through the kernels around them.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/cost/kernel/launch_flow.h"
+
+namespace foretrace {
+
+// y[m, n] = x[m, k] w[k, n].
+struct MatrixSizes {
+  int64_t m = 0, n = 0, k = 0;
+  bool known() const { return m > 0 && n > 0 && k > 0; }
+};
+
+// Norms and losses tell how many rows activations have, and element-wise kernels how many elements,
+// so that the columns of a layer's input and result are known where such a kernel is beside it.
+// Where several could be meant, those sizes are taken by which most of what is around is explained:
+// x before the layer, y behind it, casts of weights, the tiles of the layer's own kernel. The GEMMs
+// of its backward pass follow: autograd goes through forward calls in reverse order. Given kernels
+// in the order of the flow.
+class LinearLayers {
+ public:
+  // Keeps references to what it is given.
+  LinearLayers(const TraceStore& store, const RankTrace& rank, const LaunchFlow& flow)
+      : store_(store), rank_(rank), flow_(flow) {}
+
+  // Of the GEMM at place i, launched by `call`. Not known: another operator's, or its neighbours
+  // do not tell.
+  MatrixSizes Next(size_t i, NodeIndex call);
+  // The GEMM at place i has shapes; of the backward pass these are its own.
+  void Known(size_t i, NodeIndex call, const MatrixSizes& sizes);
+  // The layer whose backward pass `call` belongs to, where its gradients came last.
+  MatrixSizes Behind(NodeIndex call) const;
+  // The forward layer before.
+  MatrixSizes last() const { return last_sizes_; }
+
+ private:
+  struct Open {  // a layer whose backward pass has not come
+    NodeIndex call;
+    MatrixSizes sizes;
+  };
+  struct Around {
+    std::vector<size_t> before, behind;  // element-wise kernels
+    int64_t same_input = 0;              // columns, where the layer before has the same
+    bool gated = false;                  // what lies before is made of that one's result
+    bool to_attention = false;           // which is given the result at once
+  };
+
+  void Begin(size_t i, NodeIndex call, const MatrixSizes& sizes);
+  MatrixSizes Gradient(size_t i, NodeIndex backward, const std::string& forward);
+  MatrixSizes SumOverRows(size_t i) const;
+  MatrixSizes Forward(size_t i) const;
+  Around Look(size_t i) const;
+  // Columns that its input and its result may have.
+  std::pair<std::vector<int64_t>, std::vector<int64_t>> Candidates(size_t i, int64_t rows,
+                                                                   const Around& around) const;
+  // How much of what is around is explained by these sizes; 0: what the kernel's tiles hold is not.
+  double Score(size_t i, const MatrixSizes& sizes, const Around& around) const;
+
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  const LaunchFlow& flow_;
+  std::map<std::string, std::vector<Open>> open_;  // by the call's name
+  LaneIndex thread_;                               // of the forward pass
+  size_t last_ = SIZE_MAX;                         // the layer before
+  MatrixSizes last_sizes_;
+  NodeIndex backward_;  // autograd's node, how many gradients it has made, and of which layer
+  int64_t made_ = 0;
+  MatrixSizes layer_;
+};
+
+}  // namespace foretrace

@@ -1,0 +1,324 @@
+#include "simulator/cost/kernel/shape_inference.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/launch_flow.h"
+#include "simulator/cost/kernel/linear_layers.h"
+#include "simulator/cost/kernel/name_numbers.h"
+
+namespace foretrace {
+namespace {
+
+constexpr size_t kAround = 3;  // kernels between scores and what is done to them
+// Of heads, and of what products of batches otherwise sum over, where nothing tells.
+constexpr int64_t kHeadDimension = 64;
+
+DType TypeOf(std::string_view name) {
+  if (ContainsAny(name, {"BFloat16", "bfloat16", "bf16"})) return DType::kBFloat16;
+  return ContainsAny(name, {"Half", "half", "f16", "float16"}) ? DType::kFloat16 : DType::kFloat32;
+}
+
+bool IsBackward(std::string_view call) { return call.find("backward") != call.npos; }
+
+class Inference {
+ public:
+  Inference(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
+      : store_(store),
+        rank_(rank),
+        device_(device),
+        flow_(store, rank, device),
+        layers_(store, rank, flow_) {}
+
+  // Of the kernels of a call the first that tells.
+  std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
+    const LaunchPlace& place = flow_.at(i);
+    if (place.gemm) return Gemm(i, op.call);
+    if (place.attention) return Attention(i, op.call);
+    if (place.rows > 0) return Rows(i, op.call);
+    if (auto sum = Sum(i, op.call)) return sum;
+    if (auto norm = BatchNorm(i, op.call)) return norm;
+    if (op.kernels.size() == 1) return Elements(i);
+    return std::nullopt;
+  }
+  // Of a call with shapes, whose backward pass may have none.
+  void Known(size_t i, NodeIndex call, const TracedOperator& traced) {
+    const auto* layer = std::get_if<LinearOp>(&traced.op.shape);
+    if (layer == nullptr || !flow_.at(i).gemm) return;
+    layers_.Known(i, call, {layer->m, layer->n, layer->k});
+  }
+  const LaunchFlow& flow() const { return flow_; }
+
+ private:
+  const LaunchAttr& LaunchOf(size_t i) const { return *rank_.launch(flow_.order()[i]); }
+
+  TracedOperator Traced(OperatorCall::Shape shape, DType dtype, Direction pass) const {
+    TracedOperator traced;
+    traced.op = {std::move(shape), dtype, pass};
+    traced.assumed = true;
+    return traced;
+  }
+
+  std::optional<TracedOperator> Gemm(size_t i, NodeIndex call) {
+    const std::string_view name = store_.name(rank_, call);
+    const bool half = TraitsOfKernel(flow_.name(i)).precision == Precision::kHalf;
+    const DType named = TypeOf(flow_.name(i));
+    const DType dtype = half && named == DType::kFloat32 ? DType::kBFloat16 : named;
+    if (name == "aten::bmm" || name == "aten::baddbmm") {
+      const BatchedMatmulOp op = Batched(i);
+      if (op.b < 1) return std::nullopt;
+      return Traced(op, dtype, Direction::kForward);
+    }
+    const MatrixSizes sizes = layers_.Next(i, call);
+    if (!sizes.known()) return std::nullopt;
+    return Traced(LinearOp{sizes.m, sizes.n, sizes.k}, dtype, Direction::kForward);
+  }
+
+  // The softmax among these; the number of kernels: there is none.
+  size_t SoftmaxAmong(const std::vector<size_t>& places) const {
+    const auto at = std::ranges::find_if(places, [&](size_t p) { return flow_.at(p).scores; });
+    return at == places.end() ? flow_.order().size() : *at;
+  }
+
+  // Columns of scores, by the tiles of a GEMM that makes or takes them: what an element-wise kernel
+  // beside moves, else as many as there are rows in a batch, where they may be.
+  int64_t ScoreColumns(size_t softmax) const {
+    const int64_t rows = flow_.at(softmax).rows;
+    std::vector<size_t> around = flow_.Before(softmax, kAround);
+    for (const size_t p : flow_.Behind(softmax, kAround)) around.push_back(p);
+    int64_t moved = 0;
+    for (const size_t p : around) moved = std::max(moved, flow_.at(p).Columns(rows));
+    for (const size_t p : flow_.Before(softmax, kAround)) {
+      const LaunchPlace& gemm = flow_.at(p);
+      if (gemm.tiles <= 0) continue;
+      const int64_t batch = LaunchOf(p).grid[2];
+      if (rows % batch != 0) continue;
+      const int64_t m = rows / batch;
+      if (moved > 0 && gemm.Holds(m, moved)) return moved;
+      return gemm.Holds(m, m) ? m : gemm.Width(m);
+    }
+    return moved > kHeadDimension ? moved : 0;
+  }
+
+  BatchedMatmulOp Batched(size_t i) const {
+    BatchedMatmulOp op;
+    const double results = flow_.at(i).results();
+    if (results <= 0) return op;
+    const int64_t batch = LaunchOf(i).grid[2];
+    const size_t behind = SoftmaxAmong(flow_.Behind(i, kAround));
+    const size_t before = SoftmaxAmong(flow_.Before(i, kAround));
+    const size_t none = flow_.order().size();
+    const size_t softmax = behind != none ? behind : before;
+    if (softmax == none || flow_.at(softmax).rows % batch != 0) {
+      const int64_t side = std::max<int64_t>(std::llround(std::sqrt(results)), 1);
+      return {batch, side, side, kHeadDimension};
+    }
+    const int64_t rows = flow_.at(softmax).rows, columns = ScoreColumns(softmax);
+    if (columns < 1) return op;
+    if (behind != none) return {batch, rows / batch, columns, kHeadDimension};
+    const auto width = std::llround(results / static_cast<double>(rows / batch));
+    return {batch, rows / batch, std::clamp<int64_t>(width, 1, kHeadDimension), columns};
+  }
+
+  // Blocks of so many queries (or, backward, keys) of a head: as many as a sequence has, which
+  // activations' rows tell exactly where they may.
+  int64_t Sequence(size_t i, int64_t blocks, int64_t block, int64_t batch) const {
+    for (const int64_t rows : flow_.RowsNear(i)) {
+      const int64_t exact = rows % batch == 0 ? rows / batch : 0;
+      if (exact <= blocks * block && exact > (blocks - 1) * block) return exact;
+    }
+    return std::max<int64_t>(blocks * block - block / 2, 1);
+  }
+
+  std::optional<TracedOperator> Attention(size_t i, NodeIndex call) const {
+    const std::string_view name = flow_.name(i);
+    const LaunchAttr& launch = LaunchOf(i);
+    const Direction pass =
+        IsBackward(store_.name(rank_, call)) ? Direction::kBackward : Direction::kForward;
+    AttentionOp op;
+    int64_t block = 0;
+    // FlashAttention-2 (flash_fwd_launch_template.h, flash_bwd_launch_template.h): blocks of a
+    // sequence, sequences, heads; "Flash_fwd_kernel_traits<head dimension, queries, keys, ".
+    if (const auto traits = TraitsAfter(name)) {
+      block = pass == Direction::kForward ? (*traits)[1] : (*traits)[2];
+      op = {launch.grid[1], launch.grid[2], launch.grid[2], 0, 0, (*traits)[0]};
+    } else if (name.starts_with("fmha_cutlass")) {
+      // PyTorch's (mem_eff_attention/kernel_forward.h, getBlocksGrid): blocks, heads, sequences;
+      // "fmha_cutlassF_f32_aligned_64x128_rf_sm80".
+      const auto tile = PairAfter(name, "_aligned_");
+      if (!tile) return std::nullopt;
+      block = pass == Direction::kForward ? tile->first : tile->second;
+      const int64_t heads = launch.grid[1], columns = flow_.columns();
+      const bool whole = columns > 0 && columns % heads == 0;
+      op = {launch.grid[2], heads, heads, 0, 0, whole ? columns / heads : kHeadDimension};
+    }
+    if (name.starts_with("cudnn") && name.find("sdpa") != name.npos) return Sdpa(pass);
+    if (block < 1 || op.b < 1) return std::nullopt;
+    op.sq = op.skv = Sequence(i, launch.grid[0], block, op.b);
+    return Traced(op, TypeOf(name), pass);
+  }
+
+  // cuDNN's: as many blocks as there are multiprocessors, which say nothing.
+  std::optional<TracedOperator> Sdpa(Direction pass) const {
+    const int64_t sequence = flow_.sequence(), heads = flow_.columns() / kHeadDimension;
+    if (sequence < 1 || heads < 1) return std::nullopt;
+    const int64_t samples = flow_.rows() / sequence;
+    return Traced(AttentionOp{samples, heads, heads, sequence, sequence, kHeadDimension},
+                  DType::kBFloat16, pass);
+  }
+
+  // The first three numbers of "Flash_fwd_kernel_traits<64, 128, 128, ".
+  static std::optional<std::array<int64_t, 3>> TraitsAfter(std::string_view name) {
+    const bool main = ContainsAny(name, {"flash_fwd_kernel<", "flash_bwd_dq_dk_dv_loop"});
+    constexpr std::string_view kTraits = "kernel_traits<";
+    const size_t at = name.find(kTraits);
+    if (!main || at == name.npos) return std::nullopt;
+    std::string_view rest = name.substr(at + kTraits.size());
+    std::array<int64_t, 3> numbers{};
+    for (int64_t& number : numbers) {
+      constexpr size_t kDigits = 4;
+      while (rest.starts_with(' ') || rest.starts_with(',')) rest.remove_prefix(1);
+      number = TakeNumber(rest, kDigits).value_or(0);
+      if (number < 1) return std::nullopt;
+    }
+    return numbers;
+  }
+
+  static std::optional<std::pair<int64_t, int64_t>> PairAfter(std::string_view name,
+                                                              std::string_view key) {
+    const size_t at = name.find(key);
+    if (at == name.npos) return std::nullopt;
+    std::string_view rest = name.substr(at + key.size());
+    std::pair<int64_t, int64_t> pair;
+    if (!TakePair(rest, pair.first, pair.second)) return std::nullopt;
+    return pair;
+  }
+
+  std::optional<TracedOperator> Rows(size_t i, NodeIndex call) {
+    const std::string_view name = store_.name(rank_, call), kernel = flow_.name(i);
+    const Direction pass = IsBackward(name) ? Direction::kBackward : Direction::kForward;
+    const int64_t rows = flow_.at(i).rows;
+    if (kernel.find("SoftMax") != kernel.npos) {
+      const bool logarithm = kernel.find("LogSoftMax") != kernel.npos;
+      const int64_t columns = logarithm ? Logits(i, rows) : ScoreColumns(i);
+      if (columns < 1) return std::nullopt;
+      return Traced(SoftmaxOp{rows, columns, logarithm}, TypeOf(kernel), pass);
+    }
+    const int64_t columns = NormColumns(i);
+    if (columns < 1) return std::nullopt;
+    if (name == "aten::mean") {
+      return Traced(ReductionOp{rows, columns}, TypeOf(kernel), Direction::kForward);
+    }
+    return Traced(LayerNormOp{rows, columns}, TypeOf(kernel), pass);
+  }
+
+  // Elements beyond what 32 bits can address are moved by several kernels, so that the layer that
+  // makes them says more.
+  int64_t Logits(size_t i, int64_t rows) {
+    const MatrixSizes layer = layers_.last();
+    if (layer.m == rows && layer.n > 0) logits_ = layer.n;
+    return logits_ > 0 ? logits_ : flow_.Near(i) / rows;
+  }
+
+  int64_t NormColumns(size_t i) const {
+    constexpr size_t kBeside = 2;
+    const int64_t rows = flow_.at(i).rows;
+    int64_t other = 0;
+    for (const bool before : {true, false}) {
+      for (const size_t p : before ? flow_.Before(i, kBeside) : flow_.Behind(i, kBeside)) {
+        const int64_t columns = flow_.at(p).Columns(rows);
+        if (columns == flow_.columns()) return columns;
+        if (other == 0) other = columns;
+      }
+    }
+    return other > 0 && flow_.RowsNear(i).front() != rows ? other : flow_.columns();
+  }
+
+  // A block for each channel of what the activation beside it moves; kernels of channels that lie
+  // together do not tell how many there are, nor does their time depend on it.
+  std::optional<TracedOperator> BatchNorm(size_t i, NodeIndex call) const {
+    const std::string_view name = store_.name(rank_, call);
+    if (name.find("batch_norm") == name.npos || flow_.at(i).moved > 0) return std::nullopt;
+    const int64_t channels = LaunchOf(i).grid[0], image = flow_.Near(i) / channels;
+    if (image < 1) return std::nullopt;
+    const Direction pass = IsBackward(name) ? Direction::kBackward : Direction::kForward;
+    return Traced(BatchNormOp{1, channels, image, 1}, TypeOf(flow_.name(i)), pass);
+  }
+
+  // Of a layer's bias the gradient is a sum over rows.
+  std::optional<TracedOperator> Sum(size_t i, NodeIndex call) const {
+    const MatrixSizes layer = layers_.Behind(call);
+    if (!layer.known() || store_.name(rank_, call) != "aten::sum") return std::nullopt;
+    return Traced(ReductionOp{layer.n, layer.m, true}, TypeOf(flow_.name(i)), Direction::kForward);
+  }
+
+  std::optional<TracedOperator> Elements(size_t i) const {
+    const std::string_view name = flow_.name(i);
+    const int64_t elements = flow_.at(i).moved;
+    if (elements < 1 || flow_.at(i).gathered > 0) return std::nullopt;
+    const Launch launch{.name = name, .waves_milli = 1, .attr = &LaunchOf(i)};
+    const auto work = WorkOfLaunch(launch, device_);
+    if (!work || work->written <= Bytes()) return std::nullopt;
+    const int64_t operands = work->read.count() / work->written.count();
+    ElementwiseOp op{elements, SaturatingProduct({operands, elements})};
+    DType dtype = work->dtype;
+    // Casts are named by what they make.
+    if (ContainsAny(name, {"float16_copy_kernel"})) {  // bfloat16 too
+      op.output_dtype = TypeOf(name);
+      dtype = DType::kFloat32;
+    }
+    TracedOperator traced = Traced(op, dtype, Direction::kForward);
+    const KernelRole role = TraitsOfKernel(name).role;
+    const bool strided = role == KernelRole::kStrided || role == KernelRole::kStridedConverted;
+    traced.access.elements = elements;
+    traced.access.tensors = operands + 1;
+    traced.access.dimensions = strided ? 2 : 1;
+    return traced;
+  }
+
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  const GpuPeaks& device_;
+  LaunchFlow flow_;
+  LinearLayers layers_;
+  int64_t logits_ = 0;  // columns
+};
+
+}  // namespace
+
+void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
+                 KernelCalls& calls) {
+  const auto shapeless = ShapelessCalls(rank, calls.launched);
+  const bool launched = std::ranges::any_of(shapeless, [&](const auto& entry) {
+    return rank.launch(entry.second.kernels.front()) != nullptr;
+  });
+  if (!launched) return;
+  Inference inference(store, rank, device);
+  const auto order = inference.flow().order();
+  for (size_t i = 0; i < order.size(); ++i) {
+    const NodeIndex launcher = rank.launcher(order[i]);
+    if (!launcher.valid() || rank.launch(order[i]) == nullptr) continue;
+    const NodeIndex call = rank.parent(launcher);
+    const auto at = shapeless.find(call.value);
+    if (at == shapeless.end()) {
+      const auto known = calls.operators.find(call.value);
+      if (known != calls.operators.end() && known->second) {
+        inference.Known(i, call, *known->second);
+      }
+      continue;
+    }
+    if (calls.launched.contains(at->first)) continue;
+    auto traced = inference.Of(i, at->second);
+    if (!traced) continue;
+    calls.operators[at->first] = std::move(traced);
+    calls.launched[at->first] = at->second;
+  }
+}
+
+}  // namespace foretrace

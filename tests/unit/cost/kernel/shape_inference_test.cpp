@@ -1,0 +1,291 @@
+#include "simulator/cost/kernel/shape_inference.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "simulator/cost/operator/kernel_work.h"
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+GpuPeaks H100() { return *FindGpuPeaks("h100-sxm5-80gb"); }
+
+constexpr std::string_view kAdd =
+    "void vectorized_elementwise_kernel<8, CUDAFunctor_add<float>, std::array<char*, 3ul> >";
+constexpr std::string_view kCast =
+    "void vectorized_elementwise_kernel<8, bfloat16_copy_kernel_cuda(), std::array<char*, 2ul> >";
+constexpr std::string_view kNorm = "vectorized_layer_norm_kernel<float, float, false>";
+// Blocks of such kernels go through several tiles, so that 132 say nothing of the result.
+constexpr std::string_view kGemm = "nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_bias_TNN";
+
+// Calls one after the other, each of which launches one kernel.
+class Calls {
+ public:
+  Calls() : job_(1) {}
+
+  // `around`: autograd's node; empty: forward. The kernel's name is made different by `name`.
+  Calls& Add(const std::string& name, std::string_view kernel, const LaunchAttr& launch,
+             const std::string& around = "") {
+    const int thread = around.empty() ? 1 : 2;
+    if (!around.empty()) job_.rank(0).Op(around, {at_, at_ + 10}, thread);
+    job_.rank(0).Op(name, {at_ + 1, at_ + 9}, thread);
+    const std::string unique = std::string(kernel) + " //" + std::to_string(count_++);
+    job_.rank(0).Kernel(unique, {at_ + 2, at_ + 3}, 7, {at_ + 4, at_ + 5}, thread);
+    job_.rank(0).Launched(unique, launch).Waves(unique, 1000);
+    at_ += 10;
+    return *this;
+  }
+  // So many elements, 1,024 a block.
+  Calls& Moves(std::string_view kernel, int64_t elements) {
+    return Add("aten::copy_", kernel,
+               {{static_cast<uint32_t>((elements + 1023) / 1024), 1, 1}, {128, 1, 1}});
+  }
+  // Of the arguments of the last call of that name.
+  Calls& Shapes(std::string_view name, const std::vector<std::vector<int64_t>>& arguments) {
+    RankScript& rank = job_.rank(0);
+    for (const auto& dims : arguments) {
+      Tensor tensor;
+      tensor.dtype = DType::kBFloat16;
+      rank.builder().AddTensor(rank.Of(name), tensor, dims);
+    }
+    return *this;
+  }
+  Calls& Norm(uint32_t rows) {
+    return Add("aten::native_layer_norm", kNorm, {{rows, 1, 1}, {128, 1, 1}});
+  }
+
+  // The operators of the calls of that name, in order.
+  std::vector<OperatorCall> Inferred(std::string_view name) {
+    if (!store_) store_.emplace(job_.Build());
+    const TraceStore& store = *store_;
+    const RankTrace& rank = store.ranks()[0];
+    KernelCalls calls = FindKernelCalls(store, rank);
+    InferShapes(store, rank, H100(), calls);
+    std::vector<OperatorCall> list;
+    for (const auto& [call, op] : calls.launched) {
+      const auto& traced = calls.operators.at(call);
+      if (store.name(rank, NodeIndex(call)) != name) continue;
+      EXPECT_TRUE(traced->assumed) << name;
+      list.push_back(traced->op);
+    }
+    return list;
+  }
+
+ private:
+  JobScript job_;
+  std::optional<TraceStore> store_;  // once it was asked for
+  double at_ = 0;
+  int count_ = 0;
+};
+
+void ExpectLinear(const OperatorCall& call, int64_t m, int64_t n, int64_t k) {
+  const auto* op = std::get_if<LinearOp>(&call.shape);
+  ASSERT_NE(op, nullptr);
+  EXPECT_EQ(op->m, m);
+  EXPECT_EQ(op->n, n);
+  EXPECT_EQ(op->k, k);
+}
+
+constexpr LaunchAttr kPersistent = {{2, 66, 1}, {384, 1, 1}};
+
+// 8,192 rows of 768 elements, as GPT-2 has: the norm tells the rows, the cast of its result the
+// columns; 768 x 3,072 weights are cast, and 8,192 x 3,072 elements follow.
+TEST(ShapeInference, ALayersSizesAreThoseThatExplainWhatIsAround) {
+  Calls calls;
+  calls.Norm(8192).Moves(kCast, 3072).Moves(kCast, 768 * 3072).Moves(kCast, 8192 * 768);
+  calls.Add("aten::addmm", kGemm, kPersistent).Moves(kAdd, 8192 * 3072);
+  const auto found = calls.Inferred("aten::addmm");
+  ASSERT_EQ(found.size(), 1u);
+  ExpectLinear(found[0], 8192, 3072, 768);
+  EXPECT_EQ(found[0].dtype, DType::kBFloat16);
+}
+
+// The result goes to attention, whose sizes no launch tells: by the cast of the weights, or where
+// there is none, queries, keys and values together.
+TEST(ShapeInference, WhatIsGivenToAttention) {
+  const std::string attention = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop";
+  Calls cast;
+  cast.Moves(kAdd, 8192 * 768).Norm(8192).Moves(kCast, 768 * 1024).Moves(kCast, 8192 * 768);
+  cast.Add("aten::addmm", kGemm, kPersistent);
+  cast.Add("aten::_cudnn_attention_forward", attention, kPersistent);
+  ExpectLinear(cast.Inferred("aten::addmm").at(0), 8192, 1024, 768);
+  Calls plain;
+  plain.Moves(kAdd, 8192 * 768).Norm(8192).Add("aten::addmm", kGemm, kPersistent);
+  plain.Add("aten::_cudnn_attention_forward", attention, kPersistent);
+  ExpectLinear(plain.Inferred("aten::addmm").at(0), 8192, 3 * 768, 768);
+}
+
+// 64 x 64 results a block: 32 x 48 blocks of 2,048 x 3,072.
+TEST(ShapeInference, TilesBoundTheResult) {
+  constexpr std::string_view kTiled =
+      "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma";
+  Calls calls;
+  calls.Moves(kAdd, 2048 * 768).Norm(2048).Add("aten::addmm", kTiled, {{32, 48, 1}, {128, 1, 1}});
+  // What follows is another tensor's.
+  calls.Moves(kAdd, 2048 * 7000);
+  ExpectLinear(calls.Inferred("aten::addmm").at(0), 2048, 3072, 768);
+}
+
+TEST(ShapeInference, GradientsFollowInReverseOrder) {
+  Calls calls;
+  calls.Norm(8192).Moves(kAdd, 8192 * 768).Add("aten::addmm", kGemm, kPersistent);
+  calls.Moves(kAdd, 8192 * 3072).Add("aten::addmm", kGemm, kPersistent);
+  calls.Moves(kAdd, 8192 * 768);
+  for (int layer = 0; layer < 2; ++layer) {
+    // A node of both gradients.
+    const std::string node = layer == 0 ? "AddmmBackward0" : "autograd AddmmBackward0";
+    calls.Add("aten::mm", kGemm, kPersistent, node);
+  }
+  const auto forward = calls.Inferred("aten::addmm");
+  ASSERT_EQ(forward.size(), 2u);
+  ExpectLinear(forward[0], 8192, 3072, 768);
+  ExpectLinear(forward[1], 8192, 768, 3072);
+  // Of each node here the first gradient: of the input.
+  const auto backward = calls.Inferred("aten::mm");
+  ASSERT_EQ(backward.size(), 2u);
+  ExpectLinear(backward[0], 8192, 3072, 768);
+  ExpectLinear(backward[1], 8192, 768, 3072);
+}
+
+// Qwen1.5's layers: norms of root mean squares by single steps, whose means have 16 rows a block,
+// and a gated layer, whose second GEMM has the input of the first, not what lies before it.
+TEST(ShapeInference, NormsBySteps) {
+  constexpr std::string_view kMean =
+      "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+      "at::native::MeanOps<float, float, float, float>, unsigned int, float, 4> >";
+  constexpr std::string_view kOldAdd =
+      "void vectorized_elementwise_kernel<4, f<c10::BFloat16>, std::array<char*, 2ul> >";
+  constexpr std::string_view kOldProduct =
+      "void vectorized_elementwise_kernel<4, f<c10::BFloat16>, std::array<char*, 3ul> >";
+  const auto blocks = [](int64_t elements) {  // of 512
+    return LaunchAttr{{static_cast<uint32_t>((elements + 511) / 512), 1, 1}, {128, 1, 1}};
+  };
+  Calls calls;
+  calls.Add("aten::pow", kOldAdd, blocks(int64_t{8937} * 1024));
+  calls.Add("aten::mean", kMean, {{559, 1, 1}, {32, 16, 1}});
+  calls.Add("aten::rsqrt", kOldAdd, blocks(8937));
+  calls.Add("aten::mul", kOldAdd, blocks(int64_t{8937} * 1024));
+  calls.Add("aten::mm", kGemm, kPersistent);
+  calls.Add("aten::silu", kOldAdd, blocks(int64_t{8937} * 2816));
+  calls.Add("aten::mm", kGemm, kPersistent);
+  calls.Add("aten::mul", kOldProduct, blocks(int64_t{8937} * 2816));
+  calls.Add("aten::mm", kGemm, kPersistent);
+  calls.Add("aten::add", kOldProduct, blocks(int64_t{8937} * 1024));
+  const auto found = calls.Inferred("aten::mm");
+  ASSERT_EQ(found.size(), 3u);
+  ExpectLinear(found[0], 8937, 2816, 1024);
+  ExpectLinear(found[1], 8937, 2816, 1024);
+  ExpectLinear(found[2], 8937, 1024, 2816);
+  const auto means = calls.Inferred("aten::mean");
+  ASSERT_EQ(means.size(), 1u);
+  EXPECT_EQ(std::get<ReductionOp>(means[0].shape).rows, 8937);
+  EXPECT_EQ(std::get<ReductionOp>(means[0].shape).cols, 1024);
+}
+
+// Of the forward pass, as of an execution trace beside the profile.
+TEST(ShapeInference, GradientsOfLayersThatHaveShapes) {
+  Calls calls;
+  calls.Norm(8192).Moves(kAdd, 8192 * 768).Add("aten::addmm", kGemm, kPersistent);
+  calls.Shapes("aten::addmm", {{3072}, {8192, 768}, {768, 3072}});
+  calls.Add("aten::mm", kGemm, kPersistent, "AddmmBackward0");
+  ExpectLinear(calls.Inferred("aten::mm").at(0), 8192, 768, 3072);
+}
+
+// Heads of 12 by 96 batches, sequences of 3,137: rows of scores are blocks of the softmax.
+TEST(ShapeInference, ScoresOfASoftmax) {
+  const LaunchAttr scores{{200, 4, 96}, {128, 1, 1}}, context{{25, 1, 96}, {128, 1, 1}};
+  constexpr std::string_view kTile = "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1";
+  Calls calls;
+  calls.Add("aten::bmm", kTile, scores);
+  calls.Add("aten::_softmax", "cunn_SoftMaxForward<8, c10::BFloat16, float>",
+            {{96 * 3137, 1, 1}, {1024, 1, 1}});
+  calls.Add("aten::bmm", kTile, context);
+  const auto found = calls.Inferred("aten::bmm");
+  ASSERT_EQ(found.size(), 2u);
+  const auto &first = std::get<BatchedMatmulOp>(found[0].shape),
+             &second = std::get<BatchedMatmulOp>(found[1].shape);
+  EXPECT_EQ(first.b, 96);
+  EXPECT_EQ(first.m, 3137);
+  EXPECT_EQ(first.n, 3137);
+  EXPECT_EQ(second.m, 3137);
+  EXPECT_EQ(second.k, 3137);
+  const auto softmax = calls.Inferred("aten::_softmax");
+  ASSERT_EQ(softmax.size(), 1u);
+  EXPECT_EQ(std::get<SoftmaxOp>(softmax[0].shape).rows, 96 * 3137);
+  EXPECT_EQ(std::get<SoftmaxOp>(softmax[0].shape).cols, 3137);
+  EXPECT_EQ(softmax[0].dtype, DType::kBFloat16);
+}
+
+// 4 sequences of 197 tokens in two blocks of 128 queries, 12 heads: rows of the norm tell 197.
+TEST(ShapeInference, AttentionByItsGrid) {
+  Calls calls;
+  calls.Norm(4 * 197).Add("aten::_flash_attention_forward",
+                          "pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<"
+                          "64, 128, 128, 4, false, false, cutlass::bfloat16_t>, true>",
+                          {{2, 4, 12}, {128, 1, 1}});
+  const auto found = calls.Inferred("aten::_flash_attention_forward");
+  ASSERT_EQ(found.size(), 1u);
+  const auto& op = std::get<AttentionOp>(found[0].shape);
+  EXPECT_EQ(op.b, 4);
+  EXPECT_EQ(op.heads, 12);
+  EXPECT_EQ(op.sq, 197);
+  EXPECT_EQ(op.d, 64);
+}
+
+TEST(ShapeInference, ElementsByBlocks) {
+  Calls calls;
+  calls.Moves(kCast, 5 * 1024);
+  const auto found = calls.Inferred("aten::copy_");
+  ASSERT_EQ(found.size(), 1u);
+  const auto& op = std::get<ElementwiseOp>(found[0].shape);
+  EXPECT_EQ(op.elements, 5 * 1024);
+  EXPECT_EQ(op.read_elements, 5 * 1024);
+  EXPECT_EQ(found[0].dtype, DType::kFloat32);
+  EXPECT_EQ(op.output_dtype, DType::kBFloat16);
+}
+
+TEST(ShapeInference, NothingIsMadeUp) {
+  Calls alone;  // no norm, no batch: rows are not known
+  alone.Moves(kAdd, 8192 * 768).Add("aten::addmm", kGemm, kPersistent);
+  EXPECT_TRUE(alone.Inferred("aten::addmm").empty());
+  Calls other;  // its tiles hold less than any of what is around
+  other.Norm(8192).Moves(kAdd, 8192 * 768);
+  other.Add("aten::addmm", "ampere_sgemm_128x64_tn", {{1, 1, 1}, {128, 1, 1}})
+      .Moves(kAdd, 8192 * 3072);
+  EXPECT_TRUE(other.Inferred("aten::addmm").empty());
+  Calls vague;  // no grid
+  JobScript job(1);
+  job.rank(0).Op("aten::addmm", {0, 9}).Kernel(kGemm, {1, 2}, 7, {3, 4}).Waves(kGemm, 1000);
+  const TraceStore store = job.Build();
+  KernelCalls calls = FindKernelCalls(store, store.ranks()[0]);
+  InferShapes(store, store.ranks()[0], H100(), calls);
+  EXPECT_TRUE(calls.launched.empty());
+}
+
+// Grids come from files and may be anything.
+TEST(ShapeInference, HostileGrids) {
+  constexpr uint32_t kMost = 0xffffffff;
+  Calls calls;
+  calls.Add("aten::native_layer_norm", kNorm, {{kMost, 1, 1}, {kMost, kMost, kMost}});
+  calls.Add("aten::copy_", kAdd, {{kMost, kMost, kMost}, {kMost, kMost, kMost}});
+  calls.Add("aten::mm", "volta_sgemm_128x64_nn", {{kMost, kMost, kMost}, {kMost, kMost, kMost}});
+  calls.Add("aten::bmm", "volta_sgemm_128x64_nn", {{kMost, 1, kMost}, {kMost, kMost, kMost}});
+  calls.Add("aten::_softmax", "cunn_SoftMaxForward<4, float>", {{kMost, 1, 1}, {1, 1, 1}});
+  calls.Add("aten::bmm", "volta_sgemm_128x64_nn", {{1, 1, 1}, {1, 1, 1}});
+  calls.Add("aten::_flash_attention_forward",
+            "flash_fwd_kernel<Flash_fwd_kernel_traits<9999, 9999, 9999, 4>>",
+            {{kMost, kMost, kMost}, {kMost, kMost, kMost}});
+  calls.Add("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64xfoo",
+            {{1, 1, 1}, {1, 1, 1}});
+  for (const char* name : {"aten::mm", "aten::bmm", "aten::_softmax"}) {
+    for (const OperatorCall& call : calls.Inferred(name)) EXPECT_FALSE(Kernels(call).empty());
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
