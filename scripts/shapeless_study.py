@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What kernel models lose where a profile has no shapes (torch.profiler without record_shapes, its default):
+recordings that have them, with them taken out, as Markdown tables.
+
+  scripts/shapeless_study.py [--foretrace build/release/foretrace] [--data FOLDER]
+
+A row a recording: the error of its kernels by time (GMAE, per cent; `validate --durations model`) with shapes and
+without, then the same by operator, as the recording with shapes names it, over all recordings. Recordings are this project's own
+(traces/captured) and, of the folder of public data, traces/h100.
+"""
+import argparse
+import collections
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+import tempfile
+
+from accuracy_rows import table
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+CALIBRATION = "h100-sxm5-nvswitch"
+LEAST = 0.01
+RECORDINGS = ("Recording", "With shapes, %", "Without, %")
+OPERATORS = ("Operator", "Time %", "With shapes, %", "Without, %")
+
+
+def recordings(data):
+    """(name, document) of each profile."""
+    for archive in sorted((ROOT / "traces" / "captured" / "h100-sxm5").glob("*.tar.xz")):
+        with tarfile.open(archive) as tar:
+            for member in tar.getmembers():
+                if pathlib.Path(member.name).name.startswith("kineto."):
+                    yield member.name.split("/")[0], json.loads(tar.extractfile(member).read())
+    if data:
+        for file in sorted(pathlib.Path(data, "traces", "h100").glob("*.json.gz")):
+            yield file.name.removesuffix(".json.gz"), json.loads(gzip.decompress(file.read_bytes()))
+
+
+def without_shapes(document):
+    for event in document["traceEvents"]:
+        for key in SHAPES:
+            if isinstance(event.get("args"), dict):
+                event["args"].pop(key, None)
+
+
+def durations(foretrace, document):
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "kineto.0.json").write_text(json.dumps(document))
+        done = subprocess.run([foretrace, "validate", "--trace", folder, "--allow-missing-ranks", "--durations", "model",
+                               "--calibration", CALIBRATION, "--json"], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["durations"]
+
+
+def total(operators):
+    share = sum(o["share"] for o in operators)
+    return sum(o["share"] * o["time_gmae_percent"] for o in operators) / share
+
+
+def study(foretrace, data):
+    """([(recording, with shapes, without)], [(operator, share of time, with shapes, without)]), in per cent."""
+    rows = []
+    shares = {True: collections.Counter(), False: collections.Counter()}
+    errors = {True: collections.Counter(), False: collections.Counter()}
+    for name, document in recordings(data):
+        found = {}
+        for shaped in (True, False):
+            if not shaped:
+                without_shapes(document)
+            found[shaped] = durations(foretrace, document)
+            for o in found[shaped]:
+                shares[shaped][o["operator"]] += o["share"]
+                errors[shaped][o["operator"]] += o["share"] * o["time_gmae_percent"]
+        rows.append((name, f"{total(found[True]):.1f}", f"{total(found[False]):.1f}"))
+
+    def mean(shaped, operator):
+        share = shares[shaped][operator]
+        return f"{errors[shaped][operator] / share:.1f}" if share else "-"
+
+    return rows, [(operator, f"{100 * share / len(rows):.1f}", mean(True, operator), mean(False, operator))
+                  for operator, share in shares[False].most_common() if share >= LEAST * len(rows)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foretrace", default=str(ROOT / "build" / "release" / "foretrace"))
+    parser.add_argument("--data", default=os.environ.get("FORETRACE_REALDATA"))
+    options = parser.parse_args()
+    by_recording, by_operator = study(options.foretrace, options.data)
+    print(table(RECORDINGS, by_recording))
+    print()
+    print(table(OPERATORS, by_operator))
+
+
+if __name__ == "__main__":
+    main()
