@@ -167,7 +167,7 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
-  LaunchEstimates launches(*models_, store, rank, unknown);
+  LaunchEstimates launches(*models_, store, rank);
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {

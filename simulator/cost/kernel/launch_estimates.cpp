@@ -7,10 +7,9 @@
 namespace foretrace {
 namespace {
 
-// How many results the GEMMs among these kernels have; 0 where the recording is not of training,
-// which has a backward pass.
-double TypicalResults(const TraceStore& store, const RankTrace& rank,
-                      std::span<const NodeIndex> kernels, const GpuPeaks& device) {
+// How many results a rank's GEMMs have; 0 where the recording is not of training, which has a
+// backward pass.
+double TypicalResults(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device) {
   bool trains = false;
   for (uint32_t i = 0; i < rank.size() && !trains; ++i) {
     const NodeIndex n(i);
@@ -18,8 +17,11 @@ double TypicalResults(const TraceStore& store, const RankTrace& rank,
              store.roles().of_op(NodeKind::kCpuOp, rank.name(n)).backward;
   }
   std::vector<Launch> launches;
-  for (const NodeIndex n : kernels) {
-    if (trains) launches.push_back({store.name(rank, n), rank.waves_milli(n)});
+  for (uint32_t i = 0; i < rank.size() && trains; ++i) {
+    const NodeIndex n(i);
+    if (rank.kind(n) != NodeKind::kKernel) continue;
+    launches.push_back(
+        {.name = store.name(rank, n), .waves_milli = rank.waves_milli(n), .attr = rank.launch(n)});
   }
   return MeanResults(device, launches);
 }
@@ -27,13 +29,13 @@ double TypicalResults(const TraceStore& store, const RankTrace& rank,
 }  // namespace
 
 LaunchEstimates::LaunchEstimates(const KernelModels& models, const TraceStore& store,
-                                 const RankTrace& rank, std::span<const NodeIndex> kernels)
+                                 const RankTrace& rank)
     : models_(models),
       store_(store),
       rank_(rank),
       thread_elements_(ElementsOfThread(store, rank)),
       moved_(store, rank, models.device(), thread_elements_),
-      typical_results_(TypicalResults(store, rank, kernels, models.device())) {}
+      typical_results_(TypicalResults(store, rank, models.device())) {}
 
 std::optional<LaunchEstimate> LaunchEstimates::Of(NodeIndex kernel) {
   const uint32_t name = rank_.name(kernel).value;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,8 +14,7 @@ namespace foretrace {
 // Steps repeat: each distinct launch is estimated once. Keeps references to what it is given.
 class LaunchEstimates {
  public:
-  LaunchEstimates(const KernelModels& models, const TraceStore& store, const RankTrace& rank,
-                  std::span<const NodeIndex> kernels);
+  LaunchEstimates(const KernelModels& models, const TraceStore& store, const RankTrace& rank);
   // nullopt: the launch's size is not known (EstimateLaunch).
   std::optional<LaunchEstimate> Of(NodeIndex kernel);
 

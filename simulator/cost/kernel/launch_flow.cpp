@@ -149,6 +149,22 @@ void LaunchFlow::FindTypical() {
     if (places_[i].rows > 1 && !places_[i].scores) ++rows[places_[i].rows];
   }
   rows_ = Most(rows);
+  std::map<int64_t, int64_t> widths;
+  for (size_t i = 0; i < places_.size() && rows_ > 0; ++i) {
+    const int64_t of_it = places_[i].rows;
+    if (of_it < 2 || places_[i].scores) continue;
+    for (const bool before : {true, false}) {
+      for (const size_t p : before ? Before(i, 1) : Behind(i, 1)) {
+        if (const int64_t beside = places_[p].Columns(of_it); beside > 1) ++widths[beside];
+      }
+    }
+  }
+  // Not what only stands beside a norm now and then.
+  constexpr int64_t kLeastShare = 32;
+  const int64_t most = widths.empty() ? 0 : widths[Most(widths)];
+  for (const auto& [width, count] : widths) {
+    if (count >= most / kLeastShare) norms_.insert(width);
+  }
   if (rows_ == 0) rows_ = Samples();
   if (rows_ == 0) return;
   for (size_t i = 0; i < places_.size(); ++i) {

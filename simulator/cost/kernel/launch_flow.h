@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/moved_elements.h"
 #include "simulator/trace/rank_trace.h"
@@ -61,6 +62,8 @@ class LaunchFlow {
   std::vector<int64_t> RowsNear(size_t i) const;
   // Of most norms; 0: there is none.
   int64_t rows() const { return rows_; }
+  // Whether a norm has so many columns; true where there is no norm.
+  bool HasNormOf(int64_t columns) const { return norms_.empty() || norms_.contains(columns); }
   // Columns of what most norms of most rows are given; 0: not known.
   int64_t columns() const { return columns_; }
   // Tokens of a sequence, by the rows of what positions look up; 0: not known.
@@ -80,6 +83,7 @@ class LaunchFlow {
   MovedElements moved_;
   std::vector<LaunchPlace> places_;
   int64_t rows_ = 0, columns_ = 0, sequence_ = 0;
+  absl::flat_hash_set<int64_t> norms_;  // columns
 };
 
 }  // namespace foretrace

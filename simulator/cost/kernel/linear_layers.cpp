@@ -144,9 +144,9 @@ MatrixSizes LinearLayers::Gradient(size_t i, NodeIndex backward, const std::stri
   }
   const LaunchPlace& place = flow_.at(i);
   const bool holds_input = place.Holds(of_input.m, of_input.n);
-  if (holds_input != place.Holds(of_weights.m, of_weights.n)) {
-    return holds_input ? of_input : of_weights;
-  }
+  const bool holds_weights = place.Holds(of_weights.m, of_weights.n);
+  if (!holds_input && !holds_weights) return {};  // another layer's
+  if (holds_input != holds_weights) return holds_input ? of_input : of_weights;
   return first ? of_input : of_weights;
 }
 
@@ -220,6 +220,8 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> LinearLayers::Candidates(
 
 double LinearLayers::Score(size_t i, const MatrixSizes& s, const Around& around) const {
   if (!flow_.at(i).Holds(s.m, s.n)) return 0;
+  // Layers read what a norm gives or make what one is given.
+  if (!flow_.HasNormOf(s.k) && !flow_.HasNormOf(s.n)) return 0;
   const int64_t x = SaturatingProduct({s.m, s.k}), w = SaturatingProduct({s.k, s.n}),
                 y = SaturatingProduct({s.m, s.n});
   const auto moves = [&](size_t at, int64_t elements) { return flow_.at(at).Moves(elements); };
