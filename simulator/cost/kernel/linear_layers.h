@@ -20,9 +20,9 @@ struct MatrixSizes {
 // Norms and losses tell how many rows activations have, and element-wise kernels how many elements,
 // so that the columns of a layer's input and result are known where such a kernel is beside it.
 // Where several could be meant, those sizes are taken by which most of what is around is explained:
-// x before the layer, y behind it, casts of weights, the tiles of the layer's own kernel. The GEMMs
-// of its backward pass follow: autograd goes through forward calls in reverse order. Given kernels
-// in the order of the flow.
+// x before the layer, y behind it, casts of weights, the tiles of the layer's own kernel; where
+// there are norms, x or y has the columns of one. The GEMMs of its backward pass follow: autograd
+// goes through forward calls in reverse order. Given kernels in the order of the flow.
 class LinearLayers {
  public:
   // Keeps references to what it is given.
