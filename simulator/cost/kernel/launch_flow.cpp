@@ -33,10 +33,6 @@ bool IsScores(std::string_view name) {
   return ContainsAny(name, {"SoftMax"}) && !ContainsAny(name, {"LogSoftMax"});
 }
 
-bool IsAttention(std::string_view name) {
-  return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
-}
-
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
   const auto at = std::ranges::max_element(
       counts, [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -105,7 +101,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
     place.rows_of_block = attr->block[1];
   }
   place.scores = place.rows > 0 && IsScores(name);
-  place.attention = IsAttention(name);
+  place.attention = IsAttentionKernel(name);
   place.gemm = !place.attention && TraitsOfKernel(name).role == KernelRole::kMatmul;
   if (!place.gemm) return place;
   const WarpgroupTile group = WarpgroupTileOf(name);

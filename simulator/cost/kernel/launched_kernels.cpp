@@ -119,8 +119,7 @@ KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, dou
 }
 
 KernelKind KindOfGemm(std::string_view name) {
-  if (ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"}))
-    return KernelKind::kAttention;
+  if (IsAttentionKernel(name)) return KernelKind::kAttention;
   return ContainsAny(name,
                      {"cudnn", "conv", "Conv", "wgrad", "dgrad", "fprop", "winograd", "igemm_"})
              ? KernelKind::kConvolution
@@ -189,6 +188,10 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double ty
 }
 
 }  // namespace
+
+bool IsAttentionKernel(std::string_view name) {
+  return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
+}
 
 int64_t TensorsNamed(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
 

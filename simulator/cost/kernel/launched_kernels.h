@@ -30,6 +30,9 @@ struct Launch {
 // a recording.
 bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
 
+// Whether a matrix kernel is attention's, whole.
+bool IsAttentionKernel(std::string_view name);
+
 // Tensors that an element-wise kernel names pointers to: "Array<char*, 3>" or "array<char*, 3ul>";
 // 0: it does not.
 int64_t TensorsNamed(std::string_view name);
