@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 #include "absl/container/inlined_vector.h"
 #include "simulator/cost/kernel/call_signatures.h"
+#include "simulator/cost/kernel/grouped_gemms.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
 
 namespace foretrace {
@@ -89,33 +94,40 @@ void LeaveEnclosing(const RankTrace& rank, const CallKernels& inner, Launched& o
   });
 }
 
-// Adds calls without shapes whose shapes CallSignatures finds.
-void BorrowShapes(const TraceStore& store, const RankTrace& rank, TracedCalls& known,
-                  Launched& ops) {
-  const Launched shapeless = ShapelessCalls(rank, ops);
-  if (shapeless.empty()) return;
+// Gives calls without shapes those that CallSignatures finds.
+void BorrowShapes(const TraceStore& store, const RankTrace& rank, KernelCalls& calls) {
+  if (calls.shapeless.empty()) return;
+  TracedCalls& known = calls.operators;
+  Launched& ops = calls.launched;
   CallSignatures signatures(rank);
   for (const auto& [call, op] : ops) signatures.Learn(op.call, op.kernels);
-  for (const auto& [call, op] : shapeless) {
+  Launched left;
+  for (const auto& [call, op] : calls.shapeless) {
     const auto like = signatures.Find(op.call, op.kernels);
     const std::string_view name = store.name(rank, op.call);
     const bool concat = !like.has_value() && (name == "aten::cat" || name == "aten::_cat") &&
                         std::ranges::all_of(op.kernels, [&](NodeIndex n) {
                           return rank.kind(n) == NodeKind::kKernel;  // copies name their bytes
                         });
-    if (!like.has_value() && !concat) continue;
-    const std::optional<TracedOperator> traced =
-        concat ? ConcatFromNeighbours(store, rank, op.call) : known[like->value];
-    if (!traced.has_value()) continue;
+    std::optional<TracedOperator> traced;
+    if (concat) {
+      traced = ConcatFromNeighbours(store, rank, op.call);
+    } else if (like.has_value()) {
+      traced = known[like->value];
+    }
+    if (!traced.has_value()) {
+      left[call] = op;
+      continue;
+    }
     known[call] = traced;
     known[call]->assumed = true;
     LeaveEnclosing(rank, op, ops);
     ops[call] = op;
   }
+  calls.shapeless = std::move(left);
 }
 
-}  // namespace
-
+// Calls that launch kernels, are not among the known ones and have no tensor with a shape.
 Launched ShapelessCalls(const RankTrace& rank, const Launched& known) {
   Launched shapeless;
   for (uint32_t i = 0; i < rank.size(); ++i) {
@@ -133,6 +145,36 @@ Launched ShapelessCalls(const RankTrace& rank, const Launched& known) {
   }
   return shapeless;
 }
+
+// Whether kernels of a call of which only the tensors are known, or not even these, say what it
+// computes. GEMMs of all experts at once have rules of their own.
+bool IsFunction(const TraceStore& store, const RankTrace& rank, const CallKernels& op) {
+  bool computes = false;
+  for (const NodeIndex node : op.kernels) {
+    const std::string_view name = store.name(rank, node);
+    if (GroupedKernelOf(name)) return false;
+    computes |= IsAttentionKernel(name) || TraitsOfKernel(name).role == KernelRole::kMatmul;
+  }
+  return computes;
+}
+
+void TakeFunctions(const TraceStore& store, const RankTrace& rank, KernelCalls& calls) {
+  const auto take = [&](Launched& from, auto fits) {
+    for (const auto& [call, op] : from) {
+      if (fits(call) && IsFunction(store, rank, op)) calls.functions[call] = op;
+    }
+    std::erase_if(from, [&](const auto& e) { return calls.functions.contains(e.first); });
+  };
+  take(calls.launched, [&](uint32_t call) {
+    const std::optional<TracedOperator>& traced = calls.operators[call];
+    return traced && std::holds_alternative<OpaqueOp>(traced->op.shape);
+  });
+  take(calls.shapeless,
+       [&](uint32_t call) { return !store.name(rank, NodeIndex(call)).starts_with("aten::"); });
+  for (const auto& [call, op] : calls.functions) calls.operators.erase(call);
+}
+
+}  // namespace
 
 KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
   KernelCalls calls;
@@ -153,7 +195,9 @@ KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
     op.call = call;
     op.kernels.push_back(node);
   }
-  BorrowShapes(store, rank, known, calls.launched);
+  calls.shapeless = ShapelessCalls(rank, calls.launched);
+  BorrowShapes(store, rank, calls);
+  TakeFunctions(store, rank, calls);
   CompletePairs(known);
   CompleteFromFollowers(rank, known);
   return calls;

@@ -18,14 +18,14 @@ struct CallKernels {
 struct KernelCalls {
   TracedCalls operators;
   // Kernels, fills and copies within the device, each once, with the innermost call that is known
-  // as an operator; by call, so that the order is the trace's. Those without such a call are in
-  // none.
+  // as an operator; by call, or by kernel where kernels of one call have operators of their own, so
+  // that the order is the trace's. Those without such a call are in none.
   std::map<uint32_t, CallKernels> launched;
+  // Calls whose kernels are in none: operators without a tensor that has a shape; functions (layers
+  // of Transformer Engine, of Megatron) whose names say nothing, but those of their kernels name
+  // GEMMs or attention.
+  std::map<uint32_t, CallKernels> shapeless, functions;
 };
-
-// Calls that launch kernels, are not among the known ones and have no tensor with a shape.
-std::map<uint32_t, CallKernels> ShapelessCalls(const RankTrace& rank,
-                                               const std::map<uint32_t, CallKernels>& known);
 
 // Operators follow from a call's shapes; where it has none, from those of a call like it
 // (call_signatures.h); what shapes leave out, from its partner of the other pass (call_pairs.h).

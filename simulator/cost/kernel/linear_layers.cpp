@@ -19,8 +19,10 @@ constexpr int64_t kLeastDepth = 8;
 // a result has it too, which decides among equals.
 constexpr double kTensor = 2, kTypicalDepth = 1, kTypicalWidth = 0.5, kTilesAlone = 0.25;
 
+// Of operators those that are, of others (functions' own) all.
 bool IsLayer(std::string_view name) {
-  return name == "aten::addmm" || name == "aten::mm" || name == "aten::linear";
+  return name == "aten::addmm" || name == "aten::mm" || name == "aten::linear" ||
+         !name.starts_with("aten::");
 }
 
 // The part of the name of autograd's node that names the operator: of "AddmmBackward0",
@@ -34,18 +36,9 @@ std::string_view AutogradOf(std::string_view name) {
   return space == name.npos ? name : name.substr(space + 1);
 }
 
-// The call whose backward pass a node of that name is; "": of no layer.
-std::string ForwardOf(std::string_view autograd) {
-  std::string name = "aten::";
-  for (const char c : AutogradOf(autograd)) {
-    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return IsLayer(name) ? name : "";
-}
-
-// The node of autograd around a call; invalid: it is of the forward pass.
+// The node of autograd around a call, or that itself; invalid: it is of the forward pass.
 NodeIndex BackwardOf(const TraceStore& store, const RankTrace& rank, NodeIndex call) {
-  NodeIndex at = rank.parent(call);
+  NodeIndex at = call;
   for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank.parent(at)) {
     const bool op = rank.kind(at) == NodeKind::kCpuOp;
     if (op && !AutogradOf(store.name(rank, at)).empty()) return at;
@@ -70,10 +63,32 @@ int64_t Tiles(const WarpgroupTile& tile, int64_t m, int64_t n) {
 
 }  // namespace
 
+// The call whose backward pass a node of autograd is; "": of no layer.
+std::string LinearLayers::ForwardOf(NodeIndex autograd) const {
+  if (const auto function = functions_.ForwardOf(rank_.name(autograd))) {
+    return std::string(store_.strings().Get(*function));
+  }
+  std::string name = "aten::";
+  for (const char c : AutogradOf(store_.name(rank_, autograd))) {
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return IsLayer(name) ? name : "";
+}
+
+// Of the function that a layer is a part of, which has the gradients; else of the call.
+std::string LinearLayers::LayerName(NodeIndex call) const {
+  NodeIndex at = call;
+  for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank_.parent(at)) {
+    const bool op = rank_.kind(at) == NodeKind::kCpuOp;
+    if (op && functions_.IsForward(rank_.name(at))) return std::string(store_.name(rank_, at));
+  }
+  return std::string(store_.name(rank_, call));
+}
+
 MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
   const NodeIndex backward = BackwardOf(store_, rank_, call);
   if (backward.valid()) {
-    const std::string forward = ForwardOf(store_.name(rank_, backward));
+    const std::string forward = ForwardOf(backward);
     if (!forward.empty()) return Gradient(i, backward, forward);
   }
   const std::string name(store_.name(rank_, call));
@@ -90,8 +105,7 @@ MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
 
 void LinearLayers::Known(size_t i, NodeIndex call, const MatrixSizes& sizes) {
   const NodeIndex backward = BackwardOf(store_, rank_, call);
-  const std::string forward =
-      backward.valid() ? ForwardOf(store_.name(rank_, backward)) : std::string();
+  const std::string forward = backward.valid() ? ForwardOf(backward) : std::string();
   if (!forward.empty()) {
     Gradient(i, backward, forward);
   } else if (IsLayer(store_.name(rank_, call))) {
@@ -102,8 +116,9 @@ void LinearLayers::Known(size_t i, NodeIndex call, const MatrixSizes& sizes) {
 void LinearLayers::Begin(size_t i, NodeIndex call, const MatrixSizes& sizes) {
   last_sizes_ = sizes;
   last_ = i;
-  std::vector<Open>& open = open_[std::string(store_.name(rank_, call))];
-  if (open.empty() || open.back().call != call) open.push_back({call, sizes});
+  std::vector<Open>& open = open_[LayerName(call)];
+  if (open.empty() || open.back().call != call) open.push_back({call, {}});
+  open.back().layers.push_back(sizes);
 }
 
 // The gradient of weights reduces over rows, which both operands have first ("nt" of a library
@@ -118,7 +133,8 @@ MatrixSizes LinearLayers::Behind(NodeIndex call) const {
   // The engine sums gradients of what was broadcast after the node's own function.
   const NodeIndex node = BackwardOf(store_, rank_, call);
   if (!node.valid() || !backward_.valid()) return {};
-  return node == backward_ || node == rank_.parent(backward_) ? layer_ : MatrixSizes();
+  const bool same = node == backward_ || node == rank_.parent(backward_);
+  return same && !layers_.empty() ? layers_.front() : MatrixSizes();
 }
 
 // Autograd's node makes the gradient of x, then that of w, or only one of both.
@@ -126,20 +142,25 @@ MatrixSizes LinearLayers::Gradient(size_t i, NodeIndex backward, const std::stri
   if (backward != backward_) {
     backward_ = backward;
     made_ = 0;
-    layer_ = {};
+    layers_.clear();
     std::vector<Open>& open = open_[forward];
     if (!open.empty()) {
-      layer_ = open.back().sizes;
+      layers_ = std::move(open.back().layers);
       open.pop_back();
     }
   }
-  const bool first = made_++ == 0;
-  if (!layer_.known()) return {};
-  const MatrixSizes of_input{layer_.m, layer_.k, layer_.n};
+  constexpr size_t kEach = 2;  // gradients of a layer
+  const bool first = made_ < layers_.size() * kEach && made_ % kEach == 0;
+  if (layers_.empty()) return {};
+  const size_t behind = std::min(made_ / kEach, layers_.size() - 1);  // the last comes first
+  const MatrixSizes layer = layers_[layers_.size() - 1 - behind];
+  ++made_;
+  if (!layer.known()) return {};
+  const MatrixSizes of_input{layer.m, layer.k, layer.n};
   // As torch.nn.Linear keeps weights, unless fewer tiles would do for them turned over.
-  MatrixSizes of_weights{layer_.n, layer_.k, layer_.m};
+  MatrixSizes of_weights{layer.n, layer.k, layer.m};
   const WarpgroupTile tile = WarpgroupTileOf(flow_.name(i));
-  if (Tiles(tile, layer_.k, layer_.n) < Tiles(tile, layer_.n, layer_.k)) {
+  if (Tiles(tile, layer.k, layer.n) < Tiles(tile, layer.n, layer.k)) {
     std::swap(of_weights.m, of_weights.n);
   }
   const LaunchPlace& place = flow_.at(i);

@@ -7,15 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/cost/kernel/autograd_functions.h"
 #include "simulator/cost/kernel/launch_flow.h"
+#include "simulator/cost/kernel/matrix_sizes.h"
 
 namespace foretrace {
-
-// y[m, n] = x[m, k] w[k, n].
-struct MatrixSizes {
-  int64_t m = 0, n = 0, k = 0;
-  bool known() const { return m > 0 && n > 0 && k > 0; }
-};
 
 // Norms and losses tell how many rows activations have, and element-wise kernels how many elements,
 // so that the columns of a layer's input and result are known where such a kernel is beside it.
@@ -26,8 +22,9 @@ struct MatrixSizes {
 class LinearLayers {
  public:
   // Keeps references to what it is given.
-  LinearLayers(const TraceStore& store, const RankTrace& rank, const LaunchFlow& flow)
-      : store_(store), rank_(rank), flow_(flow) {}
+  LinearLayers(const TraceStore& store, const RankTrace& rank, const LaunchFlow& flow,
+               const AutogradFunctions& functions)
+      : store_(store), rank_(rank), flow_(flow), functions_(functions) {}
 
   // Of the GEMM at place i, launched by `call`. Not known: another operator's, or its neighbours
   // do not tell.
@@ -42,7 +39,7 @@ class LinearLayers {
  private:
   struct Open {  // a layer whose backward pass has not come
     NodeIndex call;
-    MatrixSizes sizes;
+    std::vector<MatrixSizes> layers;  // one, but of a function's
   };
   struct Around {
     std::vector<size_t> before, behind;  // element-wise kernels
@@ -51,6 +48,8 @@ class LinearLayers {
     bool to_attention = false;           // which is given the result at once
   };
 
+  std::string ForwardOf(NodeIndex autograd) const;
+  std::string LayerName(NodeIndex call) const;
   void Begin(size_t i, NodeIndex call, const MatrixSizes& sizes);
   MatrixSizes Gradient(size_t i, NodeIndex backward, const std::string& forward);
   MatrixSizes SumOverRows(size_t i) const;
@@ -65,13 +64,14 @@ class LinearLayers {
   const TraceStore& store_;
   const RankTrace& rank_;
   const LaunchFlow& flow_;
-  std::map<std::string, std::vector<Open>> open_;  // by the call's name
+  const AutogradFunctions& functions_;
+  std::map<std::string, std::vector<Open>> open_;  // by the name of the call, or of its function
   LaneIndex thread_;                               // of the forward pass
   size_t last_ = SIZE_MAX;                         // the layer before
   MatrixSizes last_sizes_;
-  NodeIndex backward_;  // autograd's node, how many gradients it has made, and of which layer
-  int64_t made_ = 0;
-  MatrixSizes layer_;
+  NodeIndex backward_;  // autograd's node, how many gradients it has made, and of which layers
+  size_t made_ = 0;
+  std::vector<MatrixSizes> layers_;
 };
 
 }  // namespace foretrace

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/function_layers.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launch_flow.h"
 #include "simulator/cost/kernel/linear_layers.h"
@@ -25,16 +28,17 @@ DType TypeOf(std::string_view name) {
   return ContainsAny(name, {"Half", "half", "f16", "float16"}) ? DType::kFloat16 : DType::kFloat32;
 }
 
-bool IsBackward(std::string_view call) { return call.find("backward") != call.npos; }
+bool IsBackward(std::string_view call) { return call.find("ackward") != call.npos; }
 
 class Inference {
  public:
-  Inference(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
+  Inference(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
+            const AutogradFunctions& functions)
       : store_(store),
         rank_(rank),
         device_(device),
         flow_(store, rank, device),
-        layers_(store, rank, flow_) {}
+        layers_(store, rank, flow_, functions) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
@@ -290,34 +294,54 @@ class Inference {
   int64_t logits_ = 0;  // columns
 };
 
+using CallsOfKernels = absl::flat_hash_map<uint32_t, NodeIndex>;
+
+CallsOfKernels ByKernel(const std::map<uint32_t, CallKernels>& calls) {
+  CallsOfKernels by_kernel;
+  for (const auto& [call, op] : calls) {
+    for (const NodeIndex kernel : op.kernels) by_kernel[kernel.value] = op.call;
+  }
+  return by_kernel;
+}
+
 }  // namespace
 
 void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
                  KernelCalls& calls) {
-  const auto shapeless = ShapelessCalls(rank, calls.launched);
-  const bool launched = std::ranges::any_of(shapeless, [&](const auto& entry) {
+  const bool launched = std::ranges::any_of(calls.shapeless, [&](const auto& entry) {
     return rank.launch(entry.second.kernels.front()) != nullptr;
   });
-  if (!launched) return;
-  Inference inference(store, rank, device);
-  const auto order = inference.flow().order();
-  for (size_t i = 0; i < order.size(); ++i) {
-    const NodeIndex launcher = rank.launcher(order[i]);
-    if (!launcher.valid() || rank.launch(order[i]) == nullptr) continue;
-    const NodeIndex call = rank.parent(launcher);
-    const auto at = shapeless.find(call.value);
-    if (at == shapeless.end()) {
-      const auto known = calls.operators.find(call.value);
-      if (known != calls.operators.end() && known->second) {
-        inference.Known(i, call, *known->second);
-      }
+  if (!launched && calls.functions.empty()) return;
+  const AutogradFunctions autograd(store, rank);
+  Inference inference(store, rank, device, autograd);
+  FunctionLayers functions(store, rank, autograd, calls.functions);
+  const CallsOfKernels function_of = ByKernel(calls.functions);
+  const LaunchFlow& flow = inference.flow();
+  const auto add = [&](uint32_t key, TracedOperator traced, CallKernels op) {
+    calls.operators[key] = std::move(traced);
+    calls.launched[key] = std::move(op);
+  };
+  for (size_t i = 0; i < flow.order().size(); ++i) {
+    const NodeIndex kernel = flow.order()[i], launcher = rank.launcher(kernel);
+    if (const auto function = function_of.find(kernel.value); function != function_of.end()) {
+      FunctionLayers::Part part = functions.Next(flow, i, function->second);
+      if (part.kernels.empty()) continue;
+      const CallKernels op{function->second, std::move(part.kernels)};
+      if (!part.traced && rank.launch(kernel) != nullptr) part.traced = inference.Of(i, op);
+      if (part.traced) add(kernel.value, *std::move(part.traced), op);
       continue;
     }
-    if (calls.launched.contains(at->first)) continue;
-    auto traced = inference.Of(i, at->second);
-    if (!traced) continue;
-    calls.operators[at->first] = std::move(traced);
-    calls.launched[at->first] = at->second;
+    if (!launcher.valid() || rank.launch(kernel) == nullptr) continue;
+    const NodeIndex parent = rank.parent(launcher);
+    const auto at = calls.shapeless.find(parent.value);
+    if (at == calls.shapeless.end()) {
+      const auto known = calls.operators.find(parent.value);
+      if (known != calls.operators.end() && known->second) {
+        inference.Known(i, parent, *known->second);
+      }
+    } else if (!calls.launched.contains(at->first)) {
+      if (auto traced = inference.Of(i, at->second)) add(at->first, *std::move(traced), at->second);
+    }
   }
 }
 

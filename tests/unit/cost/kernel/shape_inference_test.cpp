@@ -8,90 +8,12 @@
 #include <vector>
 
 #include "simulator/cost/operator/kernel_work.h"
-#include "tests/support/job_script.h"
+#include "tests/support/launched_calls.h"
 
 namespace foretrace {
 namespace {
 
-GpuPeaks H100() { return *FindGpuPeaks("h100-sxm5-80gb"); }
-
-constexpr std::string_view kAdd =
-    "void vectorized_elementwise_kernel<8, CUDAFunctor_add<float>, std::array<char*, 3ul> >";
-constexpr std::string_view kCast =
-    "void vectorized_elementwise_kernel<8, bfloat16_copy_kernel_cuda(), std::array<char*, 2ul> >";
-constexpr std::string_view kNorm = "vectorized_layer_norm_kernel<float, float, false>";
-// Blocks of such kernels go through several tiles, so that 132 say nothing of the result.
-constexpr std::string_view kGemm = "nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_bias_TNN";
-
-// Calls one after the other, each of which launches one kernel.
-class Calls {
- public:
-  Calls() : job_(1) {}
-
-  // `around`: autograd's node; empty: forward. The kernel's name is made different by `name`.
-  Calls& Add(const std::string& name, std::string_view kernel, const LaunchAttr& launch,
-             const std::string& around = "") {
-    const int thread = around.empty() ? 1 : 2;
-    if (!around.empty()) job_.rank(0).Op(around, {at_, at_ + 10}, thread);
-    job_.rank(0).Op(name, {at_ + 1, at_ + 9}, thread);
-    const std::string unique = std::string(kernel) + " //" + std::to_string(count_++);
-    job_.rank(0).Kernel(unique, {at_ + 2, at_ + 3}, 7, {at_ + 4, at_ + 5}, thread);
-    job_.rank(0).Launched(unique, launch).Waves(unique, 1000);
-    at_ += 10;
-    return *this;
-  }
-  // So many elements, 1,024 a block.
-  Calls& Moves(std::string_view kernel, int64_t elements) {
-    return Add("aten::copy_", kernel,
-               {{static_cast<uint32_t>((elements + 1023) / 1024), 1, 1}, {128, 1, 1}});
-  }
-  // Of the arguments of the last call of that name.
-  Calls& Shapes(std::string_view name, const std::vector<std::vector<int64_t>>& arguments) {
-    RankScript& rank = job_.rank(0);
-    for (const auto& dims : arguments) {
-      Tensor tensor;
-      tensor.dtype = DType::kBFloat16;
-      rank.builder().AddTensor(rank.Of(name), tensor, dims);
-    }
-    return *this;
-  }
-  Calls& Norm(uint32_t rows) {
-    return Add("aten::native_layer_norm", kNorm, {{rows, 1, 1}, {128, 1, 1}});
-  }
-
-  // The operators of the calls of that name, in order.
-  std::vector<OperatorCall> Inferred(std::string_view name) {
-    if (!store_) store_.emplace(job_.Build());
-    const TraceStore& store = *store_;
-    const RankTrace& rank = store.ranks()[0];
-    KernelCalls calls = FindKernelCalls(store, rank);
-    InferShapes(store, rank, H100(), calls);
-    std::vector<OperatorCall> list;
-    for (const auto& [call, op] : calls.launched) {
-      const auto& traced = calls.operators.at(call);
-      if (store.name(rank, NodeIndex(call)) != name) continue;
-      EXPECT_TRUE(traced->assumed) << name;
-      list.push_back(traced->op);
-    }
-    return list;
-  }
-
- private:
-  JobScript job_;
-  std::optional<TraceStore> store_;  // once it was asked for
-  double at_ = 0;
-  int count_ = 0;
-};
-
-void ExpectLinear(const OperatorCall& call, int64_t m, int64_t n, int64_t k) {
-  const auto* op = std::get_if<LinearOp>(&call.shape);
-  ASSERT_NE(op, nullptr);
-  EXPECT_EQ(op->m, m);
-  EXPECT_EQ(op->n, n);
-  EXPECT_EQ(op->k, k);
-}
-
-constexpr LaunchAttr kPersistent = {{2, 66, 1}, {384, 1, 1}};
+using Calls = LaunchedCalls;
 
 // 8,192 rows of 768 elements, as GPT-2 has: the norm tells the rows, the cast of its result the
 // columns; 768 x 3,072 weights are cast, and 8,192 x 3,072 elements follow.
@@ -263,7 +185,7 @@ TEST(ShapeInference, NothingIsMadeUp) {
   job.rank(0).Op("aten::addmm", {0, 9}).Kernel(kGemm, {1, 2}, 7, {3, 4}).Waves(kGemm, 1000);
   const TraceStore store = job.Build();
   KernelCalls calls = FindKernelCalls(store, store.ranks()[0]);
-  InferShapes(store, store.ranks()[0], H100(), calls);
+  InferShapes(store, store.ranks()[0], *FindGpuPeaks("h100-sxm5-80gb"), calls);
   EXPECT_TRUE(calls.launched.empty());
 }
 

@@ -1,0 +1,238 @@
+#include "simulator/cost/kernel/function_layers.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/kernel/named_work.h"
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+constexpr int64_t kMostHeadDimension = 512;
+
+int64_t Leading(const TensorShape& t) {
+  int64_t product = 1;
+  for (size_t i = 0; i + 1 < t.dims.size(); ++i) product = SaturatingProduct({product, t.dims[i]});
+  return product;
+}
+
+bool IsMatrix(const TensorShape& t) { return t.dims.size() == 2 && t.dims[0] > 1 && t.dims[1] > 1; }
+
+bool IsFloating(DType type) {
+  return type == DType::kFloat32 || type == DType::kFloat16 || type == DType::kBFloat16 ||
+         type == DType::kFloat8;
+}
+
+// Activations have samples and positions; where all are matrices, the first is taken for them,
+// which leaves the sizes of a product of two as they are.
+const TensorShape* InputOf(std::span<const TensorShape> inputs) {
+  const TensorShape* first = nullptr;
+  for (const TensorShape& t : inputs) {
+    if (!IsFloating(t.dtype) || t.dims.size() < 2) continue;
+    if (t.dims.size() > 2) return &t;
+    if (first == nullptr) first = &t;
+  }
+  return first;
+}
+
+std::vector<MatrixSizes> LayersOf(std::span<const TensorShape> inputs, const TensorShape& x) {
+  std::vector<MatrixSizes> layers;
+  const int64_t rows = Leading(x);
+  int64_t width = x.dims.back();
+  const TensorShape* before = nullptr;
+  for (const TensorShape& w : inputs) {
+    if (&w == &x || !IsMatrix(w)) continue;
+    // Weights in 8 bits stand behind the same in 16.
+    const bool repeated = before != nullptr && std::ranges::equal(before->dims, w.dims);
+    before = &w;
+    if (repeated) continue;
+    const bool gated = !layers.empty() && w.dims[1] == width / 2;
+    if (w.dims[1] == width || gated) {
+      layers.push_back({rows, w.dims[0], w.dims[1]});
+    } else if (w.dims[0] == width) {
+      layers.push_back({rows, w.dims[1], w.dims[0]});
+    } else {
+      continue;
+    }
+    width = layers.back().n;
+  }
+  return layers;
+}
+
+// Queries, keys and values: [samples, s, heads, d], or [s, samples, heads, d], as Megatron has
+// them; sequences are taken to be longer than there are samples. The mask is no tensor: causal, as
+// Transformer Engine's is unless told otherwise.
+std::optional<AttentionOp> AttentionOf(std::span<const TensorShape> inputs) {
+  for (size_t i = 0; i + 2 < inputs.size(); ++i) {
+    const auto &q = inputs[i].dims, &k = inputs[i + 1].dims, &v = inputs[i + 2].dims;
+    const bool alike = q.size() == 4 && k.size() == 4 && v.size() == 4 && q[3] == k[3] &&
+                       k[2] == v[2] && k[0] == v[0] && k[1] == v[1];
+    if (!alike || !IsFloating(inputs[i].dtype) || q[3] > kMostHeadDimension) continue;
+    const size_t sequence = q[0] > q[1] ? 0 : 1, samples = 1 - sequence;
+    const AttentionOp op{q[samples], q[2], k[2], q[sequence], k[sequence], q[3], true};
+    const bool fits = k[2] > 0 && q[2] % k[2] == 0 && q[samples] == k[samples];
+    if (fits) return op;
+  }
+  return std::nullopt;
+}
+
+using Shapes = absl::InlinedVector<TensorShape, 8>;
+
+Shapes ShapesOf(const RankTrace& rank, NodeIndex call) {
+  Shapes shapes;
+  for (const Tensor& tensor : rank.tensors(call)) {
+    if (!tensor.is_output && tensor.dims_count > 0) {
+      shapes.push_back({rank.dims(tensor), tensor.dtype});
+    }
+  }
+  return shapes;
+}
+
+// Of y = x w the gradients of x, then of w; last layers first.
+std::vector<MatrixSizes> Gradients(const std::vector<MatrixSizes>& layers) {
+  std::vector<MatrixSizes> gemms;
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    gemms.push_back({layer->m, layer->k, layer->n});
+    gemms.push_back({layer->n, layer->k, layer->m});
+  }
+  return gemms;
+}
+
+// Of attention, or of the passes before and behind that its gradients take.
+bool Attends(std::string_view kernel) {
+  return IsAttentionKernel(kernel) || ContainsAny(kernel, {"sdpa", "cudnn::fusion::"});
+}
+
+bool IsMatmul(std::string_view kernel) {
+  return !Attends(kernel) && TraitsOfKernel(kernel).role == KernelRole::kMatmul;
+}
+
+TracedOperator Assumed(OperatorCall::Shape shape, DType dtype, bool backward) {
+  TracedOperator traced;
+  traced.op = {std::move(shape), dtype, backward ? Direction::kBackward : Direction::kForward};
+  traced.assumed = true;
+  return traced;
+}
+
+}  // namespace
+
+FunctionWork WorkOfFunction(std::span<const TensorShape> inputs) {
+  FunctionWork work;
+  const TensorShape* x = InputOf(inputs);
+  if (x == nullptr) return work;
+  work.dtype = x->dtype;
+  work.cols = x->dims.back();
+  work.rows = Leading(*x);
+  work.attention = AttentionOf(inputs);
+  work.layers = LayersOf(inputs, *x);
+  return work;
+}
+
+FunctionLayers::FunctionLayers(const TraceStore& store, const RankTrace& rank,
+                               const AutogradFunctions& functions,
+                               const std::map<uint32_t, CallKernels>& calls)
+    : store_(store), rank_(rank) {
+  if (calls.empty()) return;
+  absl::flat_hash_map<uint32_t, std::vector<FunctionWork>> open;  // by forward name
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (rank.kind(node) != NodeKind::kCpuOp) continue;
+    const auto asked = calls.find(i);
+    Pass pass;
+    if (const auto forward = functions.ForwardOf(rank.name(node))) {
+      pass.backward = true;
+      std::vector<FunctionWork>& before = open[forward->value];
+      if (!before.empty()) {
+        pass.work = std::move(before.back());
+        before.pop_back();
+      }
+      pass.gemms = Gradients(pass.work.layers);
+    } else if (functions.IsForward(rank.name(node)) || asked != calls.end()) {
+      pass.work = WorkOfFunction(ShapesOf(rank, node));
+      pass.gemms = pass.work.layers;
+      if (functions.IsForward(rank.name(node))) open[rank.name(node).value].push_back(pass.work);
+    }
+    if (asked == calls.end()) continue;
+    pass.kernels = asked->second.kernels;
+    for (const NodeIndex kernel : pass.kernels) {
+      pass.to_come += IsMatmul(store.name(rank, kernel)) ? 1 : 0;
+    }
+    passes_[i] = std::move(pass);
+  }
+}
+
+// Where there are fewer kernels than GEMMs, operators within the call made the first of these
+// (Megatron's gradient of the input is PyTorch's, that of the weights an extension's). What the
+// kernel's tiles hold decides first.
+MatrixSizes FunctionLayers::Take(const LaunchPlace& place, Pass& pass) {
+  if (pass.gemms.empty()) return {};
+  const size_t first = pass.gemms.size() > pass.to_come ? pass.gemms.size() - pass.to_come : 0;
+  pass.to_come -= pass.to_come > 0 ? 1 : 0;
+  size_t chosen = first;
+  for (size_t d = 0; d < pass.gemms.size(); ++d) {
+    const size_t at = (first + d) % pass.gemms.size();
+    if (!place.Holds(pass.gemms[at].m, pass.gemms[at].n)) continue;
+    chosen = at;
+    break;
+  }
+  const MatrixSizes sizes = pass.gemms[chosen];
+  pass.gemms.erase(pass.gemms.begin() + static_cast<std::ptrdiff_t>(chosen));
+  return sizes;
+}
+
+std::vector<NodeIndex> FunctionLayers::Together(const Pass& pass, NodeIndex kernel) const {
+  const auto name = [&](NodeIndex node) { return store_.name(rank_, node); };
+  std::vector<NodeIndex> list;
+  if (Attends(name(kernel))) {
+    std::ranges::copy_if(pass.kernels, std::back_inserter(list),
+                         [&](NodeIndex node) { return Attends(name(node)); });
+    // The first that is no pass before or behind stands for all.
+    const auto main =
+        std::ranges::find_if(list, [&](NodeIndex node) { return IsAttentionKernel(name(node)); });
+    if (main == list.end() || *main != kernel) list.clear();
+    return list;
+  }
+  const auto at = std::ranges::find(pass.kernels, kernel);
+  if (at == pass.kernels.end() || !IsMatmul(name(kernel))) return {kernel};
+  if (at != pass.kernels.begin() && rank_.kind(at[-1]) == NodeKind::kMemset) {
+    list.push_back(at[-1]);
+  }
+  list.push_back(kernel);
+  for (auto next = at + 1; next != pass.kernels.end(); ++next) {
+    if (TraitsOfKernel(name(*next)).role != KernelRole::kSplitReduce) break;
+    list.push_back(*next);
+  }
+  return list;
+}
+
+FunctionLayers::Part FunctionLayers::Next(const LaunchFlow& flow, size_t i, NodeIndex call) {
+  const auto found = passes_.find(call.value);
+  if (found == passes_.end()) return {};
+  Pass& pass = found->second;
+  const std::string_view kernel = flow.name(i);
+  Part part{std::nullopt, Together(pass, flow.order()[i])};
+  const FunctionWork& work = pass.work;
+  if (part.kernels.empty()) return part;
+  if (Attends(kernel)) {
+    if (work.attention) part.traced = Assumed(*work.attention, work.dtype, pass.backward);
+  } else if (IsMatmul(kernel)) {
+    const MatrixSizes sizes = Take(flow.at(i), pass);
+    const bool float8 = TraitsOfKernel(kernel).precision == Precision::kFloat8;
+    if (sizes.known()) {
+      part.traced =
+          Assumed(LinearOp{sizes.m, sizes.n, sizes.k}, float8 ? DType::kFloat8 : work.dtype, false);
+    }
+  } else if (NamedWorkOf(kernel).kind == KernelKind::kLayerNorm && work.rows > 0) {
+    part.traced = Assumed(LayerNormOp{work.rows, work.cols}, work.dtype, pass.backward);
+  }
+  return part;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,66 @@
+#pragma once
+// What calls of functions compute that no operator of PyTorch stands behind: layers of Transformer
+// Engine, Megatron and others, as torch.autograd.Function's or an extension's own.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "simulator/cost/kernel/autograd_functions.h"
+#include "simulator/cost/kernel/kernel_calls.h"
+#include "simulator/cost/kernel/launch_flow.h"
+#include "simulator/cost/kernel/matrix_sizes.h"
+#include "simulator/cost/operator/trace_operator.h"
+
+namespace foretrace {
+
+// By the tensors of a forward call: its layers, one behind the other (an input, and matrices of
+// weights whose rows are as long as what they are given, or half of it where the layer before is
+// gated), its attention, its input as rows.
+struct FunctionWork {
+  std::vector<MatrixSizes> layers;
+  std::optional<AttentionOp> attention;
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::kUnknown;
+};
+FunctionWork WorkOfFunction(std::span<const TensorShape> inputs);
+
+// A backward pass ("_LinearBackward") has gradients for arguments: what it computes is its forward
+// call's ("_Linear") work, of which autograd goes through the calls in reverse order.
+class FunctionLayers {
+ public:
+  // Keeps references to what it is given.
+  FunctionLayers(const TraceStore& store, const RankTrace& rank, const AutogradFunctions& functions,
+                 const std::map<uint32_t, CallKernels>& calls);
+
+  // The kernels of a call that compute one operator: a GEMM with what is cleared for it and what
+  // adds up its parts, attention's; nullopt: the tensors do not tell which.
+  struct Part {
+    std::optional<TracedOperator> traced;
+    std::vector<NodeIndex> kernels;
+  };
+  // That of the kernel at place i; without kernels where these are another one's. Asked once for
+  // each kernel of a call, in order.
+  Part Next(const LaunchFlow& flow, size_t i, NodeIndex call);
+
+ private:
+  struct Pass {
+    FunctionWork work;
+    bool backward = false;
+    std::vector<MatrixSizes> gemms;  // that were not asked for yet
+    size_t to_come = 0;              // kernels of GEMMs
+    std::vector<NodeIndex> kernels;
+  };
+
+  static MatrixSizes Take(const LaunchPlace& place, Pass& pass);
+  std::vector<NodeIndex> Together(const Pass& pass, NodeIndex kernel) const;
+
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  std::map<uint32_t, Pass> passes_;  // by call
+};
+
+}  // namespace foretrace
