@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What kernel models lose where a profile has no shapes (torch.profiler without record_shapes, its default):
-recordings that have them, with them taken out, as Markdown tables.
+"""What kernel models lose where a profile has no shapes (torch.profiler without record_shapes, its default), and where a CUDA
+graph launches its kernels, so that no calls are around them: recordings that have them, with them taken out, as Markdown tables.
 
   scripts/shapeless_study.py [--foretrace build/release/foretrace] [--data FOLDER]
 
-A row a recording: the error of its kernels by time (GMAE, per cent; `validate --durations model`) with shapes and
-without, then the same by operator, as the recording with shapes names it, over all recordings. Recordings are this project's own
+A row a recording: the error of its kernels by time (GMAE, per cent; `validate --durations model`) with shapes,
+without, and with the kernels of each step in one graph; then the former two by operator over all recordings. Recordings are this project's own
 (traces/captured) and, of the folder of public data, traces/h100.
 """
 import argparse
+import bisect
 import collections
 import gzip
 import json
@@ -24,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
 CALIBRATION = "h100-sxm5-nvswitch"
 LEAST = 0.01
-RECORDINGS = ("Recording", "With shapes, %", "Without, %")
+RECORDINGS = ("Recording", "With shapes, %", "Without, %", "In graphs, %")
 OPERATORS = ("Operator", "Time %", "With shapes, %", "Without, %")
 
 
@@ -47,6 +48,29 @@ def without_shapes(document):
                 event["args"].pop(key, None)
 
 
+def in_graphs(document):
+    """The document with the kernels of each step launched by one graph; calls and copies are left out."""
+    events = document["traceEvents"]
+    kernels = [e for e in events if e.get("cat") in ("kernel", "gpu_memset")]
+    launches = {e["args"]["correlation"]: e for e in events
+                if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
+    steps = sorted(e["ts"] for e in events if e.get("name", "").startswith("ProfilerStep") and e.get("cat") == "user_annotation")
+    by_step = collections.defaultdict(list)
+    for kernel in kernels:
+        launch = launches.get(kernel["args"].get("correlation"))
+        if launch:
+            by_step[bisect.bisect_right(steps, launch["ts"])].append((launch, kernel))
+    left_out = ("cpu_op", "cuda_runtime", "cuda_driver", "kernel", "gpu_memset", "gpu_memcpy", "ac2g", "fwdbwd", "python_function")
+    kept = [e for e in events if e.get("cat") not in left_out]
+    for graph, launched in enumerate(by_step.values(), start=1 + max(launches)):
+        first = min((launch for launch, _ in launched), key=lambda launch: launch["ts"])
+        kept.append({**first, "name": "cudaGraphLaunch", "args": {"correlation": graph}})
+        for _, kernel in launched:
+            args = {key: value for key, value in kernel["args"].items() if key != "External id"}
+            kept.append({**kernel, "args": {**args, "correlation": graph}})
+    return {**document, "traceEvents": kept}
+
+
 def durations(foretrace, document):
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "kineto.0.json").write_text(json.dumps(document))
@@ -61,7 +85,7 @@ def total(operators):
 
 
 def study(foretrace, data):
-    """([(recording, with shapes, without)], [(operator, share of time, with shapes, without)]), in per cent."""
+    """([(recording, with shapes, without, in graphs)], [(operator, share of time, with shapes, without)]), in per cent."""
     rows = []
     shares = {True: collections.Counter(), False: collections.Counter()}
     errors = {True: collections.Counter(), False: collections.Counter()}
@@ -74,7 +98,8 @@ def study(foretrace, data):
             for o in found[shaped]:
                 shares[shaped][o["operator"]] += o["share"]
                 errors[shaped][o["operator"]] += o["share"] * o["time_gmae_percent"]
-        rows.append((name, f"{total(found[True]):.1f}", f"{total(found[False]):.1f}"))
+        graphs = durations(foretrace, in_graphs(document))
+        rows.append((name, *(f"{total(operators):.1f}" for operators in (found[True], found[False], graphs))))
 
     def mean(shaped, operator):
         share = shares[shaped][operator]

@@ -48,6 +48,14 @@ class LaunchedCalls {
     within_ += 4;
     return *this;
   }
+  // A kernel that no call was recorded around.
+  LaunchedCalls& InGraph(std::string_view kernel, const LaunchAttr& launch) {
+    const std::string unique = std::string(kernel) + " //" + std::to_string(count_++);
+    job_.rank(0).InFlight(unique, 7, {at_ + 4, at_ + 5});
+    job_.rank(0).Launched(unique, launch).Waves(unique, 1000);
+    at_ += kLength;
+    return *this;
+  }
   // So many elements, 1,024 a block.
   LaunchedCalls& Moves(std::string_view kernel, int64_t elements) {
     return Add("aten::copy_", kernel,
@@ -67,7 +75,7 @@ class LaunchedCalls {
     return Add("aten::native_layer_norm", kNorm, {{rows, 1, 1}, {128, 1, 1}});
   }
 
-  // The operators of the calls of that name, in order.
+  // The operators of the calls of that name, in order; "": of kernels without a call.
   std::vector<OperatorCall> Inferred(std::string_view name) {
     if (!store_) store_.emplace(job_.Build());
     const TraceStore& store = *store_;
@@ -77,7 +85,7 @@ class LaunchedCalls {
     std::vector<OperatorCall> list;
     for (const auto& [key, op] : calls.launched) {
       const auto& traced = calls.operators.at(key);
-      if (store.name(rank, op.call) != name) continue;
+      if ((op.call.valid() ? store.name(rank, op.call) : "") != name) continue;
       EXPECT_TRUE(traced->assumed) << name;
       list.push_back(traced->op);
     }

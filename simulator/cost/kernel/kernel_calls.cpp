@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
@@ -174,6 +175,24 @@ void TakeFunctions(const TraceStore& store, const RankTrace& rank, KernelCalls& 
   for (const auto& [call, op] : calls.functions) calls.operators.erase(call);
 }
 
+// Whether no call launched a kernel, as far as is recorded.
+bool IsUncalled(const RankTrace& rank, NodeIndex kernel) {
+  const NodeIndex launcher = rank.launcher(kernel);
+  const NodeIndex around = launcher.valid() ? rank.parent(launcher) : rank.parent(kernel);
+  return !around.valid() || rank.kind(around) != NodeKind::kCpuOp;
+}
+
+// Kernels of calls say more of those of the same name (kernel_likes.h).
+void DropLikes(const RankTrace& rank, KernelCalls& calls) {
+  if (calls.uncalled.empty()) return;
+  absl::flat_hash_set<uint32_t> called;
+  for (const auto& [call, op] : calls.launched) {
+    for (const NodeIndex node : op.kernels) called.insert(rank.name(node).value);
+  }
+  std::erase_if(calls.uncalled,
+                [&](NodeIndex node) { return called.contains(rank.name(node).value); });
+}
+
 }  // namespace
 
 KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
@@ -188,13 +207,17 @@ KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
     if (!call.valid()) {
       call = EnclosingCall(rank, node, opaque,
                            [&](NodeIndex at) { return OpaqueCall(store, rank, at); });
-      if (!call.valid()) continue;
+      if (!call.valid()) {
+        if (IsUncalled(rank, node)) calls.uncalled.push_back(node);
+        continue;
+      }
       known[call.value] = opaque[call.value];
     }
     CallKernels& op = calls.launched[call.value];
     op.call = call;
     op.kernels.push_back(node);
   }
+  DropLikes(rank, calls);
   calls.shapeless = ShapelessCalls(rank, calls.launched);
   BorrowShapes(store, rank, calls);
   TakeFunctions(store, rank, calls);

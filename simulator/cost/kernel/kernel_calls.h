@@ -25,6 +25,9 @@ struct KernelCalls {
   // of Transformer Engine, of Megatron) whose names say nothing, but those of their kernels name
   // GEMMs or attention.
   std::map<uint32_t, CallKernels> shapeless, functions;
+  // Kernels that no call was recorded around, as a CUDA graph launches them, and whose like no call
+  // launches.
+  std::vector<NodeIndex> uncalled;
 };
 
 // Operators follow from a call's shapes; where it has none, from those of a call like it

@@ -33,6 +33,12 @@ bool IsScores(std::string_view name) {
   return ContainsAny(name, {"SoftMax"}) && !ContainsAny(name, {"LogSoftMax"});
 }
 
+// Kernels of forward passes, and of optimizers, behind which the next one begins.
+bool NamesForward(std::string_view name) {
+  return ContainsAny(name, {"forward", "Forward", "fprop", "_fwd", "cutlassF", "layer_norm_kernel",
+                            "rms_norm", "RowwiseMoments", "multi_tensor_apply"});
+}
+
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
   const auto at = std::ranges::max_element(
       counts, [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -40,6 +46,11 @@ int64_t Most(const std::map<int64_t, int64_t>& counts) {
 }
 
 }  // namespace
+
+bool NamesGradient(std::string_view name) {
+  return ContainsAny(name,
+                     {"ackward", "bprop", "_bwd", "cutlassB", "layer_norm_grad", "dgrad", "wgrad"});
+}
 
 int64_t LaunchPlace::Columns(int64_t rows_of_it) const {
   if (rows_of_it < 1) return 0;
@@ -78,7 +89,21 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
     if (added) at->second = PlaceOf(node, elements[i], device);
     places_.push_back(at->second);
   }
+  FindPasses();
   FindTypical();
+}
+
+void LaunchFlow::FindPasses() {
+  bool backward = false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (i == 0 || rank_.lane(order()[i]) != rank_.lane(order()[i - 1])) backward = false;
+    if (NamesGradient(name(i))) {
+      backward = true;
+    } else if (backward && NamesForward(name(i))) {
+      backward = false;
+    }
+    backward_.push_back(backward);
+  }
 }
 
 LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const {

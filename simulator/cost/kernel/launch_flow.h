@@ -46,6 +46,9 @@ struct LaunchPlace {
   int64_t Width(int64_t m) const;
 };
 
+// Whether a call or a kernel says that it is of the backward pass.
+bool NamesGradient(std::string_view name);
+
 // Kernels are counted by stream, then by start.
 class LaunchFlow {
  public:
@@ -54,6 +57,8 @@ class LaunchFlow {
 
   std::span<const NodeIndex> order() const { return moved_.order(); }
   const LaunchPlace& at(size_t i) const { return places_[i]; }
+  // Whether the last kernel of the stream that only one pass has is one of gradients.
+  bool backward(size_t i) const { return backward_[i]; }
   // Nearest first, within so many kernels of the same stream.
   std::vector<size_t> Before(size_t i, size_t kernels) const;
   std::vector<size_t> Behind(size_t i, size_t kernels) const;
@@ -74,6 +79,7 @@ class LaunchFlow {
 
  private:
   LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
+  void FindPasses();
   void FindMeans();
   void FindTypical();
   int64_t Samples() const;
@@ -82,6 +88,7 @@ class LaunchFlow {
   const RankTrace& rank_;
   MovedElements moved_;
   std::vector<LaunchPlace> places_;
+  std::vector<bool> backward_;  // by place
   int64_t rows_ = 0, columns_ = 0, sequence_ = 0;
   absl::flat_hash_set<int64_t> norms_;  // columns
 };

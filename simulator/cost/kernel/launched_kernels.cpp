@@ -14,6 +14,7 @@
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/recorded_convolution.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 
@@ -168,11 +169,23 @@ SimTime LaunchedThinGemm(const KernelModels& models, const Launch& launch) {
       ThinGemmUs(models.device(), StreamEfficiency(models), work, WalksReduction(launch.name)));
 }
 
-SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, double typical_results) {
+// As many blocks as there are multiprocessors go through all tiles, of as many results as what is
+// beside moves.
+bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch) {
+  return launch.attr != nullptr && launch.attr->blocks() <= device.sms &&
+         ContainsAny(launch.name, {"sm90", "nvjet", "sm100"});
+}
+
+SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t near_elements,
+                     double typical_results) {
   const GpuPeaks& device = models.device();
   if (launch.attr != nullptr && IsThinGemm(launch.name)) return LaunchedThinGemm(models, launch);
   const Precision precision = TraitsOfKernel(launch.name).precision;
   BlockedGemm gemm = BlocksOf(device, launch, precision);
+  if (GoesThroughTiles(device, launch)) {
+    const double tile = Positive(gemm.block.rows) * Positive(gemm.block.cols);
+    gemm.blocks = std::max(gemm.blocks, static_cast<double>(near_elements) / tile);
+  }
   const double results = ResultsOf(gemm);
   gemm.depth = ContainsAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
   const bool attention = KindOfGemm(launch.name) == KernelKind::kAttention;
@@ -352,7 +365,8 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     return estimate;
   }
   if (role == KernelRole::kMatmul) {
-    return LaunchEstimate{LaunchedGemm(models, launch, typical_results), KindOfGemm(launch.name)};
+    return LaunchEstimate{LaunchedGemm(models, launch, near_elements, typical_results),
+                          KindOfGemm(launch.name)};
   }
   const NamedWork named = NamedWorkOf(launch.name);
   const bool passes_on = named.as_neighbours && near_elements > 0;

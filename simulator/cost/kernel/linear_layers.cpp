@@ -11,6 +11,8 @@
 namespace foretrace {
 namespace {
 
+constexpr size_t kGradients = 2;  // of a layer
+const char* const kNoCall = "";
 constexpr size_t kBefore = 6, kBehind = 3;  // kernels that are looked at
 constexpr int kMaxLevels = 8;               // of calls around a launch
 // A layer reduces over more than what a norm keeps of each row.
@@ -77,6 +79,7 @@ std::string LinearLayers::ForwardOf(NodeIndex autograd) const {
 
 // Of the function that a layer is a part of, which has the gradients; else of the call.
 std::string LinearLayers::LayerName(NodeIndex call) const {
+  if (rank_.kind(call) != NodeKind::kCpuOp) return kNoCall;
   NodeIndex at = call;
   for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank_.parent(at)) {
     const bool op = rank_.kind(at) == NodeKind::kCpuOp;
@@ -91,6 +94,7 @@ MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
     const std::string forward = ForwardOf(backward);
     if (!forward.empty()) return Gradient(i, backward, forward);
   }
+  if (rank_.kind(call) != NodeKind::kCpuOp) return OfNoCall(i, call);
   const std::string name(store_.name(rank_, call));
   if (!IsLayer(name)) return {};
   // Compiled graphs have one node of autograd for all their layers, some recordings have none: the
@@ -101,6 +105,29 @@ MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
   if (thread_.valid() && rank_.lane(call) != thread_ && !anew) return SumOverRows(i);
   Begin(i, call, Forward(i));
   return last_sizes_;
+}
+
+// As autograd goes: of the last layer whose gradients have not come that of the input, then that of
+// the weights. A layer whose kernel's tiles hold neither has none.
+MatrixSizes LinearLayers::OfNoCall(size_t i, NodeIndex kernel) {
+  if (!flow_.backward(i)) {
+    layers_.clear();
+    Begin(i, kernel, Forward(i));
+    return last_sizes_;
+  }
+  std::vector<Open>& open = open_[kNoCall];
+  while (true) {
+    if (layers_.empty() || made_ == kGradients) {
+      if (open.empty()) return {};
+      layers_ = std::move(open.back().layers);
+      open.pop_back();
+      made_ = 0;
+    }
+    last_gradient_ = i;
+    const MatrixSizes sizes = GradientOf(i);
+    if (sizes.known()) return sizes;
+    made_ = kGradients;
+  }
 }
 
 void LinearLayers::Known(size_t i, NodeIndex call, const MatrixSizes& sizes) {
@@ -129,7 +156,12 @@ MatrixSizes LinearLayers::SumOverRows(size_t i) const {
   return {place.tile_cols, place.Width(place.tile_cols), flow_.rows()};
 }
 
-MatrixSizes LinearLayers::Behind(NodeIndex call) const {
+MatrixSizes LinearLayers::Behind(size_t i, NodeIndex call) const {
+  constexpr size_t kNear = 2;  // parts of a GEMM are added up between
+  if (rank_.kind(call) != NodeKind::kCpuOp) {
+    const bool near = made_ == kGradients && i > last_gradient_ && i - last_gradient_ <= kNear;
+    return near && !layers_.empty() ? layers_.front() : MatrixSizes();
+  }
   // The engine sums gradients of what was broadcast after the node's own function.
   const NodeIndex node = BackwardOf(store_, rank_, call);
   if (!node.valid() || !backward_.valid()) return {};
@@ -149,10 +181,13 @@ MatrixSizes LinearLayers::Gradient(size_t i, NodeIndex backward, const std::stri
       open.pop_back();
     }
   }
-  constexpr size_t kEach = 2;  // gradients of a layer
-  const bool first = made_ < layers_.size() * kEach && made_ % kEach == 0;
-  if (layers_.empty()) return {};
-  const size_t behind = std::min(made_ / kEach, layers_.size() - 1);  // the last comes first
+  return layers_.empty() ? MatrixSizes() : GradientOf(i);
+}
+
+// The next gradient of the layers at hand, of which the last comes first.
+MatrixSizes LinearLayers::GradientOf(size_t i) {
+  const bool first = made_ < layers_.size() * kGradients && made_ % kGradients == 0;
+  const size_t behind = std::min(made_ / kGradients, layers_.size() - 1);
   const MatrixSizes layer = layers_[layers_.size() - 1 - behind];
   ++made_;
   if (!layer.known()) return {};

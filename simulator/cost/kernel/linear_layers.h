@@ -26,13 +26,14 @@ class LinearLayers {
                const AutogradFunctions& functions)
       : store_(store), rank_(rank), flow_(flow), functions_(functions) {}
 
-  // Of the GEMM at place i, launched by `call`. Not known: another operator's, or its neighbours
-  // do not tell.
+  // Of the GEMM at place i, launched by `call`, or by none: then that is the kernel itself. Not
+  // known: another operator's, or its neighbours do not tell.
   MatrixSizes Next(size_t i, NodeIndex call);
   // The GEMM at place i has shapes; of the backward pass these are its own.
   void Known(size_t i, NodeIndex call, const MatrixSizes& sizes);
-  // The layer whose backward pass `call` belongs to, where its gradients came last.
-  MatrixSizes Behind(NodeIndex call) const;
+  // The layer whose backward pass the kernel at place i, or its call, belongs to, where its
+  // gradients came last.
+  MatrixSizes Behind(size_t i, NodeIndex call) const;
   // The forward layer before.
   MatrixSizes last() const { return last_sizes_; }
 
@@ -52,6 +53,8 @@ class LinearLayers {
   std::string LayerName(NodeIndex call) const;
   void Begin(size_t i, NodeIndex call, const MatrixSizes& sizes);
   MatrixSizes Gradient(size_t i, NodeIndex backward, const std::string& forward);
+  MatrixSizes GradientOf(size_t i);
+  MatrixSizes OfNoCall(size_t i, NodeIndex kernel);
   MatrixSizes SumOverRows(size_t i) const;
   MatrixSizes Forward(size_t i) const;
   Around Look(size_t i) const;
@@ -70,7 +73,7 @@ class LinearLayers {
   size_t last_ = SIZE_MAX;                         // the layer before
   MatrixSizes last_sizes_;
   NodeIndex backward_;  // autograd's node, how many gradients it has made, and of which layers
-  size_t made_ = 0;
+  size_t made_ = 0, last_gradient_ = SIZE_MAX;
   std::vector<MatrixSizes> layers_;
 };
 

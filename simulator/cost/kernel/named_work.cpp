@@ -72,6 +72,9 @@ const Rule kRules[] = {
     // One block, 16 of its samples a thread (aten/src/ATen/native/cuda/Loss.cu).
     {Threads(KernelKind::kReduction, 1, 0, 16),
      {"nll_loss_forward_reduce", "nll_loss_backward_reduce"}},
+    // Parts of cuBLAS's reductions, of which four are typical: 32 x 16 threads take 32 x 32 results
+    // (GEMMs of the captured jobs, traces/README.md, whose sizes are known).
+    {Threads(KernelKind::kReduction, 4, 1, 2), {"splitKreduce_kernel"}},
     // Sums by blocks: a thread's elements are many, and not in the name.
     {Neighbours(KernelKind::kReduction, 1, 0),
      {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",

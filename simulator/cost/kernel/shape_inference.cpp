@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/function_layers.h"
 #include "simulator/cost/kernel/kernel_names.h"
@@ -27,8 +28,6 @@ DType TypeOf(std::string_view name) {
   if (ContainsAny(name, {"BFloat16", "bfloat16", "bf16"})) return DType::kBFloat16;
   return ContainsAny(name, {"Half", "half", "f16", "float16"}) ? DType::kFloat16 : DType::kFloat32;
 }
-
-bool IsBackward(std::string_view call) { return call.find("ackward") != call.npos; }
 
 class Inference {
  public:
@@ -50,6 +49,16 @@ class Inference {
     if (auto norm = BatchNorm(i, op.call)) return norm;
     if (op.kernels.size() == 1) return Elements(i);
     return std::nullopt;
+  }
+  // Without a call: the kernel at place i with what is a part of the same operator beside it.
+  std::vector<NodeIndex> Together(size_t i) const {
+    std::vector<NodeIndex> kernels;
+    if (!flow_.Before(i, 1).empty() && IsPart(i, i - 1)) kernels.push_back(flow_.order()[i - 1]);
+    kernels.push_back(flow_.order()[i]);
+    for (const size_t p : flow_.Behind(i, kAround)) {
+      if (IsPart(i, p)) kernels.push_back(flow_.order()[p]);
+    }
+    return kernels;
   }
   // Of a call with shapes, whose backward pass may have none.
   void Known(size_t i, NodeIndex call, const TracedOperator& traced) {
@@ -74,7 +83,7 @@ class Inference {
     const bool half = TraitsOfKernel(flow_.name(i)).precision == Precision::kHalf;
     const DType named = TypeOf(flow_.name(i));
     const DType dtype = half && named == DType::kFloat32 ? DType::kBFloat16 : named;
-    if (name == "aten::bmm" || name == "aten::baddbmm") {
+    if (name == "aten::bmm" || name == "aten::baddbmm" || MultipliesBatches(i, call)) {
       const BatchedMatmulOp op = Batched(i);
       if (op.b < 1) return std::nullopt;
       return Traced(op, dtype, Direction::kForward);
@@ -82,6 +91,35 @@ class Inference {
     const MatrixSizes sizes = layers_.Next(i, call);
     if (!sizes.known()) return std::nullopt;
     return Traced(LinearOp{sizes.m, sizes.n, sizes.k}, dtype, Direction::kForward);
+  }
+
+  // A GEMM's parts are added up, gradients of a norm have kernels of their own for its weights,
+  // those of attention passes before and behind; batch norms sum first, then write.
+  bool IsPart(size_t main, size_t other) const {
+    const std::string_view name = flow_.name(other);
+    if (flow_.at(main).gemm) {
+      return other > main && TraitsOfKernel(name).role == KernelRole::kSplitReduce;
+    }
+    if (flow_.at(main).attention) {
+      return ContainsAny(name, {"cudnn::fusion::", "dot_do_o", "convert_dq"});
+    }
+    const std::string_view of_main = flow_.name(main);
+    if (other < main) return false;
+    if (of_main.find("batch_norm_collect_statistics") != of_main.npos) {
+      return name.find("batch_norm_transform_input") != name.npos;
+    }
+    if (of_main.find("batch_norm_backward_reduce") != of_main.npos) {
+      return name.find("batch_norm_backward_elemt") != name.npos;
+    }
+    return NamesGradient(of_main) && ContainsAny(name, {"GammaBeta", "gamma_beta"});
+  }
+
+  // Of a GEMM without a call: beside a softmax of scores, a batch for each of its heads.
+  bool MultipliesBatches(size_t i, NodeIndex call) const {
+    if (rank_.kind(call) == NodeKind::kCpuOp || LaunchOf(i).grid[2] < 2) return false;
+    const size_t none = flow_.order().size();
+    return SoftmaxAmong(flow_.Behind(i, kAround)) != none ||
+           SoftmaxAmong(flow_.Before(i, kAround)) != none;
   }
 
   // The softmax among these; the number of kernels: there is none.
@@ -143,8 +181,8 @@ class Inference {
   std::optional<TracedOperator> Attention(size_t i, NodeIndex call) const {
     const std::string_view name = flow_.name(i);
     const LaunchAttr& launch = LaunchOf(i);
-    const Direction pass =
-        IsBackward(store_.name(rank_, call)) ? Direction::kBackward : Direction::kForward;
+    const bool backward = NamesGradient(store_.name(rank_, call));
+    const Direction pass = backward ? Direction::kBackward : Direction::kForward;
     AttentionOp op;
     int64_t block = 0;
     // FlashAttention-2 (flash_fwd_launch_template.h, flash_bwd_launch_template.h): blocks of a
@@ -206,7 +244,7 @@ class Inference {
 
   std::optional<TracedOperator> Rows(size_t i, NodeIndex call) {
     const std::string_view name = store_.name(rank_, call), kernel = flow_.name(i);
-    const Direction pass = IsBackward(name) ? Direction::kBackward : Direction::kForward;
+    const Direction pass = NamesGradient(name) ? Direction::kBackward : Direction::kForward;
     const int64_t rows = flow_.at(i).rows;
     if (kernel.find("SoftMax") != kernel.npos) {
       const bool logarithm = kernel.find("LogSoftMax") != kernel.npos;
@@ -216,7 +254,7 @@ class Inference {
     }
     const int64_t columns = NormColumns(i);
     if (columns < 1) return std::nullopt;
-    if (name == "aten::mean") {
+    if (name == "aten::mean" || kernel.find("MeanOps<") != kernel.npos) {
       return Traced(ReductionOp{rows, columns}, TypeOf(kernel), Direction::kForward);
     }
     return Traced(LayerNormOp{rows, columns}, TypeOf(kernel), pass);
@@ -251,14 +289,16 @@ class Inference {
     if (name.find("batch_norm") == name.npos || flow_.at(i).moved > 0) return std::nullopt;
     const int64_t channels = LaunchOf(i).grid[0], image = flow_.Near(i) / channels;
     if (image < 1) return std::nullopt;
-    const Direction pass = IsBackward(name) ? Direction::kBackward : Direction::kForward;
+    const Direction pass = NamesGradient(name) ? Direction::kBackward : Direction::kForward;
     return Traced(BatchNormOp{1, channels, image, 1}, TypeOf(flow_.name(i)), pass);
   }
 
   // Of a layer's bias the gradient is a sum over rows.
   std::optional<TracedOperator> Sum(size_t i, NodeIndex call) const {
-    const MatrixSizes layer = layers_.Behind(call);
-    if (!layer.known() || store_.name(rank_, call) != "aten::sum") return std::nullopt;
+    const MatrixSizes layer = layers_.Behind(i, call);
+    const bool sums = store_.name(rank_, call) == "aten::sum" ||
+                      store_.name(rank_, call).find("sum_functor") != std::string_view::npos;
+    if (!layer.known() || !sums) return std::nullopt;
     return Traced(ReductionOp{layer.n, layer.m, true}, TypeOf(flow_.name(i)), Direction::kForward);
   }
 
@@ -311,11 +351,12 @@ void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks&
   const bool launched = std::ranges::any_of(calls.shapeless, [&](const auto& entry) {
     return rank.launch(entry.second.kernels.front()) != nullptr;
   });
-  if (!launched && calls.functions.empty()) return;
+  if (!launched && calls.functions.empty() && calls.uncalled.empty()) return;
   const AutogradFunctions autograd(store, rank);
   Inference inference(store, rank, device, autograd);
   FunctionLayers functions(store, rank, autograd, calls.functions);
   const CallsOfKernels function_of = ByKernel(calls.functions);
+  absl::flat_hash_set<NodeIndex> uncalled(calls.uncalled.begin(), calls.uncalled.end());
   const LaunchFlow& flow = inference.flow();
   const auto add = [&](uint32_t key, TracedOperator traced, CallKernels op) {
     calls.operators[key] = std::move(traced);
@@ -331,7 +372,16 @@ void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks&
       if (part.traced) add(kernel.value, *std::move(part.traced), op);
       continue;
     }
-    if (!launcher.valid() || rank.launch(kernel) == nullptr) continue;
+    if (rank.launch(kernel) == nullptr) continue;
+    if (uncalled.contains(kernel)) {
+      auto traced = inference.Of(i, {kernel, {kernel}});
+      if (!traced) continue;
+      std::vector<NodeIndex> together = inference.Together(i);
+      for (const NodeIndex part : together) uncalled.erase(part);
+      add(kernel.value, *std::move(traced), {NodeIndex(), std::move(together)});
+      continue;
+    }
+    if (!launcher.valid()) continue;
     const NodeIndex parent = rank.parent(launcher);
     const auto at = calls.shapeless.find(parent.value);
     if (at == calls.shapeless.end()) {

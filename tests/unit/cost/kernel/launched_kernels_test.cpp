@@ -146,6 +146,37 @@ TEST(LaunchedKernels, FewResultsMeanALongReduction) {
   EXPECT_EQ(MeanResults(models.device(), {}), 0);
 }
 
+// Of Hopper's as many blocks as there are multiprocessors go through all tiles: 64 times as many
+// results as one of 128 x 128 for each of 120 blocks, of what the neighbours move.
+TEST(LaunchedKernels, BlocksThatGoThroughTiles) {
+  const KernelModels models(*FindGpuPeaks("h100-sxm5-80gb"), {});
+  const LaunchAttr all = {{120, 1, 1}, {384, 1, 1}}, more = {{133, 1, 1}, {384, 1, 1}};
+  const int64_t tile = 128 * 128;
+  const auto time = [&](std::string_view name, const LaunchAttr& attr, int64_t near) {
+    const Launch launch{.name = name, .waves_milli = 900, .attr = &attr};
+    return EstimateLaunch(models, launch, near, 0)->time.us();
+  };
+  constexpr std::string_view kPersistent = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_NNT";
+  EXPECT_GT(time(kPersistent, all, 64 * 120 * tile), 8 * time(kPersistent, all, 0));
+  EXPECT_EQ(time(kPersistent, more, 64 * 120 * tile), time(kPersistent, more, 0));
+  constexpr std::string_view kOlder = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x3_nn";
+  EXPECT_EQ(time(kOlder, all, 64 * 120 * tile), time(kOlder, all, 0));
+}
+
+// 24 x 24 blocks of 32 x 32 results, four parts of 4 bytes of each read, one written: 11.8 MB.
+TEST(LaunchedKernels, PartsOfAReductionAreFour) {
+  const KernelModels models = Models();
+  const LaunchAttr attr = {{24, 24, 1}, {32, 16, 1}};
+  const Launch launch{.name = "void cublasLt::splitKreduce_kernel<32, 16, int, float, float>",
+                      .waves_milli = 2000,
+                      .attr = &attr};
+  const double whole = EstimateLaunch(models, launch, 1 << 30, 0)->time.us();
+  const double bytes = 24.0 * 24 * 32 * 32 * 4 * 5;
+  const double bandwidth = models.device().dram_gbps * 1e3 * StreamEfficiency(models);
+  EXPECT_GT(whole, bytes / bandwidth);
+  EXPECT_LT(whole, bytes / bandwidth + 10);
+}
+
 TEST(LaunchedKernels, EveryLaunchOfKnownSizeHasATime) {
   const KernelModels models = Models();
   for (const std::string_view name :

@@ -171,6 +171,66 @@ TEST(ShapeInference, ElementsByBlocks) {
   EXPECT_EQ(op.output_dtype, DType::kBFloat16);
 }
 
+// Two layers; then, behind a kernel that only a backward pass has, their gradients: of the last
+// layer's input, of its weights with what adds up its parts, a sum for its bias, then the first's;
+// behind an optimizer's kernel the next forward pass.
+TEST(ShapeInference, KernelsOfAGraph) {
+  const auto blocks = [](int64_t elements) {
+    return LaunchAttr{{static_cast<uint32_t>((elements + 1023) / 1024), 1, 1}, {128, 1, 1}};
+  };
+  constexpr std::string_view kSplit = "void cublasLt::splitKreduce_kernel<32, 16, int, float>";
+  constexpr std::string_view kSum =
+      "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float, sum_functor<float> > >";
+  Calls calls;
+  const auto forward = [&] {
+    calls.InGraph(kNorm, {{8192, 1, 1}, {128, 1, 1}}).InGraph(kAdd, blocks(8192 * 768));
+    calls.InGraph(kGemm, kPersistent).InGraph(kAdd, blocks(8192 * 3072));
+    calls.InGraph(kGemm, kPersistent).InGraph(kAdd, blocks(8192 * 768));
+  };
+  forward();
+  calls.InGraph("layer_norm_grad_input_kernel<float>", {{8192, 1, 1}, {128, 1, 1}});
+  calls.InGraph("GammaBetaBackwardCUDAKernel<float>", {{8, 1, 1}, {128, 1, 1}});
+  for (int layer = 0; layer < 2; ++layer) {
+    calls.InGraph(kGemm, kPersistent).InGraph(kGemm, kPersistent);
+    calls.InGraph(kSplit, {{24, 24, 1}, {32, 16, 1}}).InGraph(kSum, {{24, 1, 1}, {32, 16, 1}});
+  }
+  calls.InGraph("multi_tensor_apply_kernel<Adam>", {{100, 1, 1}, {512, 1, 1}});
+  forward();
+  std::vector<OperatorCall> layers, sums, norms;
+  for (const OperatorCall& call : calls.Inferred("")) {
+    if (std::holds_alternative<LinearOp>(call.shape)) layers.push_back(call);
+    if (std::holds_alternative<ReductionOp>(call.shape)) sums.push_back(call);
+    if (std::holds_alternative<LayerNormOp>(call.shape)) norms.push_back(call);
+  }
+  ASSERT_EQ(layers.size(), 8u);
+  for (const size_t first : {0u, 6u}) {
+    ExpectLinear(layers[first], 8192, 3072, 768);
+    ExpectLinear(layers[first + 1], 8192, 768, 3072);
+  }
+  ExpectLinear(layers[2], 8192, 3072, 768);
+  ExpectLinear(layers[3], 768, 3072, 8192);
+  ExpectLinear(layers[4], 8192, 768, 3072);
+  ExpectLinear(layers[5], 3072, 768, 8192);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(std::get<ReductionOp>(sums[0].shape).rows, 768);
+  EXPECT_EQ(std::get<ReductionOp>(sums[1].shape).rows, 3072);
+  ASSERT_EQ(norms.size(), 3u);  // the gradient of its weights is a part of the second
+  EXPECT_EQ(norms[1].pass, Direction::kBackward);
+}
+
+// A kernel whose like a call launches that has shapes is like that one.
+TEST(ShapeInference, LikesOfCallsAreNoneOfAGraph) {
+  JobScript job(1);
+  job.rank(0).Op("aten::neg", {0, 9}).Kernel("negate", {1, 2}, 7, {3, 4});
+  const std::vector<int64_t> dims = {1024};
+  job.rank(0).builder().AddTensor(job.rank(0).Of("aten::neg"), {.dtype = DType::kFloat32}, dims);
+  job.rank(0).InFlight("negate", 7, {5, 6}).InFlight("other", 7, {7, 8});
+  const TraceStore store = job.Build();
+  const KernelCalls calls = FindKernelCalls(store, store.ranks()[0]);
+  ASSERT_EQ(calls.uncalled.size(), 1u);
+  EXPECT_EQ(store.name(store.ranks()[0], calls.uncalled[0]), "other");
+}
+
 TEST(ShapeInference, NothingIsMadeUp) {
   Calls alone;  // no norm, no batch: rows are not known
   alone.Moves(kAdd, 8192 * 768).Add("aten::addmm", kGemm, kPersistent);
