@@ -68,7 +68,10 @@ const Rule kRules[] = {
      {"distribution_", "FillFunctor", "fill_kernel", "arange", "linspace",
       "elementwise_kernel_with_index", "fillBuffer", "memset", "rng_", "curand", "randperm",
       "eye_kernel"}},
-    {Threads(KernelKind::kConcat, 1, 1), {"CatArray"}},
+    // 16 bytes of its result a thread (aten/src/ATen/native/cuda/TensorShape.cu); types in its name
+    // are the result's, then what is converted.
+    {Threads(KernelKind::kConcat, 1, 2), {"chunk_cat_cuda_kernel<float, c10::BFloat16"}},
+    {Threads(KernelKind::kConcat, 1, 1), {"chunk_cat_cuda_kernel", "CatArray"}},
     // One block, 16 of its samples a thread (aten/src/ATen/native/cuda/Loss.cu).
     {Threads(KernelKind::kReduction, 1, 0, 16),
      {"nll_loss_forward_reduce", "nll_loss_backward_reduce"}},

@@ -115,6 +115,22 @@ Result FusedExperts(const Call& call) {
   return traced;
 }
 
+// fsdp::chunk_cat(gradients, dimension, chunks, result). Profiles leave out the types of lists; the
+// one pair that the kernel converts is bfloat16 to float32, gradients to be reduced
+// (aten/src/ATen/native/cuda/TensorShape.cu, _chunk_cat_out_cuda).
+Result ChunkedGradients(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const TensorShape &first = call.in.front(), &result = call.in.back();
+  const int64_t elements = Elements(result);
+  ElementwiseOp op{elements, elements};
+  op.output_dtype = result.dtype;
+  TracedOperator traced = Traced(op, call);
+  traced.assumed = first.dtype == DType::kUnknown;
+  const bool reduced = traced.assumed && result.dtype == DType::kFloat32;
+  traced.op.dtype = reduced ? DType::kBFloat16 : traced.assumed ? result.dtype : first.dtype;
+  return traced;
+}
+
 bool HasAny(std::string_view name, std::initializer_list<std::string_view> parts) {
   return std::ranges::any_of(parts, [&](std::string_view p) { return name.find(p) != name.npos; });
 }
@@ -124,6 +140,7 @@ Result ExtensionCall(std::string_view name, const Call& call) {
   if (HasAny(name, {"flash_attn", "FlashAttn", "flash_fwd", "flash_bwd", "efficient_attention"})) {
     return PackagedAttention(name, call);
   }
+  if (HasAny(name, {"::chunk_cat"})) return ChunkedGradients(call);
   if (HasAny(name, {"fused_experts"})) return FusedExperts(call);
   if (HasAny(name, {"and_mul"})) return GatedActivation(call);
   if (HasAny(name, {"scaled_mm", "w8a8", "fp8_gemm"})) return QuantisedMatmul(call);

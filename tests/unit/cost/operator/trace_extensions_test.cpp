@@ -48,6 +48,18 @@ TEST(TraceExtensions, MatricesAmongScales) {
                    2.0 * 2048 * 512 * 256);
 }
 
+// FSDP2 packs gradients of 2 bytes into 4 bytes each to be reduced: lists have no types in
+// profiles.
+TEST(TraceExtensions, GradientsAreConvertedAsTheyArePacked) {
+  const int64_t elements = 64 * 256 + 1024;
+  const std::vector<Argument> packed = {{{64, 256}, DType::kUnknown},
+                                        {{1024}, DType::kUnknown},
+                                        {{8, elements / 8}, DType::kFloat32}};
+  EXPECT_EQ(BytesOf(Find("fsdp::chunk_cat", packed)), elements * (2 + 4));
+  EXPECT_TRUE(Find("fsdp::chunk_cat", packed)->assumed);
+  EXPECT_EQ(BytesOf(Find("fsdp::chunk_cat", {{{64, 256}}, {{8, 2048}}})), 64 * 256 * (2 + 2));
+}
+
 TEST(TraceExtensions, ATransposedConvolutionIsAnInputsGradient) {
   // 4 x 4 filters by strides of 2: each of the input's elements meets 16 of 64 channels.
   const auto traced = Find("aten::cudnn_convolution_transpose",
