@@ -95,7 +95,7 @@ class LaunchedCalls {
  private:
   JobScript job_;
   std::optional<TraceStore> store_;  // once it was asked for
-  static constexpr double kLength = 40;
+  static constexpr double kLength = 100;
   double at_ = 0, within_ = 0;  // the next call; the last one's next launch, from its start
   int thread_ = 1, count_ = 0;
 };

@@ -66,6 +66,31 @@ std::vector<MatrixSizes> LayersOf(std::span<const TensorShape> inputs, const Ten
   return layers;
 }
 
+// An input [rows, k], and for each expert weights [k, n] or [n, k]: a matrix each, or one array.
+void AddExperts(std::span<const TensorShape> inputs, FunctionWork& work) {
+  const TensorShape* x = nullptr;
+  const TensorShape* w = nullptr;
+  for (const TensorShape& t : inputs) {
+    if (!IsFloating(t.dtype) || t.dims.size() < 2 || t.dims.size() > 3) continue;
+    const int64_t width = x == nullptr ? 0 : x->dims.back();
+    if (x == nullptr) {
+      x = &t;
+    } else if (w != nullptr) {
+      work.experts += std::ranges::equal(w->dims, t.dims) ? 1 : 0;
+    } else if (t.dims.back() == width || t.dims[t.dims.size() - 2] == width) {
+      w = &t;
+    }
+  }
+  if (w == nullptr) return;
+  if (w->dims.size() == 3) work.experts = std::max<int64_t>(w->dims[0], 1);
+  const int64_t k = x->dims.back(), last = w->dims.back();
+  const int64_t n = last == k ? w->dims[w->dims.size() - 2] : last;
+  work.dtype = x->dtype;
+  work.cols = k;
+  work.rows = Leading(*x);
+  work.layers = {{work.rows, n, k}};
+}
+
 // Queries, keys and values: [samples, s, heads, d], or [s, samples, heads, d], as Megatron has
 // them; sequences are taken to be longer than there are samples. The mask is no tensor: causal, as
 // Transformer Engine's is unless told otherwise.
@@ -95,16 +120,6 @@ Shapes ShapesOf(const RankTrace& rank, NodeIndex call) {
   return shapes;
 }
 
-// Of y = x w the gradients of x, then of w; last layers first.
-std::vector<MatrixSizes> Gradients(const std::vector<MatrixSizes>& layers) {
-  std::vector<MatrixSizes> gemms;
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    gemms.push_back({layer->m, layer->k, layer->n});
-    gemms.push_back({layer->n, layer->k, layer->m});
-  }
-  return gemms;
-}
-
 // Of attention, or of the passes before and behind that its gradients take.
 bool Attends(std::string_view kernel) {
   return IsAttentionKernel(kernel) || ContainsAny(kernel, {"sdpa", "cudnn::fusion::"});
@@ -123,8 +138,12 @@ TracedOperator Assumed(OperatorCall::Shape shape, DType dtype, bool backward) {
 
 }  // namespace
 
-FunctionWork WorkOfFunction(std::span<const TensorShape> inputs) {
+FunctionWork WorkOfFunction(std::string_view name, std::span<const TensorShape> inputs) {
   FunctionWork work;
+  if (ContainsAny(name, {"rouped"})) {
+    AddExperts(inputs, work);
+    return work;
+  }
   const TensorShape* x = InputOf(inputs);
   if (x == nullptr) return work;
   work.dtype = x->dtype;
@@ -153,38 +172,64 @@ FunctionLayers::FunctionLayers(const TraceStore& store, const RankTrace& rank,
         pass.work = std::move(before.back());
         before.pop_back();
       }
-      pass.gemms = Gradients(pass.work.layers);
     } else if (functions.IsForward(rank.name(node)) || asked != calls.end()) {
-      pass.work = WorkOfFunction(ShapesOf(rank, node));
-      pass.gemms = pass.work.layers;
+      pass.work = WorkOfFunction(store.name(rank, node), ShapesOf(rank, node));
       if (functions.IsForward(rank.name(node))) open[rank.name(node).value].push_back(pass.work);
     }
     if (asked == calls.end()) continue;
     pass.kernels = asked->second.kernels;
-    for (const NodeIndex kernel : pass.kernels) {
-      pass.to_come += IsMatmul(store.name(rank, kernel)) ? 1 : 0;
-    }
+    std::ranges::copy_if(pass.kernels, std::back_inserter(pass.matmuls),
+                         [&](NodeIndex kernel) { return IsMatmul(store.name(rank, kernel)); });
+    pass.gemms = GemmsOf(pass);
     passes_[i] = std::move(pass);
   }
 }
 
-// Where there are fewer kernels than GEMMs, operators within the call made the first of these
-// (Megatron's gradient of the input is PyTorch's, that of the weights an extension's). What the
-// kernel's tiles hold decides first.
-MatrixSizes FunctionLayers::Take(const LaunchPlace& place, Pass& pass) {
-  if (pass.gemms.empty()) return {};
-  const size_t first = pass.gemms.size() > pass.to_come ? pass.gemms.size() - pass.to_come : 0;
-  pass.to_come -= pass.to_come > 0 ? 1 : 0;
-  size_t chosen = first;
-  for (size_t d = 0; d < pass.gemms.size(); ++d) {
-    const size_t at = (first + d) % pass.gemms.size();
-    if (!place.Holds(pass.gemms[at].m, pass.gemms[at].n)) continue;
-    chosen = at;
-    break;
+// In order of issue: forward the layers, backward from the last on the gradients of y = x w for x,
+// then for w; of grouped layers for each expert, or for all of them at once.
+std::vector<FunctionLayers::Gemm> FunctionLayers::GemmsOf(const Pass& pass) {
+  std::vector<Gemm> whole;
+  for (const MatrixSizes& layer : pass.work.layers) whole.push_back({layer});
+  if (pass.backward) {
+    whole.clear();
+    for (auto layer = pass.work.layers.rbegin(); layer != pass.work.layers.rend(); ++layer) {
+      whole.push_back({{layer->m, layer->k, layer->n}});
+      whole.push_back({{layer->n, layer->k, layer->m}, true});
+    }
   }
-  const MatrixSizes sizes = pass.gemms[chosen];
-  pass.gemms.erase(pass.gemms.begin() + static_cast<std::ptrdiff_t>(chosen));
-  return sizes;
+  const int64_t experts = pass.work.experts;
+  if (experts < 2 || whole.empty()) return whole;
+  const size_t each = pass.matmuls.size() / whole.size();
+  std::vector<Gemm> gemms;
+  for (Gemm& gemm : whole) {
+    int64_t& rows = gemm.over_rows ? gemm.sizes.k : gemm.sizes.m;
+    const auto parts = each > 1 ? static_cast<int64_t>(each) : experts;
+    rows = std::max<int64_t>(rows / parts, 1);
+    gemm.groups = each > 1 ? 1 : experts;
+    gemms.insert(gemms.end(), std::max<size_t>(each, 1), gemm);
+  }
+  return gemms;
+}
+
+// As many as there are kernels, in order; where there are more, operators within the call made the
+// first of these (Megatron's gradient of the input is PyTorch's, that of the weights an
+// extension's). One whose results the kernel's tiles do not hold is another one's.
+const FunctionLayers::Gemm* FunctionLayers::Take(const LaunchPlace& place, NodeIndex kernel,
+                                                 Pass& pass) {
+  const auto ordinal =
+      static_cast<size_t>(std::ranges::find(pass.matmuls, kernel) - pass.matmuls.begin());
+  const size_t count = pass.gemms.size(), kernels = pass.matmuls.size();
+  const size_t first = ordinal + (count > kernels ? count - kernels : 0);
+  Gemm* chosen = nullptr;
+  for (size_t d = 0; d < count; ++d) {
+    Gemm& gemm = pass.gemms[(first + d) % count];
+    if (gemm.taken) continue;
+    const bool holds = place.Holds(gemm.sizes.m, gemm.sizes.n);
+    if (chosen == nullptr || holds) chosen = &gemm;
+    if (holds) break;
+  }
+  if (chosen != nullptr) chosen->taken = true;
+  return chosen;
 }
 
 std::vector<NodeIndex> FunctionLayers::Together(const Pass& pass, NodeIndex kernel) const {
@@ -223,11 +268,14 @@ FunctionLayers::Part FunctionLayers::Next(const LaunchFlow& flow, size_t i, Node
   if (Attends(kernel)) {
     if (work.attention) part.traced = Assumed(*work.attention, work.dtype, pass.backward);
   } else if (IsMatmul(kernel)) {
-    const MatrixSizes sizes = Take(flow.at(i), pass);
     const bool float8 = TraitsOfKernel(kernel).precision == Precision::kFloat8;
-    if (sizes.known()) {
-      part.traced =
-          Assumed(LinearOp{sizes.m, sizes.n, sizes.k}, float8 ? DType::kFloat8 : work.dtype, false);
+    const DType dtype = float8 ? DType::kFloat8 : work.dtype;
+    const Gemm* gemm = Take(flow.at(i), flow.order()[i], pass);
+    if (gemm != nullptr && gemm->groups > 1) {
+      const MatrixSizes& of = gemm->sizes;
+      part.traced = Assumed(BatchedMatmulOp{gemm->groups, of.m, of.n, of.k}, dtype, false);
+    } else if (gemm != nullptr) {
+      part.traced = Assumed(LinearOp{gemm->sizes.m, gemm->sizes.n, gemm->sizes.k}, dtype, false);
     }
   } else if (NamedWorkOf(kernel).kind == KernelKind::kLayerNorm && work.rows > 0) {
     part.traced = Assumed(LayerNormOp{work.rows, work.cols}, work.dtype, pass.backward);

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulator/cost/kernel/autograd_functions.h"
@@ -17,16 +17,18 @@
 
 namespace foretrace {
 
-// By the tensors of a forward call: its layers, one behind the other (an input, and matrices of
-// weights whose rows are as long as what they are given, or half of it where the layer before is
-// gated), its attention, its input as rows.
+// By the name and tensors of a forward call: its layers, one behind the other (an input, and
+// matrices of weights whose rows are as long as what they are given, or half of it where the layer
+// before is gated), its attention, its input as rows. Grouped layers have weights for each expert,
+// as many matrices or one array, among which the rows are taken to be spread evenly.
 struct FunctionWork {
-  std::vector<MatrixSizes> layers;
+  std::vector<MatrixSizes> layers;  // of all rows
+  int64_t experts = 1;
   std::optional<AttentionOp> attention;
   int64_t rows = 0, cols = 0;
   DType dtype = DType::kUnknown;
 };
-FunctionWork WorkOfFunction(std::span<const TensorShape> inputs);
+FunctionWork WorkOfFunction(std::string_view name, std::span<const TensorShape> inputs);
 
 // A backward pass ("_LinearBackward") has gradients for arguments: what it computes is its forward
 // call's ("_Linear") work, of which autograd goes through the calls in reverse order.
@@ -47,15 +49,21 @@ class FunctionLayers {
   Part Next(const LaunchFlow& flow, size_t i, NodeIndex call);
 
  private:
+  struct Gemm {
+    MatrixSizes sizes;
+    bool over_rows = false;  // k, not m, is the rows of the input
+    int64_t groups = 1;      // of one kernel
+    bool taken = false;
+  };
   struct Pass {
     FunctionWork work;
     bool backward = false;
-    std::vector<MatrixSizes> gemms;  // that were not asked for yet
-    size_t to_come = 0;              // kernels of GEMMs
-    std::vector<NodeIndex> kernels;
+    std::vector<NodeIndex> kernels, matmuls;  // the latter among the former
+    std::vector<Gemm> gemms;
   };
 
-  static MatrixSizes Take(const LaunchPlace& place, Pass& pass);
+  static std::vector<Gemm> GemmsOf(const Pass& pass);
+  static const Gemm* Take(const LaunchPlace& place, NodeIndex kernel, Pass& pass);
   std::vector<NodeIndex> Together(const Pass& pass, NodeIndex kernel) const;
 
   const TraceStore& store_;

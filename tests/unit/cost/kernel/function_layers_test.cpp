@@ -20,10 +20,11 @@ constexpr std::string_view kTiled =
 
 std::vector<int64_t> Dims(std::initializer_list<int64_t> dims) { return dims; }
 
-FunctionWork WorkOf(const std::vector<std::vector<int64_t>>& tensors) {
+FunctionWork WorkOf(const std::vector<std::vector<int64_t>>& tensors,
+                    std::string_view name = "_Layer") {
   std::vector<TensorShape> shapes;
   for (const auto& dims : tensors) shapes.push_back({dims, DType::kBFloat16});
-  return WorkOfFunction(shapes);
+  return WorkOfFunction(name, shapes);
 }
 
 // Transformer Engine's _Linear(weight, input, bias): y[4,096 x 2, 12,288] = x[.., 4,096] w^T.
@@ -133,6 +134,48 @@ TEST(FunctionLayers, AttentionAndItsGradients) {
     EXPECT_EQ(op.sq, 1024);
     EXPECT_EQ(found[0].pass == Direction::kBackward, name != "FusedAttnFunc");
   }
+}
+
+// 8 experts of [512, 1,024]: Transformer Engine's _GroupedLinear has a matrix each, grouped_gemm
+// one array; kernels for each expert, or one for all.
+TEST(FunctionLayers, ExpertsShareTheRows) {
+  std::vector<std::vector<int64_t>> tensors = {{4096, 1024}};
+  tensors.insert(tensors.end(), 8, {512, 1024});
+  for (const FunctionWork& work :
+       {WorkOf(tensors, "_GroupedLinear"),
+        WorkOf({Dims({4096, 1024}), Dims({8, 1024, 512}), Dims({8})}, "GroupedGemm"),
+        WorkOf({Dims({4096, 1024}), Dims({8, 512, 1024}), Dims({8})}, "GroupedGemm")}) {
+    EXPECT_EQ(work.experts, 8);
+    ASSERT_EQ(work.layers.size(), 1u);
+    EXPECT_EQ(work.layers[0].m, 4096);
+    EXPECT_EQ(work.layers[0].n, 512);
+    EXPECT_EQ(work.layers[0].k, 1024);
+  }
+  LaunchedCalls each;
+  each.Add("_GroupedLinear", kGemm, kPersistent).Then(kGemm, kPersistent);
+  each.Then(kGemm, kPersistent).Then(kGemm, kPersistent);
+  each.Shapes("_GroupedLinear", {{4096, 1024}, {512, 1024}, {512, 1024}, {512, 1024}, {512, 1024}});
+  each.Add("_GroupedLinearBackward", kGemm, kPersistent);
+  for (int i = 1; i < 8; ++i) each.Then(kGemm, kPersistent);
+  each.Shapes("_GroupedLinearBackward", {{4096, 512}});
+  const auto forward = each.Inferred("_GroupedLinear");
+  ASSERT_EQ(forward.size(), 4u);
+  for (const OperatorCall& call : forward) ExpectLinear(call, 1024, 512, 1024);
+  const auto backward = each.Inferred("_GroupedLinearBackward");
+  ASSERT_EQ(backward.size(), 8u);
+  ExpectLinear(backward[3], 1024, 1024, 512);
+  ExpectLinear(backward[4], 512, 1024, 1024);
+
+  LaunchedCalls together;
+  together.Add("GroupedGemm", "cutlass::device_kernel<GemmGrouped>", kPersistent);
+  together.Shapes("GroupedGemm", {{4096, 1024}, {8, 1024, 512}});
+  const auto one = together.Inferred("GroupedGemm");
+  ASSERT_EQ(one.size(), 1u);
+  const auto& op = std::get<BatchedMatmulOp>(one[0].shape);
+  EXPECT_EQ(op.b, 8);
+  EXPECT_EQ(op.m, 512);
+  EXPECT_EQ(op.n, 512);
+  EXPECT_EQ(op.k, 1024);
 }
 
 // As PyTorch's layers, by the norm's rows and what is around.
