@@ -108,7 +108,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     recorded_.emplace(recorded_on, recorded.ok() ? *recorded : models_->device());
   }
   KernelCalls calls = FindKernelCalls(store, rank);
-  InferShapes(store, rank, recorded_.at(recorded_on), calls);
+  std::optional<LaunchFlow> flow = InferShapes(store, rank, recorded_.at(recorded_on), calls);
   for (const auto& [call, op] : calls.launched) {
     const auto known = calls.operators.find(call);
     if (known == calls.operators.end() || !known->second) continue;
@@ -126,7 +126,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
           {op.call, *lookup, traced.dtype, traced.pass, op.kernels});
     }
   }
-  EstimateByLikes(store, rank, entries);
+  EstimateByLikes(store, rank, std::move(flow), entries);
   AddCodeFetches(store, rank, entries);
   return entries;
 }
@@ -151,6 +151,7 @@ void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& r
 }
 
 void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& rank,
+                                      std::optional<LaunchFlow> flow,
                                       std::vector<Entry>& entries) const {
   std::vector<NodeIndex> unknown;
   const auto is_known = [&](NodeIndex n) {
@@ -167,7 +168,9 @@ void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& 
     if (rank.kind(node) != NodeKind::kKernel || !is_known(node)) continue;
     likes.Learn(node, {entries[i].estimate.time, entries[i].kind});
   }
-  LaunchEstimates launches(*models_, store, rank);
+  std::optional<MovedElements> moved;
+  if (flow) moved = std::move(*flow).TakeMoved();
+  LaunchEstimates launches(*models_, store, rank, std::move(moved));
   for (const NodeIndex node : unknown) {
     Entry& entry = entries[node.value];
     if (const auto like = likes.Find(node)) {
@@ -195,17 +198,15 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const bool single =
       list.size() == 1 && mains.size() == 1 && rank.kind(mains[0]) == NodeKind::kKernel && chosen;
   if (single && traced.assumed) {
-    BoundByLaunch({store.name(rank, mains[0]), rank.waves_milli(mains[0])}, models_->device(),
-                  observed.list[0]);
+    BoundByLaunch(LaunchOf(store, rank, mains[0]), models_->device(), observed.list[0]);
   }
   const KernelWork& first = list[0];
   const auto predict = [&](const KernelWork& work) {
     Estimate estimate = models_->Predict(work, observed.precision);
     if (single) {
-      launched |= ByLaunchedGemm(*models_,
-                                 {store.name(rank, mains[0]), rank.waves_milli(mains[0]),
-                                  ClearsForParts(store, rank, op.kernels)},
-                                 work, observed.precision, estimate);
+      Launch launch = LaunchOf(store, rank, mains[0]);
+      launch.after_clearing = ClearsForParts(store, rank, op.kernels);
+      launched |= ByLaunchedGemm(*models_, launch, work, observed.precision, estimate);
     }
     estimate.extrapolated |= traced.assumed;
     return estimate;
@@ -242,9 +243,8 @@ void KernelCostModel::AssignDenseGradient(const TraceStore& store, const RankTra
   const SimTime least = models_->Predict(nothing, Precision::kFloat32).time;
   for (const NodeIndex node : kernels) {
     if (rank.kind(node) != NodeKind::kKernel) continue;
-    const auto us =
-        DenseGradientUs(models_->device(), StreamEfficiency(*models_),
-                        {store.name(rank, node), rank.waves_milli(node)}, table->lookups);
+    const auto us = DenseGradientUs(models_->device(), StreamEfficiency(*models_),
+                                    LaunchOf(store, rank, node), table->lookups);
     if (!us) continue;
     entries[node.value].estimate = {least + SimTime::FromUs(*us), EstimateSource::kAnalytic, true};
   }
@@ -257,7 +257,7 @@ void KernelCostModel::AssignIndexedWrites(const TraceStore& store, const RankTra
   const auto* indexed = std::get_if<IndexOp>(&call.shape);
   if (indexed == nullptr || mains.size() < 2) return;
   for (const NodeIndex node : mains) {
-    const Launch launch{store.name(rank, node), rank.waves_milli(node)};
+    const Launch launch = LaunchOf(store, rank, node);
     const auto us = IndexedWriteUs(models_->device(), StreamEfficiency(*models_), launch,
                                    IndexedWriteOf(*indexed, call.dtype));
     if (!us) continue;
@@ -278,7 +278,7 @@ void KernelCostModel::AssignConvolution(const TraceStore& store, const RankTrace
   std::vector<std::pair<NodeIndex, SimTime>> times;
   for (const NodeIndex node : op.kernels) {
     if (rank.kind(node) != NodeKind::kKernel) continue;
-    const auto time = convolution.Next({store.name(rank, node), rank.waves_milli(node)});
+    const auto time = convolution.Next(LaunchOf(store, rank, node));
     if (!time) return;
     times.emplace_back(node, *time);
   }

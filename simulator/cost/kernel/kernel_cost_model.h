@@ -15,6 +15,7 @@
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_calls.h"
 #include "simulator/cost/kernel/kernel_model.h"
+#include "simulator/cost/kernel/launch_flow.h"
 #include "simulator/cost/kernel/observed_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
 
@@ -78,9 +79,9 @@ class KernelCostModel : public CostModel {
   // Kernels of that call which have a warp for each bag of a batch.
   void AssignBags(const TraceStore& store, const RankTrace& rank, const OpaqueOp& call,
                   const CallKernels& op, std::vector<Entry>& entries) const;
-  // Kernels that no call with shapes says anything of.
+  // Kernels that no call with shapes says anything of. `flow`: of the rank, where it was looked at.
   void EstimateByLikes(const TraceStore& store, const RankTrace& rank,
-                       std::vector<Entry>& entries) const;
+                       std::optional<LaunchFlow> flow, std::vector<Entry>& entries) const;
   void Assign(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
               const CallKernels& op, std::vector<Entry>& entries) const;
   // Of a write through indices that runs as several kernels, those that sort and that write.

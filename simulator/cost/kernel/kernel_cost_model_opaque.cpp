@@ -64,9 +64,8 @@ void KernelCostModel::AssignBags(const TraceStore& store, const RankTrace& rank,
                                  std::vector<Entry>& entries) const {
   if (!chosen_for_chip_.at(rank.info().device_name)) return;
   for (const NodeIndex node : op.kernels) {
-    const auto us =
-        WarpsOfBagsUs(models_->device(), StreamEfficiency(*models_),
-                      {store.name(rank, node), rank.waves_milli(node)}, call.read_bytes);
+    const auto us = WarpsOfBagsUs(models_->device(), StreamEfficiency(*models_),
+                                  LaunchOf(store, rank, node), call.read_bytes);
     if (!us) continue;
     entries[node.value].estimate = {Floor() + SimTime::FromUs(*us), EstimateSource::kAnalytic,
                                     true};

@@ -20,8 +20,7 @@ double TypicalResults(const TraceStore& store, const RankTrace& rank, const GpuP
   for (uint32_t i = 0; i < rank.size() && trains; ++i) {
     const NodeIndex n(i);
     if (rank.kind(n) != NodeKind::kKernel) continue;
-    launches.push_back(
-        {.name = store.name(rank, n), .waves_milli = rank.waves_milli(n), .attr = rank.launch(n)});
+    launches.push_back(LaunchOf(store, rank, n));
   }
   return MeanResults(device, launches);
 }
@@ -29,25 +28,24 @@ double TypicalResults(const TraceStore& store, const RankTrace& rank, const GpuP
 }  // namespace
 
 LaunchEstimates::LaunchEstimates(const KernelModels& models, const TraceStore& store,
-                                 const RankTrace& rank)
+                                 const RankTrace& rank, std::optional<MovedElements> moved)
     : models_(models),
       store_(store),
       rank_(rank),
       thread_elements_(ElementsOfThread(store, rank)),
-      moved_(store, rank, models.device(), thread_elements_),
+      moved_(moved ? *std::move(moved)
+                   : MovedElements(store, rank, models.device(), thread_elements_)),
       typical_results_(TypicalResults(store, rank, models.device())) {}
 
 std::optional<LaunchEstimate> LaunchEstimates::Of(NodeIndex kernel) {
   const uint32_t name = rank_.name(kernel).value;
-  const LaunchAttr* attr = rank_.launch(kernel);
-  const Launch launch{.name = store_.name(rank_, kernel),
-                      .waves_milli = rank_.waves_milli(kernel),
-                      .attr = attr,
-                      .thread_elements = thread_elements_};
+  Launch launch = LaunchOf(store_, rank_, kernel);
+  launch.thread_elements = thread_elements_;
   const auto [kind, first] = kinds_.try_emplace(name);
   if (first) kind->second = NamedWorkOf(launch.name).kind;
   const int64_t near = moved_.Near(kernel, kind->second);
-  const Key key{name, launch.waves_milli, attr != nullptr ? *attr : LaunchAttr(), near};
+  const Key key{name, launch.waves_milli, launch.attr != nullptr ? *launch.attr : LaunchAttr(),
+                near};
   const auto [estimate, added] = estimates_.try_emplace(key);
   if (added) estimate->second = EstimateLaunch(models_, launch, near, typical_results_);
   return estimate->second;

@@ -14,7 +14,9 @@ namespace foretrace {
 // Steps repeat: each distinct launch is estimated once. Keeps references to what it is given.
 class LaunchEstimates {
  public:
-  LaunchEstimates(const KernelModels& models, const TraceStore& store, const RankTrace& rank);
+  // `moved`: of the rank, where that is known already.
+  LaunchEstimates(const KernelModels& models, const TraceStore& store, const RankTrace& rank,
+                  std::optional<MovedElements> moved);
   // nullopt: the launch's size is not known (EstimateLaunch).
   std::optional<LaunchEstimate> Of(NodeIndex kernel);
 

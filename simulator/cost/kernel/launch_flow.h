@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -75,6 +76,8 @@ class LaunchFlow {
   int64_t sequence() const { return sequence_; }
   // Elements of a kernel that passes on what its neighbours move; 0: not known.
   int64_t Near(size_t i) const { return moved_.Near(order()[i], KernelKind::kLayerNorm); }
+  // What it rests on, of the same rank.
+  MovedElements TakeMoved() && { return std::move(moved_); }
   std::string_view name(size_t i) const { return store_.name(rank_, order()[i]); }
 
  private:

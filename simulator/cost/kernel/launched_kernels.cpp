@@ -202,6 +202,12 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t n
 
 }  // namespace
 
+Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel) {
+  return {.name = store.name(rank, kernel),
+          .waves_milli = rank.waves_milli(kernel),
+          .attr = rank.launch(kernel)};
+}
+
 bool IsAttentionKernel(std::string_view name) {
   return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
 }

@@ -25,6 +25,9 @@ struct Launch {
   static constexpr int64_t kElementsOfThread = 4;
 };
 
+// Of a kernel as recorded.
+Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel);
+
 // Whether the kernels of a recording were chosen for the chip of `device`: those of another one say
 // nothing of it. `recorded_on`: the recorded device's name; empty: that one. Reads files: ask once
 // a recording.

@@ -45,10 +45,8 @@ MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, con
   for (const NodeIndex node : order_) {
     position_[node.value] = static_cast<uint32_t>(elements_.size());
     lane_.push_back(rank.lane(node).value);
-    const Launch launch{.name = store.name(rank, node),
-                        .waves_milli = rank.waves_milli(node),
-                        .attr = rank.launch(node),
-                        .thread_elements = thread_elements};
+    Launch launch = LaunchOf(store, rank, node);
+    launch.thread_elements = thread_elements;
     const auto [at, added] =
         known.try_emplace({rank.name(node).value, launch.waves_milli, launch.attr});
     if (added) {

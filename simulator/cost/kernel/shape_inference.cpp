@@ -67,6 +67,7 @@ class Inference {
     layers_.Known(i, call, {layer->m, layer->n, layer->k});
   }
   const LaunchFlow& flow() const { return flow_; }
+  LaunchFlow TakeFlow() && { return std::move(flow_); }
 
  private:
   const LaunchAttr& LaunchOf(size_t i) const { return *rank_.launch(flow_.order()[i]); }
@@ -346,12 +347,12 @@ CallsOfKernels ByKernel(const std::map<uint32_t, CallKernels>& calls) {
 
 }  // namespace
 
-void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
-                 KernelCalls& calls) {
+std::optional<LaunchFlow> InferShapes(const TraceStore& store, const RankTrace& rank,
+                                      const GpuPeaks& device, KernelCalls& calls) {
   const bool launched = std::ranges::any_of(calls.shapeless, [&](const auto& entry) {
     return rank.launch(entry.second.kernels.front()) != nullptr;
   });
-  if (!launched && calls.functions.empty() && calls.uncalled.empty()) return;
+  if (!launched && calls.functions.empty() && calls.uncalled.empty()) return std::nullopt;
   const AutogradFunctions autograd(store, rank);
   Inference inference(store, rank, device, autograd);
   FunctionLayers functions(store, rank, autograd, calls.functions);
@@ -393,6 +394,7 @@ void InferShapes(const TraceStore& store, const RankTrace& rank, const GpuPeaks&
       if (auto traced = inference.Of(i, at->second)) add(at->first, *std::move(traced), at->second);
     }
   }
+  return std::move(inference).TakeFlow();
 }
 
 }  // namespace foretrace
