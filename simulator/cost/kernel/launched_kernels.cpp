@@ -353,7 +353,8 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   const KernelRole role = TraitsOfKernel(launch.name).role;
   if (role == KernelRole::kTransform && ContainsAny(launch.name, {"ToNhwc", "ToNchw"})) {
     return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(
-                              device, waves, ConvolutionKernelOf(launch.name).element_bytes)),
+                              device, waves, ConvolutionKernelOf(launch.name).element_bytes,
+                              PresentPixels(launch.attr))),
                           KernelKind::kConvolution};
   }
   if (role == KernelRole::kMatmul &&
@@ -370,7 +371,9 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     estimate.kind = KernelKind::kConvolution;
     return estimate;
   }
-  if (role == KernelRole::kMatmul) {
+  const ConvolutionPart part = ConvolutionKernelOf(launch.name).part;
+  const bool adds = part == ConvolutionPart::kSumOfImages || part == ConvolutionPart::kSumOfParts;
+  if (role == KernelRole::kMatmul && !adds) {
     return LaunchEstimate{LaunchedGemm(models, launch, near_elements, typical_results),
                           KindOfGemm(launch.name)};
   }

@@ -78,6 +78,9 @@ const Rule kRules[] = {
     // Parts of cuBLAS's reductions, of which four are typical: 32 x 16 threads take 32 x 32 results
     // (GEMMs of the captured jobs, traces/README.md, whose sizes are known).
     {Threads(KernelKind::kReduction, 4, 1, 2), {"splitKreduce_kernel"}},
+    // CUTLASS's: blocks of 4 x 128 results; cuDNN's gradients of filters, of 32 images.
+    {Threads(KernelKind::kReduction, 4, 1), {"ReduceSplitK"}},
+    {Threads(KernelKind::kReduction, 32, 1, 1), {"reduce_wgrad_nchw_helper"}},
     // Sums by blocks: a thread's elements are many, and not in the name.
     {Neighbours(KernelKind::kReduction, 1, 0),
      {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",

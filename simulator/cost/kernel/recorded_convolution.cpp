@@ -178,7 +178,8 @@ double RecordedConvolution::TransformedElements(const ConvolutionKernel& kernel)
   return (image_elements_ + filters + (forward ? 0 : result_elements_)) / std::max(into_layout_, 1);
 }
 
-double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double waves) const {
+double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, const Launch& launch) const {
+  const double waves = launch.waves_milli / 1000.0;
   const double filter = Positive(op_.k) * Positive(op_.c) / groups_;
   const auto size = Positive(kernel.element_bytes);
   constexpr double kExpands = kWinogradProducts / (kWinogradSide * kWinogradSide);
@@ -187,7 +188,8 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, double wav
   using enum ConvolutionPart;
   switch (kernel.part) {
     case kLayout:
-      return waves > 0 ? LayoutTransformUs(device_, waves, kernel.element_bytes)
+      return waves > 0 ? LayoutTransformUs(device_, waves, kernel.element_bytes,
+                                           PresentPixels(launch.attr))
                        : start_us + MemoryUs(2 * TransformedElements(kernel) * size);
     case kScale: {
       const double blocks = waves * device_.sms * device_.resident_blocks(kScaleThreads);
@@ -227,7 +229,7 @@ std::optional<SimTime> RecordedConvolution::Next(const Launch& launch) {
   if (!kernel.main()) {
     winograd_ |= kernel.part == ConvolutionPart::kWinogradData;
     filters_gradient_ |= kernel.winograd;
-    return TimeOf(AroundUs(kernel, launch.waves_milli / 1000.0));
+    return TimeOf(AroundUs(kernel, launch));
   }
   const KernelWork* work = WorkOf(kernel);
   if (work == nullptr) return std::nullopt;

@@ -33,7 +33,7 @@ class RecordedConvolution {
   double EngineUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double BlocksUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double TileUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
-  double AroundUs(const ConvolutionKernel& kernel, double waves) const;
+  double AroundUs(const ConvolutionKernel& kernel, const Launch& launch) const;
   double TransformedElements(const ConvolutionKernel& kernel) const;
   double MemoryUs(double bytes) const;
 

@@ -54,14 +54,22 @@ double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm&
   return p.base_us + SmoothSum(compute_us, memory_us, tf32 ? kTf32Overlap : p.overlap_power);
 }
 
-double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes) {
+double PresentPixels(const LaunchAttr* launch) {
+  constexpr double kBlock = 32, kFilter = 9;
+  if (launch == nullptr) return 1;
+  const double blocks = launch->grid[0];
+  return blocks > 1 ? (blocks - 0.5) / blocks : kFilter / kBlock;
+}
+
+double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes,
+                         double present) {
   const double trip_us = ColdStartUs(device, 2) - ColdStartUs(device, 1);
   const double elements =
       device.sms * device.resident_blocks(kTransformThreads) * kTransformElements;
   const double moved_us =
       2 * elements * Positive(element_bytes) / (device.dram_gbps * 1e3 * kTransformBandwidth);
   return ColdStartUs(device, 0) +
-         std::max(waves * moved_us, std::max(waves, 1.0) * kTransformTrips * trip_us);
+         std::max(waves * present * moved_us, std::max(waves, 1.0) * kTransformTrips * trip_us);
 }
 
 }  // namespace foretrace

@@ -28,7 +28,11 @@ double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm&
 
 // A transform between images of innermost columns and of innermost channels: blocks of 32 pixels by
 // 32 channels through shared memory, present or not. `waves`: of blocks that the device holds at
-// once.
-double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes);
+// once; `present`: share of the pixels.
+double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes,
+                         double present);
+// That share, by a grid of blocks of pixels, of channels and of images; those of one block are
+// mostly filters' nine.
+double PresentPixels(const LaunchAttr* launch);
 
 }  // namespace foretrace

@@ -177,6 +177,21 @@ TEST(LaunchedKernels, PartsOfAReductionAreFour) {
   EXPECT_LT(whole, bytes / bandwidth + 10);
 }
 
+// Gradients of filters are summed over 32 images, a thread each: nothing of a GEMM's blocks, nor of
+// what the neighbours move.
+TEST(LaunchedKernels, SumsOfImagesReadThemByThreads) {
+  const KernelModels models = Models();
+  const LaunchAttr attr = {{2048, 1, 1}, {128, 1, 1}};
+  const Launch launch{
+      .name = "void cudnn::cnn::reduce_wgrad_nchw_helper<float, float>(void*, void const*)",
+      .waves_milli = 2000,
+      .attr = &attr};
+  const auto estimate = EstimateLaunch(models, launch, 1 << 30, 0);
+  const double streamed = 2048.0 * 128 * 4 * 33 / (models.device().dram_gbps * 1e3);
+  EXPECT_GT(estimate->time.us(), streamed);
+  EXPECT_LT(estimate->time.us(), 1.6 * streamed + 5);
+}
+
 TEST(LaunchedKernels, EveryLaunchOfKnownSizeHasATime) {
   const KernelModels models = Models();
   for (const std::string_view name :

@@ -129,11 +129,21 @@ TEST(TiledGemm, OnlyTf32HasToLieAlongTheReduction) {
 TEST(TiledGemm, TransformsOfLayoutsTakeFourTripsAWaveOrTheirBytes) {
   // 700 cycles a trip at 1,830 MHz, 800 to start; less than a wave takes one.
   const GpuPeaks device = H100();
-  EXPECT_NEAR(LayoutTransformUs(device, 10, 2), (800 + 10 * 4 * 700) / 1830.0, 1e-6);
-  EXPECT_NEAR(LayoutTransformUs(device, 0.2, 2), (800 + 4 * 700) / 1830.0, 1e-6);
+  EXPECT_NEAR(LayoutTransformUs(device, 10, 2, 1), (800 + 10 * 4 * 700) / 1830.0, 1e-6);
+  EXPECT_NEAR(LayoutTransformUs(device, 0.2, 2, 1), (800 + 4 * 700) / 1830.0, 1e-6);
   // 132 multiprocessors hold 8 blocks each, which read and write 32 x 32 floats.
   const double moved = 2.0 * 132 * 8 * 32 * 32 * 4 / (3350e3 * 0.88);
-  EXPECT_NEAR(LayoutTransformUs(device, 10, 4), 800 / 1830.0 + 10 * moved, 1e-2);
+  EXPECT_NEAR(LayoutTransformUs(device, 10, 4, 1), 800 / 1830.0 + 10 * moved, 1e-2);
+}
+
+// Blocks lie along pixels first: those of 9 or fewer are filters, of more the last is half full.
+TEST(TiledGemm, BlocksOfPixelsAreFilledInPart) {
+  const LaunchAttr filters = {{1, 16, 512}, {256, 1, 1}}, images = {{2, 64, 32}, {256, 1, 1}};
+  EXPECT_DOUBLE_EQ(PresentPixels(&filters), 9.0 / 32);
+  EXPECT_DOUBLE_EQ(PresentPixels(&images), 0.75);
+  EXPECT_EQ(PresentPixels(nullptr), 1);
+  const GpuPeaks device = H100();
+  EXPECT_LT(LayoutTransformUs(device, 100, 4, 0.5), 0.7 * LayoutTransformUs(device, 100, 4, 1));
 }
 
 TEST(SimtConvolution, AMultiprocessorTakesProductsThenOperands) {
