@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/attention_launches.h"
 #include "simulator/cost/kernel/function_layers.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launch_flow.h"
@@ -21,8 +22,8 @@ namespace foretrace {
 namespace {
 
 constexpr size_t kAround = 3;  // kernels between scores and what is done to them
-// Of heads, and of what products of batches otherwise sum over, where nothing tells.
-constexpr int64_t kHeadDimension = 64;
+// What products of batches sum over, where nothing tells.
+constexpr int64_t kHeadDimension = AttentionLaunches::kHeadDimension;
 
 DType TypeOf(std::string_view name) {
   if (ContainsAny(name, {"BFloat16", "bfloat16", "bf16"})) return DType::kBFloat16;
@@ -37,7 +38,8 @@ class Inference {
         rank_(rank),
         device_(device),
         flow_(store, rank, device),
-        layers_(store, rank, flow_, functions) {}
+        layers_(store, rank, flow_, functions),
+        attention_(rank, flow_) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
@@ -169,78 +171,14 @@ class Inference {
     return {batch, rows / batch, std::clamp<int64_t>(width, 1, kHeadDimension), columns};
   }
 
-  // Blocks of so many queries (or, backward, keys) of a head: as many as a sequence has, which
-  // activations' rows tell exactly where they may.
-  int64_t Sequence(size_t i, int64_t blocks, int64_t block, int64_t batch) const {
-    for (const int64_t rows : flow_.RowsNear(i)) {
-      const int64_t exact = rows % batch == 0 ? rows / batch : 0;
-      if (exact <= blocks * block && exact > (blocks - 1) * block) return exact;
-    }
-    return std::max<int64_t>(blocks * block - block / 2, 1);
-  }
-
   std::optional<TracedOperator> Attention(size_t i, NodeIndex call) const {
-    const std::string_view name = flow_.name(i);
-    const LaunchAttr& launch = LaunchOf(i);
     const bool backward = NamesGradient(store_.name(rank_, call));
-    const Direction pass = backward ? Direction::kBackward : Direction::kForward;
-    AttentionOp op;
-    int64_t block = 0;
-    // FlashAttention-2 (flash_fwd_launch_template.h, flash_bwd_launch_template.h): blocks of a
-    // sequence, sequences, heads; "Flash_fwd_kernel_traits<head dimension, queries, keys, ".
-    if (const auto traits = TraitsAfter(name)) {
-      block = pass == Direction::kForward ? (*traits)[1] : (*traits)[2];
-      op = {launch.grid[1], launch.grid[2], launch.grid[2], 0, 0, (*traits)[0]};
-    } else if (name.starts_with("fmha_cutlass")) {
-      // PyTorch's (mem_eff_attention/kernel_forward.h, getBlocksGrid): blocks, heads, sequences;
-      // "fmha_cutlassF_f32_aligned_64x128_rf_sm80".
-      const auto tile = PairAfter(name, "_aligned_");
-      if (!tile) return std::nullopt;
-      block = pass == Direction::kForward ? tile->first : tile->second;
-      const int64_t heads = launch.grid[1], columns = flow_.columns();
-      const bool whole = columns > 0 && columns % heads == 0;
-      op = {launch.grid[2], heads, heads, 0, 0, whole ? columns / heads : kHeadDimension};
-    }
-    if (name.starts_with("cudnn") && name.find("sdpa") != name.npos) return Sdpa(pass);
-    if (block < 1 || op.b < 1) return std::nullopt;
-    op.sq = op.skv = Sequence(i, launch.grid[0], block, op.b);
-    return Traced(op, TypeOf(name), pass);
-  }
-
-  // cuDNN's: as many blocks as there are multiprocessors, which say nothing.
-  std::optional<TracedOperator> Sdpa(Direction pass) const {
-    const int64_t sequence = flow_.sequence(), heads = flow_.columns() / kHeadDimension;
-    if (sequence < 1 || heads < 1) return std::nullopt;
-    const int64_t samples = flow_.rows() / sequence;
-    return Traced(AttentionOp{samples, heads, heads, sequence, sequence, kHeadDimension},
-                  DType::kBFloat16, pass);
-  }
-
-  // The first three numbers of "Flash_fwd_kernel_traits<64, 128, 128, ".
-  static std::optional<std::array<int64_t, 3>> TraitsAfter(std::string_view name) {
-    const bool main = ContainsAny(name, {"flash_fwd_kernel<", "flash_bwd_dq_dk_dv_loop"});
-    constexpr std::string_view kTraits = "kernel_traits<";
-    const size_t at = name.find(kTraits);
-    if (!main || at == name.npos) return std::nullopt;
-    std::string_view rest = name.substr(at + kTraits.size());
-    std::array<int64_t, 3> numbers{};
-    for (int64_t& number : numbers) {
-      constexpr size_t kDigits = 4;
-      while (rest.starts_with(' ') || rest.starts_with(',')) rest.remove_prefix(1);
-      number = TakeNumber(rest, kDigits).value_or(0);
-      if (number < 1) return std::nullopt;
-    }
-    return numbers;
-  }
-
-  static std::optional<std::pair<int64_t, int64_t>> PairAfter(std::string_view name,
-                                                              std::string_view key) {
-    const size_t at = name.find(key);
-    if (at == name.npos) return std::nullopt;
-    std::string_view rest = name.substr(at + key.size());
-    std::pair<int64_t, int64_t> pair;
-    if (!TakePair(rest, pair.first, pair.second)) return std::nullopt;
-    return pair;
+    const auto op = attention_.Of(i, backward);
+    if (!op) return std::nullopt;
+    const std::string_view name = flow_.name(i);
+    const bool in_16_bits = name.starts_with("cudnn");  // all of them are
+    return Traced(*op, in_16_bits ? DType::kBFloat16 : TypeOf(name),
+                  backward ? Direction::kBackward : Direction::kForward);
   }
 
   std::optional<TracedOperator> Rows(size_t i, NodeIndex call) {
@@ -332,6 +270,7 @@ class Inference {
   const GpuPeaks& device_;
   LaunchFlow flow_;
   LinearLayers layers_;
+  AttentionLaunches attention_;
   int64_t logits_ = 0;  // columns
 };
 

@@ -159,6 +159,28 @@ TEST(ShapeInference, AttentionByItsGrid) {
   EXPECT_EQ(op.d, 64);
 }
 
+// cuDNN's says its head's dimension alone; what goes before its gradients has blocks of 16 of 500
+// queries, samples, heads.
+TEST(ShapeInference, AttentionByThePassBeforeItsGradients) {
+  const std::string name = "cudnn_generated_fort_native_sdpa_sm90_flash_";
+  Calls calls;
+  calls.Norm(8 * 500).Add("aten::_cudnn_attention_forward",
+                          name + "fprop_wgmma_f16_knob_7_64x128x128_4x1x1", kPersistent);
+  calls.Add("aten::_cudnn_attention_backward",
+            "void cudnn::fusion::compute_dot_do_o_specialized<true, 128>",
+            {{32, 8, 12}, {128, 1, 1}});
+  calls.Then(name + "bprop_wgmma_f16_knob_26_64x64x128_1x4x1", kPersistent);
+  for (const std::string pass : {"forward", "backward"}) {
+    const auto found = calls.Inferred("aten::_cudnn_attention_" + pass);
+    ASSERT_EQ(found.size(), 1u) << pass;
+    const auto& op = std::get<AttentionOp>(found[0].shape);
+    EXPECT_EQ(op.b, 8);
+    EXPECT_EQ(op.heads, 12);
+    EXPECT_EQ(op.sq, 500);
+    EXPECT_EQ(op.d, 128);
+  }
+}
+
 TEST(ShapeInference, ElementsByBlocks) {
   Calls calls;
   calls.Moves(kCast, 5 * 1024);
