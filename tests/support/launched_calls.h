@@ -39,6 +39,20 @@ class LaunchedCalls {
     at_ += kLength;
     return Then(kernel, launch);
   }
+  // The same within other calls, outermost first, in the backward pass's thread.
+  LaunchedCalls& Within(const std::vector<std::string>& around, const std::string& name,
+                        std::string_view kernel, const LaunchAttr& launch) {
+    double margin = 0;
+    thread_ = 2;
+    for (const std::string& outer : around) {
+      job_.rank(0).Op(outer, {at_ + margin, at_ + kLength - margin}, thread_);
+      margin += 0.1;
+    }
+    job_.rank(0).Op(name, {at_ + 1, at_ + kLength - 1}, thread_);
+    within_ = 2;
+    at_ += kLength;
+    return Then(kernel, launch);
+  }
   // The last call launches one more.
   LaunchedCalls& Then(std::string_view kernel, const LaunchAttr& launch) {
     const std::string unique = std::string(kernel) + " //" + std::to_string(count_++);

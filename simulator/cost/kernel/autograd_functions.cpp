@@ -1,13 +1,15 @@
 #include "simulator/cost/kernel/autograd_functions.h"
 
+#include "simulator/base/contains.h"
+
 namespace foretrace {
 namespace {
 
-// Empty: no function's backward pass. A graph that PyTorch's compiler made is one function, which
-// says nothing of its layers.
+// Empty: no function's backward pass. Graphs that PyTorch's compiler made, and parts of a model
+// that are computed again, are one function each, which says nothing of its layers.
 std::string_view ForwardName(std::string_view name) {
   constexpr std::string_view kBackward = "Backward";
-  if (name.starts_with("CompiledFunction")) return {};
+  if (ContainsAny(name, {"CompiledFunction", "CheckpointFunction"})) return {};
   if (!name.ends_with(kBackward) || name.find(' ') != name.npos) return {};
   name.remove_suffix(kBackward.size());
   return name;

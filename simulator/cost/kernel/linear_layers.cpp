@@ -38,16 +38,6 @@ std::string_view AutogradOf(std::string_view name) {
   return space == name.npos ? name : name.substr(space + 1);
 }
 
-// The node of autograd around a call, or that itself; invalid: it is of the forward pass.
-NodeIndex BackwardOf(const TraceStore& store, const RankTrace& rank, NodeIndex call) {
-  NodeIndex at = call;
-  for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank.parent(at)) {
-    const bool op = rank.kind(at) == NodeKind::kCpuOp;
-    if (op && !AutogradOf(store.name(rank, at)).empty()) return at;
-  }
-  return {};
-}
-
 void AddNew(std::vector<int64_t>& list, int64_t size) {
   if (size > 0 && std::ranges::find(list, size) == list.end()) list.push_back(size);
 }
@@ -64,6 +54,21 @@ int64_t Tiles(const WarpgroupTile& tile, int64_t m, int64_t n) {
 }
 
 }  // namespace
+
+// Gradients call no whole layer: what does within a node of autograd is computed again, by a hook
+// on what the node has saved, or by the function of a checkpoint.
+LinearLayers::Pass LinearLayers::PassOf(NodeIndex call) const {
+  NodeIndex at = call;
+  bool layer = false;
+  for (int level = 0; at.valid() && level < kMaxLevels; ++level, at = rank_.parent(at)) {
+    if (rank_.kind(at) != NodeKind::kCpuOp) continue;
+    const std::string_view name = store_.name(rank_, at);
+    const std::string_view autograd = AutogradOf(name);
+    if (!autograd.empty()) return {at, layer || autograd.ends_with("CheckpointFunction")};
+    layer |= name == "aten::linear" || functions_.IsForward(rank_.name(at));
+  }
+  return {};
+}
 
 // The call whose backward pass a node of autograd is; "": of no layer.
 std::string LinearLayers::ForwardOf(NodeIndex autograd) const {
@@ -89,10 +94,10 @@ std::string LinearLayers::LayerName(NodeIndex call) const {
 }
 
 MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
-  const NodeIndex backward = BackwardOf(store_, rank_, call);
-  if (backward.valid()) {
-    const std::string forward = ForwardOf(backward);
-    if (!forward.empty()) return Gradient(i, backward, forward);
+  const Pass pass = PassOf(call);
+  if (pass.node.valid() && !pass.again) {
+    const std::string forward = ForwardOf(pass.node);
+    if (!forward.empty()) return Gradient(i, pass.node, forward);
   }
   if (rank_.kind(call) != NodeKind::kCpuOp) return OfNoCall(i, call);
   const std::string name(store_.name(rank_, call));
@@ -100,8 +105,8 @@ MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
   // Compiled graphs have one node of autograd for all their layers, some recordings have none: the
   // backward pass then shows by its thread, where layers with a bias are computed anew.
   const bool with_bias = name != "aten::mm";
-  if (with_bias && !backward.valid()) thread_ = rank_.lane(call);
-  const bool anew = with_bias && backward.valid();
+  if (with_bias && !pass.node.valid()) thread_ = rank_.lane(call);
+  const bool anew = pass.again || (with_bias && pass.node.valid());
   if (thread_.valid() && rank_.lane(call) != thread_ && !anew) return SumOverRows(i);
   Begin(i, call, Forward(i));
   return last_sizes_;
@@ -131,10 +136,11 @@ MatrixSizes LinearLayers::OfNoCall(size_t i, NodeIndex kernel) {
 }
 
 void LinearLayers::Known(size_t i, NodeIndex call, const MatrixSizes& sizes) {
-  const NodeIndex backward = BackwardOf(store_, rank_, call);
-  const std::string forward = backward.valid() ? ForwardOf(backward) : std::string();
+  const Pass pass = PassOf(call);
+  const bool gradient = pass.node.valid() && !pass.again;
+  const std::string forward = gradient ? ForwardOf(pass.node) : std::string();
   if (!forward.empty()) {
-    Gradient(i, backward, forward);
+    Gradient(i, pass.node, forward);
   } else if (IsLayer(store_.name(rank_, call))) {
     Begin(i, call, sizes);
   }
@@ -163,7 +169,7 @@ MatrixSizes LinearLayers::Behind(size_t i, NodeIndex call) const {
     return near && !layers_.empty() ? layers_.front() : MatrixSizes();
   }
   // The engine sums gradients of what was broadcast after the node's own function.
-  const NodeIndex node = BackwardOf(store_, rank_, call);
+  const NodeIndex node = PassOf(call).node;
   if (!node.valid() || !backward_.valid()) return {};
   const bool same = node == backward_ || node == rank_.parent(backward_);
   return same && !layers_.empty() ? layers_.front() : MatrixSizes();

@@ -49,6 +49,11 @@ class LinearLayers {
     bool to_attention = false;           // which is given the result at once
   };
 
+  struct Pass {
+    NodeIndex node;      // autograd's around a call, or that itself; invalid: forward
+    bool again = false;  // forward within it: computed again
+  };
+  Pass PassOf(NodeIndex call) const;
   std::string ForwardOf(NodeIndex autograd) const;
   std::string LayerName(NodeIndex call) const;
   void Begin(size_t i, NodeIndex call, const MatrixSizes& sizes);

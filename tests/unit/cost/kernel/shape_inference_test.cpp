@@ -74,6 +74,26 @@ TEST(ShapeInference, GradientsFollowInReverseOrder) {
   ExpectLinear(backward[1], 8192, 768, 3072);
 }
 
+// What a checkpoint computes again, by its own function or within a node whose saved tensors are
+// asked for, is forward: its gradients come behind, and then those of what was not.
+TEST(ShapeInference, WhatIsComputedAgainIsForward) {
+  for (const std::string node : {"CheckpointFunctionBackward", "AddBackward0"}) {
+    Calls calls;
+    calls.Norm(8192).Moves(kAdd, 8192 * 768).Add("aten::mm", kGemm, kPersistent);
+    calls.Moves(kAdd, 8192 * 3072).Add("CheckpointFunction", kAdd, kPersistent);
+    calls.Norm(8192).Moves(kAdd, 8192 * 768);
+    calls.Within({node, "aten::linear"}, "aten::mm", kGemm, kPersistent);
+    calls.Moves(kAdd, 8192 * 3072);
+    calls.Within({node, "MmBackward0"}, "aten::mm", kGemm, kPersistent);
+    calls.Then(kGemm, kPersistent);
+    const auto found = calls.Inferred("aten::mm");
+    ASSERT_EQ(found.size(), 3u) << node;
+    ExpectLinear(found[0], 8192, 3072, 768);
+    ExpectLinear(found[1], 8192, 3072, 768);
+    ExpectLinear(found[2], 8192, 768, 3072);
+  }
+}
+
 // Qwen1.5's layers: norms of root mean squares by single steps, whose means have 16 rows a block,
 // and a gated layer, whose second GEMM has the input of the first, not what lies before it.
 TEST(ShapeInference, NormsBySteps) {
