@@ -127,7 +127,7 @@ class ExchangeCoster {
     PassExchanges::List& experts = experts_.of(forward);
     if (experts.empty()) return;
     PassExchanges::List& beside = beside_.of(forward);
-    const bool split = !forward && m_.schedule == ScheduleKind::kZeroBubbleH1;
+    const bool split = !forward && m_.zero_bubble();
     double left = forward ? kernels_.forward : kernels_.backward - (split ? kernels_.weight : 0);
     for (const PassExchange& e : beside) {
       if (!e.goes_on) left -= e.cover.seconds() * e.count;
@@ -198,8 +198,7 @@ class ExchangeCoster {
   // gradient the reduction of its input's, and that one the gathering of its input. Nothing where
   // weights' gradients come later, if only in some passes.
   const PassCost::Column* ColumnOf(OpId op, RegionEdge edge) const {
-    const bool hides =
-        m_.overlap_tensor && m_.schedule != ScheduleKind::kZeroBubbleH1 && !m_.dual();
+    const bool hides = m_.overlap_tensor && !m_.zero_bubble() && !m_.dual();
     if (!hides || edge != RegionEdge::kEnters) return nullptr;
     const auto it = std::find_if(kernels_.columns.begin(), kernels_.columns.end(),
                                  [&](const PassCost::Column& c) { return c.op == op; });

@@ -31,8 +31,8 @@ std::string IdleChoice(const ParallelMapping& m) {
   if (m.overlap_experts && !HasOppositePasses(m)) {
     return "ep-overlap: with so few micro-batches none goes forward while another goes backward";
   }
-  if (m.pipeline == 1 && m.schedule == ScheduleKind::kZeroBubbleH1) {
-    return "zb-h1: pp1 has no bubble to fill";
+  if (m.pipeline == 1 && m.zero_bubble()) {
+    return fmt::format("{}: pp1 has no bubble to fill", Name(m.schedule));
   }
   return "";
 }

@@ -90,7 +90,9 @@ class IterationCoster {
   // Megatron Core, distributed/finalize_model_grads.py, _allreduce_word_embedding_grads; DeepSpeed,
   // runtime/pipe/engine.py, _exec_reduce_tied_grads.
   void SetTied(PassTimes& times) const {
-    if (m_.pipeline == 1 || m_.dual() || !IsTied(c_) || !m_.trains_ends() || m_.zero >= 2) return;
+    if (m_.pipeline == 1 || m_.dual() || m_.returns() || !IsTied(c_) || !m_.trains_ends() ||
+        m_.zero >= 2)
+      return;
     const double bytes = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden) * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));

@@ -55,7 +55,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   const TransformerConfig c = WithDefaults(config);
   sizes_ = BindTransformer(*model_, c, SharesOf(m));
   gradient_bytes_ = GradientBytes(c, m);
-  one_root_ = m.pipeline == 1 || m.dual();
+  one_root_ = m.pipeline == 1 || m.dual() || m.returns();
   window_ = {c.window, c.window_pieces,
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);

@@ -10,7 +10,7 @@
 namespace foretrace {
 
 bool SplitsBackward(const ParallelMapping& m) {
-  return m.chunks == 1 && m.schedule == ScheduleKind::kZeroBubbleH1;
+  return m.returns() || (m.chunks == 1 && m.schedule == ScheduleKind::kZeroBubbleH1);
 }
 
 bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
@@ -153,11 +153,10 @@ SimTime SplitOff(const TransformerConfig& model, const ParallelMapping& m, int32
 
 SimTime MappedLine::OfStage(int32_t stage) const {
   SimTime sum;
-  const bool apart = line.chunks == 1;
   for (auto i = static_cast<size_t>(stage); i < line.forward.size();
        i += static_cast<size_t>(line.stages)) {
     sum += line.forward[i] + line.backward[i];
-    if (apart && !weight.empty()) sum += weight[i];
+    if (weight_apart) sum += weight[i];
   }
   return sum;
 }
@@ -219,11 +218,13 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
   const bool splits = SplitsBackward(m) || m.dual();
   for (int32_t c = 0; c < line.chunks; ++c) {
     for (int32_t s = 0; s < m.pipeline; ++s) {
+      // Where the line turns a device has what it sends itself.
+      const bool turns = m.returns() && s + 1 == m.pipeline;
       const bool ends = HasHead(m, s, c), begins = HasEmbedding(m, s, c);
       SimTime forward = durations.Of(s, c, true) + passes.scale_reduction;
       SimTime backward = durations.Of(s, c, false) + passes.scale_reduction;
-      if (holds && !ends) forward += passes.transfer;
-      if (holds && !begins) backward += passes.gradient_transfer;
+      if (holds && !ends && !(turns && c == 0)) forward += passes.transfer;
+      if (holds && !begins && !(turns && c == 1)) backward += passes.gradient_transfer;
       if (begins) {
         forward += passes.embedding_forward + passes.first_root.gather;
         backward += passes.embedding_backward + passes.first_root.gradient.All();
@@ -235,6 +236,7 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
       line.forward.push_back(forward);
       line.backward.push_back(backward);
       if (splits) out.weight.push_back(SplitOff(model, m, s, c, passes));
+      out.weight_apart = SplitsBackward(m);
     }
   }
   for (int32_t s = 0; s < m.pipeline && line.chunks == 1; ++s) {
@@ -252,7 +254,8 @@ std::vector<TimedEdge> EdgesOf(const ParallelMapping& m, SimTime transfer) {
   std::vector<TimedEdge> edges;
   for (int32_t s = 0; s < m.pipeline; ++s) {
     for (int32_t c = 0; c < m.held_chunks(); ++c) {
-      if (m.dual() && c == 1) {
+      // Back up the line; at its end a device has what it sends itself.
+      if ((m.dual() || m.returns()) && c == 1) {
         if (s > 0) edges.push_back({s, c, s - 1, c, transfer, transfer});
         continue;
       }
@@ -273,10 +276,11 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   pipeline.mini_batch = line.microbatches;
   pipeline.edges = EdgesOf(m, line.transfer);
   std::vector<PassList> zero_bubble;
-  if (SplitsBackward(m)) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
+  const bool in_one = SplitsBackward(m) && !m.returns();  // all stages' orders at once
+  if (in_one) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {
     TimedStage stage;
-    if (SplitsBackward(m)) {
+    if (in_one) {
       stage.passes = std::move(zero_bubble[static_cast<size_t>(s)]);
     } else {
       FORETRACE_ASSIGN_OR_RETURN(stage.passes, StagePasses(m, s));

@@ -11,6 +11,7 @@ struct MappedLine {
   // Of backward passes whose weights' gradient is split off, what that takes; else nothing. Where
   // all are it is no part of line.backward, under DualPipe, where some are, it is.
   std::vector<SimTime> weight;
+  bool weight_apart = false;     // all are
   std::vector<char> split_last;  // by chunk, whether it is of the last micro-batch's; else nothing
   // Where passes without an opposite one take longer: by stage how many of them there are each way,
   // and by chunk whether the last micro-batch's backward pass is one; else nothing.

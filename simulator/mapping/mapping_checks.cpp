@@ -139,6 +139,17 @@ absl::Status CheckLoad(const TransformerConfig& model, const ParallelMapping& m)
 }
 
 absl::Status CheckSchedule(const ParallelMapping& m) {
+  if (m.returns() && (m.pipeline == 1 || m.chunks != 2)) {
+    return Infeasible("C4: mapping {}: zb-v goes through a pipeline and back: pp2 or more, and v2",
+                      ToString(m));
+  }
+  if (m.returns() && (m.zero > 1 || m.last_layers > 0)) {
+    return Infeasible(
+        "mapping {}: zb-v with gradients or weights divided over replicas, or layers that are not "
+        "trained, is not covered; zero1 without lastN would do",
+        ToString(m));
+  }
+  if (m.returns()) return absl::OkStatus();
   if (m.chunks > 1 && (m.pipeline == 1 || m.microbatches() % m.pipeline != 0)) {
     return Infeasible(
         "C4: mapping {}: interleaving needs a pipeline, and its {} stages to divide {} "

@@ -300,10 +300,11 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "moments8 keep-fp8 none selective full operators alternate light "
           "recompute=MODULE+MODULE... (core_attn mlp moe moe_act layernorm mla_up_proj "
           "shared_experts) blockN everyN uniformN partition-activations offload-activations gpipe "
-          "1f1b kfkb zb-h1 dualpipe",
+          "1f1b kfkb zb-h1 zb-v dualpipe",
           source, word);
     }
   }
+  if (m.returns() && !said.contains("v")) m.chunks = 2;
   if (m.global_batch == 0 && !said.contains("gb")) {
     return InvalidInput(
         "{}: how many samples is one iteration? gbN says it, or --global-batch beside words",

@@ -46,6 +46,7 @@ std::string WhatWouldFit(const ModelLayers& layers, const ParallelMapping& m, By
   suggest("sequence parallelism would fit", !m.sequence_parallel && m.tensor > 1,
           [](ParallelMapping& o) { o.sequence_parallel = true; });
   suggest("1F1B would fit", m.schedule != ScheduleKind::k1F1B, [](ParallelMapping& o) {
+    if (o.returns()) o.chunks = 1;
     o.schedule = ScheduleKind::k1F1B;
     o.k = 1;
   });

@@ -322,7 +322,8 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
 std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
                                             const ParallelMapping& m) {
   std::vector<int32_t> stages;
-  const bool alike = DenseLayers(model) == 0 && m.layers.empty() && m.last_layers == 0 && !m.dual();
+  const bool alike = DenseLayers(model) == 0 && m.layers.empty() && m.last_layers == 0 &&
+                     !m.dual() && !m.returns();
   // Equal stages between the ends have no logits, and less in flight the later they are: less than
   // the first, which has as many layers unless the ends are counted as such.
   const int32_t equal = m.counted_ends ? 2 : 1;

@@ -22,6 +22,7 @@ int64_t StageTrainedLayers(const TransformerConfig& model, const ParallelMapping
 
 int32_t ModelChunk(const ParallelMapping& m, int32_t stage, int32_t chunk) {
   if (m.dual() && chunk == 1) return m.pipeline - 1 - stage;
+  if (m.returns() && chunk == 1) return 2 * m.pipeline - 1 - stage;
   return chunk * m.pipeline + stage;
 }
 
@@ -38,6 +39,7 @@ bool HasEmbedding(const ParallelMapping& m, int32_t stage) {
 }
 
 bool HasHead(const ParallelMapping& m, int32_t stage) {
+  if (m.returns()) return stage == 0;
   return stage + 1 == m.pipeline || (m.dual() && stage == 0);
 }
 
@@ -106,6 +108,7 @@ std::vector<int32_t> ChunksByEnd(const ParallelMapping& m, int32_t stage) {
 
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
   const int32_t count = m.microbatches();
+  if (m.returns()) return ZeroBubbleVSchedule(count, m.pipeline, stage);
   if (m.chunks > 1) return InterleavedSchedule(count, m.pipeline, stage, m.chunks);
   switch (m.schedule) {
     case ScheduleKind::kGPipe:
@@ -124,6 +127,11 @@ absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
 int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
   const int64_t count = m.microbatches();
   const int64_t behind = m.pipeline - stage - 1;
+  if (m.returns()) {
+    // Beyond three micro-batches a stage more of them only repeat the steady state.
+    const auto enough = static_cast<int32_t>(std::min<int64_t>(count, 3 * int64_t{m.pipeline}));
+    return PeakInFlight(ZeroBubbleVSchedule(enough, m.pipeline, stage));
+  }
   if (m.chunks > 1) {
     const int64_t total = count * m.chunks;
     return std::min(total, behind * 2 + int64_t{m.chunks - 1} * m.pipeline + 1);

@@ -266,7 +266,7 @@ class Coster {
     };
     reduce(times.gradient, layer_.trained(), replicas, groups_.Shards());
     reduce(times.expert_gradient, layer_.trained_expert(), alike, groups_.ExpertShards());
-    if (m_.overlap_gradients && m_.schedule != ScheduleKind::kZeroBubbleH1) ReduceBehind(times);
+    if (m_.overlap_gradients && !m_.zero_bubble()) ReduceBehind(times);
     if (m_.zero < 3) return;
     if (replicas > 1) {
       const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
@@ -319,8 +319,9 @@ class Coster {
 ParallelMapping PassView(const ParallelMapping& m) {
   ParallelMapping view = m;
   view.pipeline = std::min(m.pipeline, 2);
-  view.chunks = view.k = 1;
-  const bool splits = m.schedule == ScheduleKind::kZeroBubbleH1 || m.dual();
+  view.chunks = m.returns() ? m.chunks : 1;
+  view.k = 1;
+  const bool splits = m.zero_bubble() || m.dual();
   if (!splits) view.schedule = ScheduleKind::k1F1B;
   view.counted_ends = false;
   view.layers.clear();

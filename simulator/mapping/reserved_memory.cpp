@@ -52,7 +52,9 @@ class StageWalk {
     if (m_.dual()) return 2 * m_.pipeline;
     const int64_t flight = (ChunksInFlight(m_, stage_) + m_.chunks - 1) / m_.chunks;
     int64_t count = std::min<int64_t>(m_.microbatches(), flight + 2);
-    if (m_.chunks > 1) count = (count + m_.pipeline - 1) / m_.pipeline * m_.pipeline;
+    if (m_.returns()) count = std::max<int64_t>(count, 3 * int64_t{m_.pipeline});
+    if (m_.chunks > 1 && !m_.returns())
+      count = (count + m_.pipeline - 1) / m_.pipeline * m_.pipeline;
     return static_cast<int32_t>(std::min<int64_t>(count, m_.microbatches()));
   }
 

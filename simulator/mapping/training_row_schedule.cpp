@@ -27,7 +27,9 @@ const NamedSchedule kSchedules[] = {
      {"interleavedzerobubble*", "interleaved zero bubble*", "interleaved zerobubble*"},
      std::nullopt,
      true},
-    {"zbv", {"zbv*", "zb v", "zerobubblev*", "zero bubble v", "zerobubble v"}, std::nullopt},
+    {"zbv",
+     {"zbv*", "zb v", "zerobubblev*", "zero bubble v", "zerobubble v"},
+     ScheduleKind::kZeroBubbleV},
     {"zb-h2", {"zbh2", "zb h2", "zerobubbleh2", "zero bubble h2", "zerobubble h2"}, std::nullopt},
     {"loopedbfs", {"loopedbfs*", "looped bfs"}, std::nullopt, true},
     {"dualpipe", {"dualpipe*", "dual pipe"}, ScheduleKind::kDualPipe},
@@ -84,10 +86,11 @@ const NamedSchedule* ScheduleIn(const std::string& said) {
 // Of a column that names none.
 void NoteUnknown(const std::string& said, TrainingRow& row) {
   if (ToldOf(ScheduleWords(said), {"interleaved*"}) == Told::kNo) return;
-  NoteUnread(fmt::format("schedule '{}' is none that is known (GPipe, 1F1B, interleaved, ZB-H1, "
-                         "DualPipe): taken as {}1F1B",
-                         said, row.mapping.chunks > 1 ? "interleaved " : ""),
-             row);
+  NoteUnread(
+      fmt::format("schedule '{}' is none that is known (GPipe, 1F1B, interleaved, ZB-H1, ZB-V, "
+                  "DualPipe): taken as {}1F1B",
+                  said, row.mapping.chunks > 1 ? "interleaved " : ""),
+      row);
 }
 
 // Two chunks a stage of what interleaves, unless the row says how many.
@@ -138,6 +141,7 @@ std::string SetPipeline(const Fields& f, TrainingRow& row) {
     return "";
   }
   m.schedule = *schedule->kind;
+  if (m.returns()) m.chunks = 2;
   return std::string(schedule->name);
 }
 

@@ -9,8 +9,8 @@
 namespace foretrace {
 
 std::string_view Name(ScheduleKind kind) {
-  static constexpr std::array<std::string_view, 6> kNames = {"gpipe",       "1f1b",  "kfkb",
-                                                             "interleaved", "zb-h1", "dualpipe"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "gpipe", "1f1b", "kfkb", "interleaved", "zb-h1", "zb-v", "dualpipe"};
   return EnumName(kNames, kind);
 }
 
@@ -115,6 +115,77 @@ std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages)
     }
   }
   return passes;
+}
+
+namespace {
+
+class ZeroBubbleVList {
+ public:
+  ZeroBubbleVList(int32_t microbatches, int32_t stages, int32_t stage)
+      : microbatches_(microbatches),
+        all_(std::max(microbatches, 2 * stages - 1)),
+        stages_(stages),
+        stage_(stage) {}
+
+  PassList Make() && {
+    WarmUp();
+    while (next_[kForward][1] < next_[kForward][0] || next_[kForward][0] < all_) {
+      if (next_[kForward][0] < all_) Add(kForward, 0);
+      Add(kInput, 0);
+      Add(kWeight, 0);
+      Add(kForward, 1);
+      Add(kInput, 1);
+      Add(kWeight, 1);
+    }
+    CoolDown();
+    return std::move(passes_);
+  }
+
+ private:
+  enum Kind { kForward, kInput, kWeight };
+
+  void Add(Kind kind, int32_t chunk) {
+    constexpr PassKind kKinds[] = {PassKind::kForward, PassKind::kBackwardInput,
+                                   PassKind::kBackwardWeight};
+    const int32_t microbatch = next_[kind][chunk]++;
+    if (microbatch < microbatches_) passes_.push_back({kKinds[kind], microbatch, chunk});
+  }
+
+  void WarmUp() {
+    for (int32_t i = 0; i < 2 * (stages_ - stage_) - 1; ++i) Add(kForward, 0);
+    for (int32_t i = 0; i < stage_; ++i) {
+      Add(kForward, 1);
+      Add(kForward, 0);
+    }
+    for (int32_t i = 0; i < stages_ - stage_; ++i) {
+      Add(kForward, 1);
+      Add(kInput, 1);
+      Add(kWeight, 1);
+    }
+  }
+
+  void CoolDown() {
+    for (int32_t i = 0; i < stage_; ++i) {
+      Add(kInput, 0);
+      Add(kInput, 1);
+    }
+    for (int32_t i = 0; i < stages_ - stage_; ++i) {
+      Add(kInput, 0);
+      Add(kWeight, 0);
+    }
+    while (next_[kWeight][1] < next_[kInput][1]) Add(kWeight, 1);
+    while (next_[kWeight][0] < next_[kInput][0]) Add(kWeight, 0);
+  }
+
+  int32_t microbatches_, all_, stages_, stage_;
+  int32_t next_[3][2] = {};  // micro-batch by kind and chunk
+  PassList passes_;
+};
+
+}  // namespace
+
+PassList ZeroBubbleVSchedule(int32_t microbatches, int32_t stages, int32_t stage) {
+  return ZeroBubbleVList(microbatches, stages, stage).Make();
 }
 
 namespace {

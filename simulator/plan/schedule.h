@@ -34,6 +34,7 @@ enum class ScheduleKind : uint8_t {
   kKFKB,
   kInterleaved,
   kZeroBubbleH1,
+  kZeroBubbleV,
   kDualPipe,
   kCount,
 };
@@ -55,6 +56,14 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
 // ZB-H1 of "Zero bubble pipeline parallelism" (Qi et al., 2024), section 2.1: backward split into
 // its two gradients, weight gradients filling the drain; as many in flight as 1F1B at most.
 std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages);
+
+// ZB-V of "Pipeline parallelism with controllable memory" (Qi et al., 2024), section 4, in the
+// order of PyTorch's ScheduleZBVZeroBubble (torch/distributed/pipelining/schedules.py): the model
+// goes down the line of devices and back up. Chunk 0 of device `stage` is stage `stage` of 2
+// `stages`, chunk 1 stage `2 stages - 1 - stage`, so that the first device has both ends. Backward
+// passes are split; a device holds at most twice as many chunks as there are stages. Of fewer
+// micro-batches than 2 `stages` - 1 those that are lacking are left out.
+PassList ZeroBubbleVSchedule(int32_t microbatches, int32_t stages, int32_t stage);
 
 // DualPipe of "DeepSeek-V3 technical report" (DeepSeek-AI, 2024), section 3.2.1, as its authors
 // published it (github.com/deepseek-ai/DualPipe, dualpipe/dualpipe.py, step): half of the

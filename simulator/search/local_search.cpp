@@ -55,7 +55,7 @@ class Moves {
     } else if (pick == 10) {
       m.schedule = space_.schedules[rng_() % space_.schedules.size()];
       m.k = m.schedule == ScheduleKind::kKFKB ? 2 << Below(2) : 1;
-      if (m.schedule != ScheduleKind::k1F1B) m.chunks = 1;
+      if (m.schedule != ScheduleKind::k1F1B) m.chunks = m.returns() ? 2 : 1;
     } else if (model_.experts > 0 && rng_() % 2 == 0) {
       MoveExperts(m);
     } else {
@@ -69,6 +69,7 @@ class Moves {
     if (m.pipeline > 1 && std::ranges::find(schedules, m.schedule) == schedules.end()) {
       m.schedule = schedules.front();
     }
+    if (m.returns()) m.chunks = 2;
     const auto& dispatches = space_.dispatches;
     if (m.expert == 1) {
       m.dispatch = ExpertDispatch::kAllToAll;

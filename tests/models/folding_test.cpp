@@ -189,6 +189,42 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   for (const int count : by) EXPECT_GT(count, 5);
 }
 
+// Down the line of devices and back up, of layers of one kind and of two, with and without what
+// holds a stage until its neighbour has what it sent.
+TEST(FoldingTest, ZeroBubbleVEqualsReplayOfGeneratedTraces) {
+  TransformerConfig model = TinyTransformer();
+  std::mt19937 rng(11);
+  int compared = 0, holds = 0, behind = 0;
+  for (int round = 0; round < 600 && compared < 40; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    m.schedule = ScheduleKind::kZeroBubbleV;
+    m.k = 1;
+    m.chunks = 2;
+    m.pipeline = rng() % 2 == 0 ? 2 : 4;
+    m.zero = static_cast<int32_t>(rng() % 2);
+    m.hybrid = m.last_layers = 0;
+    m.layers.clear();
+    m.global_batch = m.data * m.micro_batch * (1 + static_cast<int32_t>(rng() % 12));
+    ClusterParameters cluster;
+    cluster.exchanges = Exchanges();
+    SetExpertLinks(cluster, RoundLinks());
+    cluster.host_link = Bandwidth::GBps(12);
+    cluster.host_memory = Bandwidth::GBps(200);
+    cluster.devices_per_node = rng() % 2 == 0 ? 8 : 2;
+    cluster.blocking_transfers = rng() % 2 == 0;
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    holds += cluster.blocking_transfers ? 1 : 0;
+    behind += m.overlap_gradients ? 1 : 0;
+    const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
+    EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
+  }
+  EXPECT_EQ(compared, 40);
+  EXPECT_GT(holds, 10);
+  EXPECT_GT(behind, 5);
+}
+
 // Both ends feed the pipeline, with and without exchanges of experts beside the other direction's
 // passes, of layers of one kind and of two, as many to every stage or not.
 TEST(FoldingTest, DualPipeEqualsReplayOfGeneratedTraces) {

@@ -271,6 +271,35 @@ TEST(MemoryModelTest, FullestOfStagesWithCountedEnds) {
   }
 }
 
+// ZB-V's first device has the model's both ends, each device a chunk of either half; what it keeps
+// is as much as 1F1B's first stage.
+TEST(MemoryModelTest, ZeroBubbleV) {
+  TransformerConfig c = Gpt22B();
+  c.tied = false;
+  ParallelMapping m = Mapping(1, 8, 2, 64);
+  const MemoryLedger plain = MemoryOf(c, m);
+  m.schedule = ScheduleKind::kZeroBubbleV;
+  EXPECT_FALSE(CheckMapping(c, m, 16).ok());  // one chunk
+  m.chunks = 2;
+  m.zero = 2;
+  EXPECT_FALSE(CheckMapping(c, m, 16).ok());
+  m.zero = 0;
+  // 48 layers are three in each of 16 chunks.
+  ASSERT_TRUE(CheckMapping(c, m, 16).ok()) << CheckMapping(c, m, 16);
+  for (int32_t s = 0; s < 8; ++s) {
+    EXPECT_EQ(HasHead(m, s), s == 0);
+    EXPECT_EQ(HasEmbedding(m, s), s == 0);
+    EXPECT_EQ(FirstLayer(c, m, s, 1), (15 - s) * 3);
+  }
+  EXPECT_TRUE(HasHead(m, 0, 1));
+  EXPECT_FALSE(HasHead(m, 7, 1));
+  const MemoryLedger v = MemoryOf(c, m);
+  EXPECT_NEAR(
+      static_cast<double>(v.activations.count()) / static_cast<double>(plain.activations.count()),
+      1, 1e-9);
+  EXPECT_GT(v.weights, plain.weights);
+}
+
 // A device of DualPipe has two stages, the first and the last one together, and of P stages P + 1
 // activations where 1F1B has P; its copies of weights divide the optimizer's states among them.
 TEST(MemoryModelTest, DualPipe) {

@@ -159,7 +159,7 @@ TEST(TrainingRowsTest, SchedulesAreNamed) {
       {ScheduleKind::kGPipe, 1, ""},
       {ScheduleKind::kZeroBubbleH1, 1, ""},
       {ScheduleKind::kDualPipe, 1, ""},
-      {ScheduleKind::k1F1B, 1, "zbv is not covered: taken as 1F1B"},
+      {ScheduleKind::kZeroBubbleV, 2, ""},
       {ScheduleKind::k1F1B, 2, "interleavedzerobubble is not covered: taken as interleaved 1F1B"},
       {ScheduleKind::k1F1B, 2, "two chunks a stage"},
       {ScheduleKind::k1F1B, 2, "zerobubble is not covered with these degrees"},

@@ -219,7 +219,7 @@ TEST(TrainingRowTextTest, SchedulesOfColumnsAndSoftware) {
   EXPECT_EQ(schedule(""), ScheduleKind::kDualPipe);
   EXPECT_EQ(schedule("DualPipe"), ScheduleKind::kDualPipe);
   EXPECT_EQ(schedule("1F1B"), ScheduleKind::k1F1B);
-  EXPECT_EQ(schedule("ZBV"), ScheduleKind::k1F1B);
+  EXPECT_EQ(schedule("ZBV"), ScheduleKind::kZeroBubbleV);
 }
 
 // Whether the mapping can have it hangs on what replicas divide, too.

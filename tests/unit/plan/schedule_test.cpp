@@ -119,6 +119,63 @@ TEST(ScheduleTest, ZeroBubbleH1) {
   }
 }
 
+// Down the line and back up, without messages where it turns.
+TimedPipeline ZeroBubbleV(int32_t stages, int32_t microbatches, int64_t f, int64_t b, int64_t w) {
+  TimedPipeline p;
+  p.mini_batch = microbatches;
+  for (int32_t s = 0; s < stages; ++s) {
+    TimedStage stage;
+    stage.passes = ZeroBubbleVSchedule(microbatches, stages, s);
+    stage.forward.assign(2, Units(f));
+    stage.backward.assign(2, Units(b));
+    stage.backward_weight.assign(2, Units(w));
+    p.stages.push_back(std::move(stage));
+    if (s == 0) continue;
+    p.edges.push_back({s - 1, 0, s, 0, {}, {}});
+    p.edges.push_back({s, 1, s - 1, 1, {}, {}});
+  }
+  return p;
+}
+
+// Qi et al. (2024), "controllable memory", section 4: where all passes take as long, no device
+// idles but for its first micro-batch's way to it: T = 6 M + (p - 1). A device holds at most 2 p
+// halves of what a stage of 1F1B keeps of a micro-batch, the first exactly so many.
+TEST(ScheduleTest, ZeroBubbleV) {
+  for (const int32_t stages : {2, 3, 4, 6, 8}) {
+    for (const int32_t m : {2 * stages - 1, 2 * stages, 4 * stages + 1}) {
+      const TimedPipeline p = ZeroBubbleV(stages, m, 1, 1, 1);
+      EXPECT_EQ(EndOf(p), 6 * m + stages - 1) << stages << " stages, " << m;
+      for (const TimedStage& stage : p.stages) {
+        EXPECT_TRUE(CheckPassOrder(stage.passes, m, 2).ok()) << CheckPassOrder(stage.passes, m, 2);
+        EXPECT_LE(PeakInFlight(stage.passes), 2 * stages);
+      }
+      EXPECT_EQ(PeakInFlight(p.stages[0].passes), 2 * stages);
+    }
+  }
+  // PyTorch's order for two ranks and three micro-batches, its upper chunk in capitals there.
+  const auto chunks = [](const PassList& passes) {
+    std::string text;
+    for (const Pass& pass : passes) {
+      text += "FBIW"[static_cast<int>(pass.kind)];
+      text += std::to_string(pass.chunk);
+    }
+    return text;
+  };
+  EXPECT_EQ(chunks(ZeroBubbleVSchedule(3, 2, 0)), "F0F0F0F1I1W1F1I1W1I0W0F1I1W1I0W0I0W0");
+  EXPECT_EQ(chunks(ZeroBubbleVSchedule(3, 2, 1)), "F0F1F0F1I1W1F0I0W0F1I1W1I0I1I0W0W1W0");
+}
+
+// Whatever passes take, and of fewer micro-batches than fill the line.
+TEST(ScheduleTest, ZeroBubbleVRunsWithAnyNumber) {
+  for (const int32_t stages : {2, 3, 5}) {
+    for (int32_t m = 1; m < 12; ++m) {
+      const TimedPipeline p = ZeroBubbleV(stages, m, 7, 9, 4);
+      EXPECT_GE(EndOf(p), 2 * m * (7 + 9 + 4));
+      EXPECT_LE(EndOf(p), 2 * (m + stages - 1) * (7 + 9 + 4));  // 1F1B's
+    }
+  }
+}
+
 // DualPipe's stages with forward passes of `f`, backward ones of `b` of which `w` are the weights'
 // gradients, and pairs of both that take `pair`; messages take `transfer`.
 TimedPipeline DualPipe(int32_t stages, int32_t microbatches, int64_t f, int64_t b, int64_t w,
