@@ -198,7 +198,7 @@ class ExchangeCoster {
   // gradient the reduction of its input's, and that one the gathering of its input. Nothing where
   // weights' gradients come later, if only in some passes.
   const PassCost::Column* ColumnOf(OpId op, RegionEdge edge) const {
-    const bool hides = m_.overlap_tensor && !m_.zero_bubble() && !m_.dual();
+    const bool hides = m_.overlap_tensor && !m_.zero_bubble() && !m_.paired();
     if (!hides || edge != RegionEdge::kEnters) return nullptr;
     const auto it = std::find_if(kernels_.columns.begin(), kernels_.columns.end(),
                                  [&](const PassCost::Column& c) { return c.op == op; });

@@ -31,7 +31,7 @@ std::string IdleChoice(const ParallelMapping& m) {
   if (m.overlap_experts && !HasOppositePasses(m)) {
     return "ep-overlap: with so few micro-batches none goes forward while another goes backward";
   }
-  if (m.pipeline == 1 && m.zero_bubble()) {
+  if (m.pipeline == 1 && (m.zero_bubble() || m.returns())) {
     return fmt::format("{}: pp1 has no bubble to fill", Name(m.schedule));
   }
   return "";

@@ -10,11 +10,11 @@
 namespace foretrace {
 
 bool SplitsBackward(const ParallelMapping& m) {
-  return m.returns() || (m.chunks == 1 && m.schedule == ScheduleKind::kZeroBubbleH1);
+  return m.zero_bubble() && (m.chunks == 1 || m.returns());
 }
 
 bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
-  if (m.dual()) return false;
+  if (m.paired()) return false;
   return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
 }
 
@@ -166,8 +166,9 @@ namespace {
 // MappedLine::split_last. A chunk's last pass but forward ones is of its last micro-batch.
 std::vector<char> SplitLast(const ParallelMapping& m) {
   std::vector<char> split(static_cast<size_t>(m.held_chunks() * m.pipeline), 1);
-  for (int32_t s = 0; m.dual() && s < m.pipeline; ++s) {
-    const PassList passes = *DualPipeSchedule(2 * m.pipeline, m.pipeline, s);
+  for (int32_t s = 0; m.paired() && s < m.pipeline; ++s) {
+    const PassList passes = m.dual() ? *DualPipeSchedule(2 * m.pipeline, m.pipeline, s)
+                                     : *DualPipeVSchedule(2 * m.pipeline, m.pipeline, s);
     for (const Pass& p : passes) {
       const auto chunk = static_cast<size_t>(p.chunk * m.pipeline + s);
       if (p.kind != PassKind::kForward) split[chunk] = p.kind == PassKind::kBackwardWeight ? 1 : 0;
@@ -215,7 +216,7 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
   const bool holds = WaitsForMessages(m, passes) && m.pipeline > 1;
   if (!holds) line.transfer = passes.transfer;
   ChunkDurations durations(model, m, passes);
-  const bool splits = SplitsBackward(m) || m.dual();
+  const bool splits = SplitsBackward(m) || m.paired();
   for (int32_t c = 0; c < line.chunks; ++c) {
     for (int32_t s = 0; s < m.pipeline; ++s) {
       // Where the line turns a device has what it sends itself.
@@ -295,7 +296,7 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
         stage.lone_backward.push_back(line.lone_backward[chunk]);
       }
       if (!own.weight.empty()) stage.backward_weight.push_back(own.weight[chunk]);
-      if (m.dual()) {
+      if (m.paired()) {
         // None of these is in a pair.
         const SimTime whole = (lone ? line.lone_backward : line.backward)[chunk];
         stage.backward_input.push_back(whole - own.weight[chunk]);

@@ -140,13 +140,19 @@ absl::Status CheckLoad(const TransformerConfig& model, const ParallelMapping& m)
 
 absl::Status CheckSchedule(const ParallelMapping& m) {
   if (m.returns() && (m.pipeline == 1 || m.chunks != 2)) {
-    return Infeasible("C4: mapping {}: zb-v goes through a pipeline and back: pp2 or more, and v2",
-                      ToString(m));
+    return Infeasible("C4: mapping {}: {} goes through a pipeline and back: pp2 or more, and v2",
+                      ToString(m), Name(m.schedule));
   }
-  if (m.returns() && (m.zero > 1 || m.last_layers > 0)) {
+  if (m.schedule == ScheduleKind::kDualPipeV && m.microbatches() < 2 * m.pipeline) {
     return Infeasible(
-        "mapping {}: zb-v with gradients or weights divided over replicas, or layers that are not "
-        "trained, is not covered; zero1 without lastN would do",
+        "C4: mapping {}: dualpipev needs two micro-batches a stage at least; stages are {}, "
+        "micro-batches {}; zb-v would do",
+        ToString(m), m.pipeline, m.microbatches());
+  }
+  if (m.paired() && !m.dual() && (m.zero > 1 || m.last_layers > 0)) {
+    return Infeasible(
+        "mapping {}: dualpipev with gradients or weights divided over replicas, or layers that are "
+        "not trained, is not covered; zero1 without lastN, or zb-v, would do",
         ToString(m));
   }
   if (m.returns()) return absl::OkStatus();
@@ -292,7 +298,7 @@ absl::Status CheckExperts(const TransformerConfig& model, const ParallelMapping&
   if (m.overlap_experts && !m.alternates()) {
     return Infeasible(
         "mapping {}: ep-overlap needs a schedule that goes forward and backward in turn, 1f1b, "
-        "zb-h1 or dualpipe",
+        "zb-h1, zb-v, dualpipe or dualpipev",
         ToString(m));
   }
   if (m.overlap_experts &&

@@ -300,7 +300,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "moments8 keep-fp8 none selective full operators alternate light "
           "recompute=MODULE+MODULE... (core_attn mlp moe moe_act layernorm mla_up_proj "
           "shared_experts) blockN everyN uniformN partition-activations offload-activations gpipe "
-          "1f1b kfkb zb-h1 zb-v dualpipe",
+          "1f1b kfkb zb-h1 zb-v dualpipe dualpipev",
           source, word);
     }
   }

@@ -20,7 +20,7 @@ ParallelMapping LayerView(const ParallelMapping& m) {
   view.gradient_bytes = m.gradient_bytes;
   // Where weights outside of layers are, and which ones are trained.
   view.pipeline = std::min(m.pipeline, 2);
-  if (m.dual()) view.schedule = m.schedule;
+  if (m.dual() || m.returns()) view.schedule = m.schedule;
   view.lora = m.lora;
   view.lora_everywhere = m.lora_everywhere;
   view.last_layers = std::min(m.last_layers, 1);

@@ -108,6 +108,7 @@ std::vector<int32_t> ChunksByEnd(const ParallelMapping& m, int32_t stage) {
 
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
   const int32_t count = m.microbatches();
+  if (m.schedule == ScheduleKind::kDualPipeV) return DualPipeVSchedule(count, m.pipeline, stage);
   if (m.returns()) return ZeroBubbleVSchedule(count, m.pipeline, stage);
   if (m.chunks > 1) return InterleavedSchedule(count, m.pipeline, stage, m.chunks);
   switch (m.schedule) {
@@ -127,6 +128,9 @@ absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
 int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
   const int64_t count = m.microbatches();
   const int64_t behind = m.pipeline - stage - 1;
+  if (m.schedule == ScheduleKind::kDualPipeV) {
+    return PeakInFlight(*DualPipeVSchedule(2 * m.pipeline, m.pipeline, stage));
+  }
   if (m.returns()) {
     // Beyond three micro-batches a stage more of them only repeat the steady state.
     const auto enough = static_cast<int32_t>(std::min<int64_t>(count, 3 * int64_t{m.pipeline}));

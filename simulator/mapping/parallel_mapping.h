@@ -90,7 +90,7 @@ struct ParallelMapping {
   int32_t micro_batch = 1;   // samples of one replica
   int32_t global_batch = 1;  // samples of all replicas
   int32_t chunks = 1;        // model chunks a stage; more than one: interleaved 1F1B
-  // With chunks > 1 k1F1B, which then interleaves, or, of two, kZeroBubbleV.
+  // With chunks > 1 k1F1B, which then interleaves, or, of two, of one that returns().
   ScheduleKind schedule = ScheduleKind::k1F1B;
   int32_t k = 1;  // of kKFKB
   Recompute recompute = Recompute::kNone;
@@ -191,10 +191,17 @@ struct ParallelMapping {
   // DualPipe feeds both ends of the pipeline: each device has two stages, that of either direction
   // (ModelChunk), and half of the micro-batches goes each way.
   bool dual() const { return schedule == ScheduleKind::kDualPipe; }
-  // ZB-V goes down the line of devices and back up: the first has the model's both ends.
-  bool returns() const { return schedule == ScheduleKind::kZeroBubbleV; }
-  // Whether all weights' gradients come apart, later.
-  bool zero_bubble() const { return schedule == ScheduleKind::kZeroBubbleH1 || returns(); }
+  // ZB-V and DualPipeV go down the line of devices and back up: the first has the model's both
+  // ends.
+  bool returns() const {
+    return schedule == ScheduleKind::kZeroBubbleV || schedule == ScheduleKind::kDualPipeV;
+  }
+  // Whether passes either way run in pairs, and some weights' gradients come apart, later; and
+  // whether all of these do.
+  bool paired() const { return dual() || schedule == ScheduleKind::kDualPipeV; }
+  bool zero_bubble() const {
+    return schedule == ScheduleKind::kZeroBubbleH1 || schedule == ScheduleKind::kZeroBubbleV;
+  }
   // Whether forward and backward passes take turns.
   bool alternates() const {
     return schedule != ScheduleKind::kGPipe && schedule != ScheduleKind::kKFKB;

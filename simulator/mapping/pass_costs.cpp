@@ -321,7 +321,7 @@ ParallelMapping PassView(const ParallelMapping& m) {
   view.pipeline = std::min(m.pipeline, 2);
   view.chunks = m.returns() ? m.chunks : 1;
   view.k = 1;
-  const bool splits = m.zero_bubble() || m.dual();
+  const bool splits = m.zero_bubble() || m.paired();
   if (!splits) view.schedule = ScheduleKind::k1F1B;
   view.counted_ends = false;
   view.layers.clear();

@@ -22,7 +22,7 @@ struct NamedSchedule {
 };
 // Of two that begin at the same word with as many, the first is meant.
 const NamedSchedule kSchedules[] = {
-    {"dualpipev", {"dualpipev*", "dual pipe v", "dualpipe v"}, std::nullopt},
+    {"dualpipev", {"dualpipev*", "dual pipe v", "dualpipe v"}, ScheduleKind::kDualPipeV},
     {"interleavedzerobubble",
      {"interleavedzerobubble*", "interleaved zero bubble*", "interleaved zerobubble*"},
      std::nullopt,
@@ -155,6 +155,8 @@ void SettleSchedule(const std::string& schedule, TrainingRow& row) {
   even.layers.clear();
   even.counted_ends = false;
   if (CheckStages(model, even).ok()) return;
+  // Two chunks a stage are then interleaved, where that can be.
+  if (m.returns() && m.microbatches() % m.pipeline != 0) m.chunks = 1;
   m.schedule = ScheduleKind::k1F1B;
   NoteNotCovered(schedule, " with these degrees", row);
 }

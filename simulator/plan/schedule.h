@@ -36,6 +36,7 @@ enum class ScheduleKind : uint8_t {
   kZeroBubbleH1,
   kZeroBubbleV,
   kDualPipe,
+  kDualPipeV,
   kCount,
 };
 std::string_view Name(ScheduleKind kind);
@@ -72,6 +73,11 @@ PassList ZeroBubbleVSchedule(int32_t microbatches, int32_t stages, int32_t stage
 // are counted by direction. Forward and backward passes of opposite directions run in pairs once
 // the pipeline is full. Errors: an odd number of either; fewer micro-batches than twice the stages.
 absl::StatusOr<PassList> DualPipeSchedule(int32_t microbatches, int32_t stages, int32_t stage);
+
+// DualPipeV, "cut in half" (github.com/deepseek-ai/DualPipe, dualpipe/dualpipev.py, step; PyTorch's
+// ScheduleDualPipeV): what DualPipe's devices of the first half do, on a line that goes down and
+// back up as ZB-V's. Errors: fewer than two stages; fewer micro-batches than twice the stages.
+absl::StatusOr<PassList> DualPipeVSchedule(int32_t microbatches, int32_t stages, int32_t stage);
 
 // Most micro-batches (of any chunk) between their forward and the end of their backward.
 int32_t PeakInFlight(const PassList& passes);

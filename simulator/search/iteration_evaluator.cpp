@@ -31,7 +31,7 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
       passes->head_forward + passes->head_backward;
   // To and from the first chunk of the last stage. Split backward passes leave the weights'
   // gradient for later.
-  const bool split = m.zero_bubble() || m.dual();
+  const bool split = m.zero_bubble() || m.paired();
   const auto alone = [&](const PassTimes& p) {
     return both(p) - (split ? p.layer_weight : SimTime());
   };

@@ -191,18 +191,17 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
 
 // Down the line of devices and back up, of layers of one kind and of two, with and without what
 // holds a stage until its neighbour has what it sent.
-TEST(FoldingTest, ZeroBubbleVEqualsReplayOfGeneratedTraces) {
+TEST(FoldingTest, LinesThatReturnEqualReplayOfGeneratedTraces) {
   TransformerConfig model = TinyTransformer();
   std::mt19937 rng(11);
-  int compared = 0, holds = 0, behind = 0;
-  for (int round = 0; round < 600 && compared < 40; ++round) {
+  int compared = 0, holds = 0, behind = 0, pairs = 0, divided = 0;
+  for (int round = 0; round < 2000 && compared < 60; ++round) {
     ParallelMapping m = DrawMapping(rng, model);
-    m.schedule = ScheduleKind::kZeroBubbleV;
+    m.schedule = rng() % 2 == 0 ? ScheduleKind::kZeroBubbleV : ScheduleKind::kDualPipeV;
     m.k = 1;
     m.chunks = 2;
     m.pipeline = rng() % 2 == 0 ? 2 : 4;
-    m.zero = static_cast<int32_t>(rng() % 2);
-    m.hybrid = m.last_layers = 0;
+    if (m.paired()) m.zero = m.hybrid = m.last_layers = 0;
     m.layers.clear();
     m.global_batch = m.data * m.micro_batch * (1 + static_cast<int32_t>(rng() % 12));
     ClusterParameters cluster;
@@ -217,12 +216,16 @@ TEST(FoldingTest, ZeroBubbleVEqualsReplayOfGeneratedTraces) {
     ++compared;
     holds += cluster.blocking_transfers ? 1 : 0;
     behind += m.overlap_gradients ? 1 : 0;
+    pairs += m.paired() ? 1 : 0;
+    divided += m.zero > 1 ? 1 : 0;
     const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
   }
-  EXPECT_EQ(compared, 40);
+  EXPECT_EQ(compared, 60);
   EXPECT_GT(holds, 10);
   EXPECT_GT(behind, 5);
+  EXPECT_GT(pairs, 5);
+  EXPECT_GT(divided, 5);
 }
 
 // Both ends feed the pipeline, with and without exchanges of experts beside the other direction's

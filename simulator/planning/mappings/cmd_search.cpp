@@ -266,12 +266,12 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
   command.add_flag("--overlap", o.space.overlap_gradients,
                    "also with gradients reduced during the backward pass");
   command
-      .add_option(
-          "--schedules", o.schedules,
-          "1f1b (also interleaved), gpipe, kfkb, zb-h1, zb-v, dualpipe, with commas between")
+      .add_option("--schedules", o.schedules,
+                  "1f1b (also interleaved), gpipe, kfkb, zb-h1, zb-v, dualpipe, dualpipev, with "
+                  "commas between")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1", "zb-v", "dualpipe"}))
+      ->check(CLI::IsMember({"1f1b", "gpipe", "kfkb", "zb-h1", "zb-v", "dualpipe", "dualpipev"}))
       ->capture_default_str();
   command
       .add_option("--precision", o.formats,

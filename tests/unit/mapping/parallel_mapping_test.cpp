@@ -191,7 +191,7 @@ TEST(ParallelMappingTest, DispatchOfTokens) {
   c.top_k = 2;
   EXPECT_TRUE(CheckMapping(c, *m, 8).ok());
   EXPECT_THAT(Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap gpipe", 8, "test"), 8)),
-              HasSubstr("zb-h1 or dualpipe"));
+              HasSubstr("dualpipe or dualpipev"));
   EXPECT_THAT(
       Message(CheckMapping(c, *ParseMapping("dp8 ep8 ep-overlap alternate", 16, "test"), 8)),
       HasSubstr("alternate recomputation"));
@@ -281,9 +281,6 @@ TEST(MemoryModelTest, ZeroBubbleV) {
   m.schedule = ScheduleKind::kZeroBubbleV;
   EXPECT_FALSE(CheckMapping(c, m, 16).ok());  // one chunk
   m.chunks = 2;
-  m.zero = 2;
-  EXPECT_FALSE(CheckMapping(c, m, 16).ok());
-  m.zero = 0;
   // 48 layers are three in each of 16 chunks.
   ASSERT_TRUE(CheckMapping(c, m, 16).ok()) << CheckMapping(c, m, 16);
   for (int32_t s = 0; s < 8; ++s) {
@@ -298,6 +295,17 @@ TEST(MemoryModelTest, ZeroBubbleV) {
       static_cast<double>(v.activations.count()) / static_cast<double>(plain.activations.count()),
       1, 1e-9);
   EXPECT_GT(v.weights, plain.weights);
+  // Tied, the first device has one table for both ends.
+  c.tied = true;
+  EXPECT_EQ(StageMemoryOf(c, m, 0).weights - StageMemoryOf(c, m, 1).weights,
+            MemoryOf(c, Mapping(1, 1, 16, 64)).weights -
+                Bytes(8 * StageMemoryOf(c, m, 1).weights.count()));
+  // A stage more than twice half of a stage's.
+  m.schedule = ScheduleKind::kDualPipeV;
+  ASSERT_TRUE(CheckMapping(c, m, 16).ok()) << CheckMapping(c, m, 16);
+  EXPECT_EQ(ChunksInFlight(m, 0), 17);
+  m.zero = 2;
+  EXPECT_FALSE(CheckMapping(c, m, 16).ok());
 }
 
 // A device of DualPipe has two stages, the first and the last one together, and of P stages P + 1

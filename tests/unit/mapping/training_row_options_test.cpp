@@ -164,7 +164,7 @@ TEST(TrainingRowsTest, SchedulesAreNamed) {
       {ScheduleKind::k1F1B, 2, "two chunks a stage"},
       {ScheduleKind::k1F1B, 2, "zerobubble is not covered with these degrees"},
       {ScheduleKind::k1F1B, 1, ""},
-      {ScheduleKind::k1F1B, 1, "dualpipev is not covered"}};
+      {ScheduleKind::kDualPipeV, 2, ""}};
   for (size_t i = 0; i < std::size(expected); ++i) {
     const auto& [schedule, chunks, note] = expected[i];
     EXPECT_EQ((*rows)[i].refused, "") << i;

@@ -231,6 +231,30 @@ TEST(ScheduleTest, DualPipe) {
 
 // Passes of a pair begin and end together; nothing waits for ever, whatever passes and messages
 // take; the two halves of the line mirror each other.
+// On a line of half as many devices, which has half of DualPipe's bubble: (p - 1)(F&B + B - 3 W),
+// with passes alone of 10 and 20, of which 10 are the weights'.
+TEST(ScheduleTest, DualPipeVIsHalfOfDualPipe) {
+  for (const int32_t stages : {2, 3, 4, 8}) {
+    for (const int32_t m : {2 * stages, 2 * stages + 1, 5 * stages}) {
+      TimedPipeline p = DualPipe(2 * stages, 2 * m, 10, 20, 10, 26);
+      p.stages.resize(static_cast<size_t>(stages));
+      p.edges.clear();
+      for (int32_t s = 0; s < stages; ++s) {
+        TimedStage& stage = p.stages[static_cast<size_t>(s)];
+        EXPECT_EQ(*DualPipeVSchedule(m, stages, s), stage.passes);
+        EXPECT_LE(PeakInFlight(stage.passes), 2 * stages + 1);
+        if (s == 0) continue;
+        p.edges.push_back({s - 1, 0, s, 0, {}, {}});
+        p.edges.push_back({s, 1, s - 1, 1, {}, {}});
+      }
+      const auto timing = TimePipeline(p);
+      ASSERT_TRUE(timing.ok()) << timing.status();
+      EXPECT_EQ(InUnits(timing->end - timing->stage_busy.back()), (stages - 1) * (26 + 20 - 30));
+    }
+  }
+  EXPECT_FALSE(DualPipeVSchedule(7, 4, 0).ok());
+}
+
 TEST(ScheduleTest, DualPipeRunsWhateverPassesTake) {
   for (const int32_t stages : {2, 4, 6, 10}) {
     for (const int64_t transfer : {0, 3, 50}) {
