@@ -9,9 +9,7 @@
 
 namespace foretrace {
 
-bool SplitsBackward(const ParallelMapping& m) {
-  return m.zero_bubble() && (m.chunks == 1 || m.returns());
-}
+bool SplitsBackward(const ParallelMapping& m) { return m.zero_bubble(); }
 
 bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
   if (m.paired()) return false;
@@ -277,7 +275,7 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   pipeline.mini_batch = line.microbatches;
   pipeline.edges = EdgesOf(m, line.transfer);
   std::vector<PassList> zero_bubble;
-  const bool in_one = SplitsBackward(m) && !m.returns();  // all stages' orders at once
+  const bool in_one = SplitsBackward(m) && m.chunks == 1;  // all stages' orders at once
   if (in_one) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {
     TimedStage stage;

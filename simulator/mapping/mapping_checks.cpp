@@ -162,8 +162,9 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
         "micro-batches; v1 would do",
         ToString(m), m.pipeline, m.microbatches());
   }
-  if (m.chunks > 1 && m.schedule != ScheduleKind::k1F1B) {
-    return Infeasible("C4: mapping {}: only 1F1B interleaves chunks; v1 would do", ToString(m));
+  if (m.chunks > 1 && m.schedule != ScheduleKind::k1F1B && !m.zero_bubble()) {
+    return Infeasible("C4: mapping {}: only 1F1B and ZB-H1 interleave chunks; v1 would do",
+                      ToString(m));
   }
   if (m.k > 1 && m.schedule != ScheduleKind::kKFKB) {
     return Infeasible("C4: mapping {}: k is of the kfkb schedule alone", ToString(m));

@@ -110,6 +110,9 @@ absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
   const int32_t count = m.microbatches();
   if (m.schedule == ScheduleKind::kDualPipeV) return DualPipeVSchedule(count, m.pipeline, stage);
   if (m.returns()) return ZeroBubbleVSchedule(count, m.pipeline, stage);
+  if (m.chunks > 1 && m.zero_bubble()) {
+    return InterleavedZeroBubbleSchedule(count, m.pipeline, stage, m.chunks);
+  }
   if (m.chunks > 1) return InterleavedSchedule(count, m.pipeline, stage, m.chunks);
   switch (m.schedule) {
     case ScheduleKind::kGPipe:
@@ -135,6 +138,11 @@ int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
     // Beyond three micro-batches a stage more of them only repeat the steady state.
     const auto enough = static_cast<int32_t>(std::min<int64_t>(count, 3 * int64_t{m.pipeline}));
     return PeakInFlight(ZeroBubbleVSchedule(enough, m.pipeline, stage));
+  }
+  if (m.chunks > 1 && m.zero_bubble()) {
+    // What goes forward before the first backward pass, and what waits for its weights' gradient.
+    const int64_t ahead = behind + int64_t{m.chunks - 1} * m.pipeline + 1;
+    return std::min(count * m.chunks, ahead + stage);
   }
   if (m.chunks > 1) {
     const int64_t total = count * m.chunks;

@@ -90,7 +90,7 @@ struct ParallelMapping {
   int32_t micro_batch = 1;   // samples of one replica
   int32_t global_batch = 1;  // samples of all replicas
   int32_t chunks = 1;        // model chunks a stage; more than one: interleaved 1F1B
-  // With chunks > 1 k1F1B, which then interleaves, or, of two, of one that returns().
+  // With chunks > 1 k1F1B or kZeroBubbleH1, which then interleave, or, of two, one that returns().
   ScheduleKind schedule = ScheduleKind::k1F1B;
   int32_t k = 1;  // of kKFKB
   Recompute recompute = Recompute::kNone;

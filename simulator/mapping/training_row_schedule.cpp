@@ -25,7 +25,7 @@ const NamedSchedule kSchedules[] = {
     {"dualpipev", {"dualpipev*", "dual pipe v", "dualpipe v"}, ScheduleKind::kDualPipeV},
     {"interleavedzerobubble",
      {"interleavedzerobubble*", "interleaved zero bubble*", "interleaved zerobubble*"},
-     std::nullopt,
+     ScheduleKind::kZeroBubbleH1,
      true},
     {"zbv",
      {"zbv*", "zb v", "zerobubblev*", "zero bubble v", "zerobubble v"},

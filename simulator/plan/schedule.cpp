@@ -5,6 +5,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 
 namespace foretrace {
 
@@ -37,34 +38,51 @@ PassList KFKBSchedule(int32_t microbatches, int32_t k, int32_t in_flight) {
   return passes;
 }
 
-absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stages, int32_t stage,
-                                             int32_t chunks) {
-  if (chunks > 1 && microbatches % stages != 0) {
-    return InvalidInput(
-        "interleaved schedule: {} micro-batches are not a multiple of {} pipeline stages",
-        microbatches, stages);
-  }
-  if (chunks == 1) {
-    return KFKBSchedule(microbatches, 1, std::min(microbatches, stages - stage));
-  }
-  // Groups of `stages` micro-batches, chunk after chunk; backward visits the chunks in reverse.
-  struct Cursor {
-    int32_t first = 0, chunk = 0, within = 0;
-  };
-  Cursor at[2];
-  const auto next = [&](PassKind kind) {
-    Cursor& c = at[kind == PassKind::kForward ? 0 : 1];
-    const Pass pass{kind, c.first + c.within,
-                    kind == PassKind::kForward ? c.chunk : chunks - 1 - c.chunk};
-    if (++c.within == stages) {
+namespace {
+
+// Groups of `stages` micro-batches, chunk after chunk; backward visits the chunks in reverse.
+class InterleavedOrder {
+ public:
+  InterleavedOrder(int32_t stages, int32_t chunks) : stages_(stages), chunks_(chunks) {}
+
+  Pass Next(PassKind kind) {
+    Cursor& c = at_[static_cast<size_t>(kind)];
+    const bool forward = kind == PassKind::kForward;
+    const Pass pass{kind, c.first + c.within, forward ? c.chunk : chunks_ - 1 - c.chunk};
+    if (++c.within == stages_) {
       c.within = 0;
-      if (++c.chunk == chunks) {
+      if (++c.chunk == chunks_) {
         c.chunk = 0;
-        c.first += stages;
+        c.first += stages_;
       }
     }
     return pass;
+  }
+
+ private:
+  struct Cursor {
+    int32_t first = 0, chunk = 0, within = 0;
   };
+  int32_t stages_, chunks_;
+  Cursor at_[static_cast<size_t>(PassKind::kCount)];
+};
+
+absl::Status CheckGroups(int32_t microbatches, int32_t stages) {
+  if (microbatches % stages == 0) return absl::OkStatus();
+  return InvalidInput(
+      "interleaved schedule: {} micro-batches are not a multiple of {} pipeline stages",
+      microbatches, stages);
+}
+
+}  // namespace
+
+absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stages, int32_t stage,
+                                             int32_t chunks) {
+  if (chunks == 1) {
+    return KFKBSchedule(microbatches, 1, std::min(microbatches, stages - stage));
+  }
+  FORETRACE_RETURN_IF_ERROR(CheckGroups(microbatches, stages));
+  InterleavedOrder order(stages, chunks);
   const int32_t total = microbatches * chunks;
   // Megatron Core's warm-up since 0.10 (November of 2024, pipeline_parallel/schedules.py,
   // get_pp_rank_microbatches), and PyTorch's; before, all forwards of a single group of
@@ -72,12 +90,32 @@ absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stage
   const int32_t warmup = std::min(total, (stages - stage - 1) * 2 + (chunks - 1) * stages);
   PassList passes;
   passes.reserve(2 * static_cast<size_t>(total));
-  for (int32_t i = 0; i < warmup; ++i) passes.push_back(next(PassKind::kForward));
+  for (int32_t i = 0; i < warmup; ++i) passes.push_back(order.Next(PassKind::kForward));
   for (int32_t i = warmup; i < total; ++i) {
-    passes.push_back(next(PassKind::kForward));
-    passes.push_back(next(PassKind::kBackward));
+    passes.push_back(order.Next(PassKind::kForward));
+    passes.push_back(order.Next(PassKind::kBackward));
   }
-  for (int32_t i = 0; i < warmup; ++i) passes.push_back(next(PassKind::kBackward));
+  for (int32_t i = 0; i < warmup; ++i) passes.push_back(order.Next(PassKind::kBackward));
+  return passes;
+}
+
+absl::StatusOr<PassList> InterleavedZeroBubbleSchedule(int32_t microbatches, int32_t stages,
+                                                       int32_t stage, int32_t chunks) {
+  FORETRACE_RETURN_IF_ERROR(CheckGroups(microbatches, stages));
+  InterleavedOrder order(stages, chunks);
+  const int32_t total = microbatches * chunks;
+  const int32_t warmup = std::min(total, stages - stage - 1 + (chunks - 1) * stages);
+  PassList passes;
+  passes.reserve(3 * static_cast<size_t>(total));
+  for (int32_t i = 0; i < warmup; ++i) passes.push_back(order.Next(PassKind::kForward));
+  for (int32_t i = 0; i < total; ++i) {
+    if (warmup + i < total) passes.push_back(order.Next(PassKind::kForward));
+    passes.push_back(order.Next(PassKind::kBackwardInput));
+    if (i >= stage) passes.push_back(order.Next(PassKind::kBackwardWeight));
+  }
+  for (int32_t i = 0; i < std::min(stage, total); ++i) {
+    passes.push_back(order.Next(PassKind::kBackwardWeight));
+  }
   return passes;
 }
 

@@ -54,6 +54,13 @@ PassList KFKBSchedule(int32_t microbatches, int32_t k, int32_t in_flight);
 absl::StatusOr<PassList> InterleavedSchedule(int32_t microbatches, int32_t stages, int32_t stage,
                                              int32_t chunks);
 
+// The same with backward passes split: a device puts off as many weights' gradients as stages are
+// before it, and goes forward that much less before its first backward pass (PyTorch's
+// ScheduleInterleavedZeroBubble, torch/distributed/pipelining/schedules.py).
+// Errors: microbatches is not a multiple of stages.
+absl::StatusOr<PassList> InterleavedZeroBubbleSchedule(int32_t microbatches, int32_t stages,
+                                                       int32_t stage, int32_t chunks);
+
 // ZB-H1 of "Zero bubble pipeline parallelism" (Qi et al., 2024), section 2.1: backward split into
 // its two gradients, weight gradients filling the drain; as many in flight as 1F1B at most.
 std::vector<PassList> ZeroBubbleH1Schedule(int32_t microbatches, int32_t stages);

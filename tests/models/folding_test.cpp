@@ -189,15 +189,17 @@ TEST(FoldingTest, ExchangesOfExpertsEqualReplayOfGeneratedTraces) {
   for (const int count : by) EXPECT_GT(count, 5);
 }
 
-// Down the line of devices and back up, of layers of one kind and of two, with and without what
-// holds a stage until its neighbour has what it sent.
-TEST(FoldingTest, LinesThatReturnEqualReplayOfGeneratedTraces) {
+// Down the line of devices and back up, or with split passes in turn, of layers of one kind and of
+// two, with and without what holds a stage until its neighbour has what it sent.
+TEST(FoldingTest, SplitPassesOfChunksEqualReplayOfGeneratedTraces) {
   TransformerConfig model = TinyTransformer();
   std::mt19937 rng(11);
-  int compared = 0, holds = 0, behind = 0, pairs = 0, divided = 0;
+  int compared = 0, holds = 0, behind = 0, pairs = 0, divided = 0, turns = 0;
   for (int round = 0; round < 2000 && compared < 60; ++round) {
     ParallelMapping m = DrawMapping(rng, model);
-    m.schedule = rng() % 2 == 0 ? ScheduleKind::kZeroBubbleV : ScheduleKind::kDualPipeV;
+    const ScheduleKind kinds[] = {ScheduleKind::kZeroBubbleV, ScheduleKind::kDualPipeV,
+                                  ScheduleKind::kZeroBubbleH1};
+    m.schedule = kinds[rng() % 3];
     m.k = 1;
     m.chunks = 2;
     m.pipeline = rng() % 2 == 0 ? 2 : 4;
@@ -218,6 +220,7 @@ TEST(FoldingTest, LinesThatReturnEqualReplayOfGeneratedTraces) {
     behind += m.overlap_gradients ? 1 : 0;
     pairs += m.paired() ? 1 : 0;
     divided += m.zero > 1 ? 1 : 0;
+    turns += m.returns() ? 0 : 1;
     const SimTime end = ReplayedEnd(PlanOf(model, m, folded->passes));
     EXPECT_EQ(end.ps(), folded->time.ps()) << ToString(m) << " gb " << m.global_batch;
   }
@@ -226,6 +229,7 @@ TEST(FoldingTest, LinesThatReturnEqualReplayOfGeneratedTraces) {
   EXPECT_GT(behind, 5);
   EXPECT_GT(pairs, 5);
   EXPECT_GT(divided, 5);
+  EXPECT_GT(turns, 5);
 }
 
 // Both ends feed the pipeline, with and without exchanges of experts beside the other direction's

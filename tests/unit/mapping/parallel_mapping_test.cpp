@@ -377,7 +377,7 @@ TEST(ParallelMappingTest, DualPipeNeedsEvenNumbers) {
               HasSubstr("at least twice as many; stages are 8, micro-batches 8;"));
   EXPECT_THAT(fault("tp1 pp3 dp2 mb1"), HasSubstr("stages are 3,"));
   EXPECT_THAT(fault("tp1 pp1 dp2 mb1"), HasSubstr("stages are 1,"));
-  EXPECT_THAT(fault("tp1 pp2 dp2 mb1 v2"), HasSubstr("only 1F1B interleaves"));
+  EXPECT_THAT(fault("tp1 pp2 dp2 mb1 v2"), HasSubstr("only 1F1B and ZB-H1 interleave"));
   EXPECT_THAT(fault("tp1 pp4 dp2 mb1 zero2"), HasSubstr("zero1 without lastN"));
 }
 

@@ -160,9 +160,9 @@ TEST(TrainingRowsTest, SchedulesAreNamed) {
       {ScheduleKind::kZeroBubbleH1, 1, ""},
       {ScheduleKind::kDualPipe, 1, ""},
       {ScheduleKind::kZeroBubbleV, 2, ""},
-      {ScheduleKind::k1F1B, 2, "interleavedzerobubble is not covered: taken as interleaved 1F1B"},
+      {ScheduleKind::kZeroBubbleH1, 2, ""},
       {ScheduleKind::k1F1B, 2, "two chunks a stage"},
-      {ScheduleKind::k1F1B, 2, "zerobubble is not covered with these degrees"},
+      {ScheduleKind::kZeroBubbleH1, 2, ""},
       {ScheduleKind::k1F1B, 1, ""},
       {ScheduleKind::kDualPipeV, 2, ""}};
   for (size_t i = 0; i < std::size(expected); ++i) {

@@ -119,6 +119,36 @@ TEST(ScheduleTest, ZeroBubbleH1) {
   }
 }
 
+// Every pass once, the chunks in turn; of equal passes the bubble is less than half of that of
+// whole backward passes, 3 (p - 1) units over as many chunks, since weights' gradients fill it.
+TEST(ScheduleTest, InterleavedZeroBubble) {
+  for (const int32_t stages : {2, 4}) {
+    for (const int32_t chunks : {2, 3}) {
+      const int32_t m = 4 * stages;
+      TimedPipeline p;
+      p.mini_batch = m;
+      for (int32_t s = 0; s < stages; ++s) {
+        TimedStage stage;
+        stage.passes = *InterleavedZeroBubbleSchedule(m, stages, s, chunks);
+        EXPECT_TRUE(CheckPassOrder(stage.passes, m, chunks).ok())
+            << CheckPassOrder(stage.passes, m, chunks);
+        const auto each = static_cast<size_t>(chunks);
+        stage.forward.assign(each, Units(1));
+        stage.backward.assign(each, Units(1));
+        stage.backward_weight.assign(each, Units(1));
+        EXPECT_EQ(PeakInFlight(stage.passes), chunks * stages);
+        p.stages.push_back(std::move(stage));
+        for (int32_t c = 0; c < chunks; ++c) {
+          if (s > 0) p.edges.push_back({s - 1, c, s, c, {}, {}});
+          if (s == 0 && c > 0) p.edges.push_back({stages - 1, c - 1, 0, c, {}, {}});
+        }
+      }
+      EXPECT_LE(EndOf(p), 3 * chunks * m + (stages - 1) * 3 / 2.0) << stages << " " << chunks;
+    }
+  }
+  EXPECT_FALSE(InterleavedZeroBubbleSchedule(6, 4, 0, 2).ok());
+}
+
 // Down the line and back up, without messages where it turns.
 TimedPipeline ZeroBubbleV(int32_t stages, int32_t microbatches, int64_t f, int64_t b, int64_t w) {
   TimedPipeline p;
