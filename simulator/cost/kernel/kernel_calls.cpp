@@ -148,12 +148,13 @@ Launched ShapelessCalls(const RankTrace& rank, const Launched& known) {
 }
 
 // Whether kernels of a call of which only the tensors are known, or not even these, say what it
-// computes. GEMMs of all experts at once have rules of their own.
+// computes, and their launches what is left. GEMMs of all experts at once have rules of their own.
 bool IsFunction(const TraceStore& store, const RankTrace& rank, const CallKernels& op) {
   bool computes = false;
   for (const NodeIndex node : op.kernels) {
     const std::string_view name = store.name(rank, node);
-    if (GroupedKernelOf(name)) return false;
+    const bool launched = rank.kind(node) != NodeKind::kKernel || rank.waves_milli(node) > 0;
+    if (!launched || GroupedKernelOf(name)) return false;
     computes |= IsAttentionKernel(name) || TraitsOfKernel(name).role == KernelRole::kMatmul;
   }
   return computes;

@@ -156,14 +156,10 @@ TEST(TrainingRowsTest, SchedulesAreNamed) {
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
   const std::tuple<ScheduleKind, int, const char*> expected[] = {
-      {ScheduleKind::kGPipe, 1, ""},
-      {ScheduleKind::kZeroBubbleH1, 1, ""},
-      {ScheduleKind::kDualPipe, 1, ""},
-      {ScheduleKind::kZeroBubbleV, 2, ""},
-      {ScheduleKind::kZeroBubbleH1, 2, ""},
-      {ScheduleKind::k1F1B, 2, "two chunks a stage"},
-      {ScheduleKind::kZeroBubbleH1, 2, ""},
-      {ScheduleKind::k1F1B, 1, ""},
+      {ScheduleKind::kGPipe, 1, ""},        {ScheduleKind::kZeroBubbleH1, 1, ""},
+      {ScheduleKind::kDualPipe, 1, ""},     {ScheduleKind::kZeroBubbleV, 2, ""},
+      {ScheduleKind::kZeroBubbleH1, 2, ""}, {ScheduleKind::k1F1B, 2, "two chunks a stage"},
+      {ScheduleKind::kZeroBubbleH1, 2, ""}, {ScheduleKind::k1F1B, 1, ""},
       {ScheduleKind::kDualPipeV, 2, ""}};
   for (size_t i = 0; i < std::size(expected); ++i) {
     const auto& [schedule, chunks, note] = expected[i];

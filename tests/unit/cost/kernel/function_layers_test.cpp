@@ -191,6 +191,21 @@ TEST(FunctionLayers, WithoutShapesByWhatIsAround) {
   ExpectLinear(backward[1], 3072, 768, 8192);
 }
 
+// Without launches, of which the rest of its kernels would be told, a call is what its tensors
+// weigh.
+TEST(FunctionLayers, WithoutLaunchesByTheTensors) {
+  JobScript job(1);
+  job.rank(0).Op("_Linear", {0, 9}).Kernel("ampere_sgemm_128x64_tn", {1, 2}, 7, {3, 4});
+  const std::vector<int64_t> dims = {64, 64};
+  for (int i = 0; i < 2; ++i) {
+    job.rank(0).builder().AddTensor(job.rank(0).Of("_Linear"), {.dtype = DType::kFloat32}, dims);
+  }
+  const TraceStore store = job.Build();
+  const KernelCalls calls = FindKernelCalls(store, store.ranks()[0]);
+  EXPECT_TRUE(calls.functions.empty());
+  EXPECT_EQ(calls.launched.size(), 1u);
+}
+
 // A graph of PyTorch's compiler is one function, whose gradients are no layer's.
 TEST(FunctionLayers, CompiledGraphsAreNoFunctions) {
   LaunchedCalls calls;
