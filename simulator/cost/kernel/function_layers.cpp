@@ -91,12 +91,27 @@ void AddExperts(std::span<const TensorShape> inputs, FunctionWork& work) {
   work.layers = {{work.rows, n, k}};
 }
 
+// How many sequences lie one behind the other, by a list of where each begins and the last ends.
+int64_t PackedSequences(std::span<const TensorShape> inputs) {
+  const auto begins = std::ranges::find_if(inputs, [](const TensorShape& t) {
+    return t.dims.size() == 1 && t.dtype == DType::kInt32 && t.dims[0] > 1;
+  });
+  return begins == inputs.end() ? 1 : begins->dims[0] - 1;
+}
+
 // Queries, keys and values: [samples, s, heads, d], or [s, samples, heads, d], as Megatron has
-// them; sequences are taken to be longer than there are samples. The mask is no tensor: causal, as
-// Transformer Engine's is unless told otherwise.
+// them; sequences are taken to be longer than there are samples. Or [tokens, heads, d] of several
+// sequences. The mask is no tensor: causal, as Transformer Engine's is unless told otherwise.
 std::optional<AttentionOp> AttentionOf(std::span<const TensorShape> inputs) {
   for (size_t i = 0; i + 2 < inputs.size(); ++i) {
     const auto &q = inputs[i].dims, &k = inputs[i + 1].dims, &v = inputs[i + 2].dims;
+    const bool packed = q.size() == 3 && k.size() == 3 && v.size() == 3 && q[2] == k[2] &&
+                        k[0] == v[0] && k[1] == v[1] && k[1] > 0 && q[1] % k[1] == 0;
+    if (packed && IsFloating(inputs[i].dtype) && q[2] <= kMostHeadDimension) {
+      const int64_t sequences =
+          std::clamp<int64_t>(PackedSequences(inputs), 1, std::max<int64_t>(q[0], 1));
+      return AttentionOp{sequences, q[1], k[1], q[0] / sequences, k[0] / sequences, q[2], true};
+    }
     const bool alike = q.size() == 4 && k.size() == 4 && v.size() == 4 && q[3] == k[3] &&
                        k[2] == v[2] && k[0] == v[0] && k[1] == v[1];
     if (!alike || !IsFloating(inputs[i].dtype) || q[3] > kMostHeadDimension) continue;

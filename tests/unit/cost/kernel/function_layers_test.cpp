@@ -66,6 +66,19 @@ TEST(FunctionLayers, AttentionEitherWayRound) {
   }
 }
 
+// 3 sequences of 12,288 tokens, by where they begin.
+TEST(FunctionLayers, AttentionOfPackedSequences) {
+  const std::vector<int64_t> begins = {4}, q = {12288, 32, 128}, k = {12288, 8, 128};
+  const std::vector<TensorShape> shapes = {
+      {begins, DType::kInt32}, {q, DType::kBFloat16}, {k, DType::kBFloat16}, {k, DType::kBFloat16}};
+  const FunctionWork work = WorkOfFunction("FusedAttnFunc", shapes);
+  ASSERT_TRUE(work.attention.has_value());
+  EXPECT_EQ(work.attention->b, 3);
+  EXPECT_EQ(work.attention->heads, 32);
+  EXPECT_EQ(work.attention->kv_heads, 8);
+  EXPECT_EQ(work.attention->sq, 4096);
+}
+
 TEST(FunctionLayers, NothingIsMadeOfOtherTensors) {
   EXPECT_TRUE(WorkOf({}).layers.empty());
   EXPECT_TRUE(WorkOf({Dims({4096, 1, 1024}), Dims({77, 78})}).layers.empty());
