@@ -71,6 +71,9 @@ const Rule kRules[] = {
     // 16 bytes of its result a thread (aten/src/ATen/native/cuda/TensorShape.cu); types in its name
     // are the result's, then what is converted.
     {Threads(KernelKind::kConcat, 1, 2), {"chunk_cat_cuda_kernel<float, c10::BFloat16"}},
+    // Tensors that do not lie in one piece have two blocks for each multiprocessor, whatever they
+    // hold (aten/src/ATen/native/cuda/Shape.cu, getCatGrid).
+    {Neighbours(KernelKind::kConcat, 1, 1), {"CatArrayBatchedCopy<"}},
     {Threads(KernelKind::kConcat, 1, 1), {"chunk_cat_cuda_kernel", "CatArray"}},
     // One block, 16 of its samples a thread (aten/src/ATen/native/cuda/Loss.cu).
     {Threads(KernelKind::kReduction, 1, 0, 16),

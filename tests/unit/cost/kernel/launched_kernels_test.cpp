@@ -192,6 +192,20 @@ TEST(LaunchedKernels, SumsOfImagesReadThemByThreads) {
   EXPECT_LT(estimate->time.us(), 1.6 * streamed + 5);
 }
 
+// Blocks of a concatenation of scattered tensors say nothing of their size, others' do.
+TEST(LaunchedKernels, ConcatenationsOfScatteredTensorsMoveWhatTheirNeighboursDo) {
+  const KernelModels models = Models();
+  const LaunchAttr attr = {{160, 2, 1}, {512, 1, 1}};
+  const auto time = [&](std::string_view name, int64_t near) {
+    const Launch launch{.name = name, .waves_milli = 1000, .attr = &attr};
+    return EstimateLaunch(models, launch, near, 0)->time.us();
+  };
+  constexpr std::string_view kScattered = "void CatArrayBatchedCopy<OpaqueType<2u>, unsigned int>";
+  constexpr std::string_view kOne = "void CatArrayBatchedCopy_contig<OpaqueType<2u>, unsigned int>";
+  EXPECT_GT(time(kScattered, 1 << 26), 8 * time(kScattered, 1 << 20));
+  EXPECT_EQ(time(kOne, 1 << 26), time(kOne, 1 << 20));
+}
+
 TEST(LaunchedKernels, EveryLaunchOfKnownSizeHasATime) {
   const KernelModels models = Models();
   for (const std::string_view name :
