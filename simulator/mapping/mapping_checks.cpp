@@ -162,7 +162,7 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
         "micro-batches; v1 would do",
         ToString(m), m.pipeline, m.microbatches());
   }
-  if (m.chunks > 1 && m.schedule != ScheduleKind::k1F1B && !m.zero_bubble()) {
+  if (m.chunks > 1 && !m.interleaves()) {
     return Infeasible("C4: mapping {}: only 1F1B and ZB-H1 interleave chunks; v1 would do",
                       ToString(m));
   }

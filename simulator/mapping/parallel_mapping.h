@@ -196,6 +196,10 @@ struct ParallelMapping {
   bool returns() const {
     return schedule == ScheduleKind::kZeroBubbleV || schedule == ScheduleKind::kDualPipeV;
   }
+  // Whether several chunks a stage take turns, where there are.
+  bool interleaves() const {
+    return schedule == ScheduleKind::k1F1B || schedule == ScheduleKind::kZeroBubbleH1;
+  }
   // Whether passes either way run in pairs, and some weights' gradients come apart, later; and
   // whether all of these do.
   bool paired() const { return dual() || schedule == ScheduleKind::kDualPipeV; }

@@ -122,9 +122,7 @@ void AppendBatches(const TransformerConfig& model, const MappingSpace& space, Pa
         const bool grouped = m.schedule == ScheduleKind::kKFKB;
         for (int32_t k = grouped ? 2 : 1; k <= (grouped ? 4 : 1); k *= 2) {
           m.k = k;
-          const int32_t chunks = m.schedule == ScheduleKind::k1F1B ? space.max_chunks
-                                 : m.returns()                     ? 2
-                                                                   : 1;
+          const int32_t chunks = m.interleaves() ? space.max_chunks : m.returns() ? 2 : 1;
           for (m.chunks = m.returns() ? 2 : 1; m.chunks <= chunks; ++m.chunks) {
             DivideLayers(model, m);
             if (CheckStages(model, m).ok()) AppendChoices(model, space, m, all);

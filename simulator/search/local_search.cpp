@@ -55,7 +55,7 @@ class Moves {
     } else if (pick == 10) {
       m.schedule = space_.schedules[rng_() % space_.schedules.size()];
       m.k = m.schedule == ScheduleKind::kKFKB ? 2 << Below(2) : 1;
-      if (m.schedule != ScheduleKind::k1F1B) m.chunks = m.returns() ? 2 : 1;
+      if (!m.interleaves()) m.chunks = 1;
     } else if (model_.experts > 0 && rng_() % 2 == 0) {
       MoveExperts(m);
     } else {
