@@ -9,8 +9,6 @@
 
 namespace foretrace {
 
-bool SplitsBackward(const ParallelMapping& m) { return m.zero_bubble(); }
-
 bool WaitsForMessages(const ParallelMapping& m, const PassTimes& passes) {
   if (m.paired()) return false;
   return m.chunks == 1 ? passes.blocking_transfers : passes.blocking_chunks;
@@ -92,7 +90,7 @@ class ChunkDurations {
 
   SimTime Alike(bool forward, int64_t layers) const {
     if (forward) return PassDuration(passes_.layer_forward, layers, passes_.Gather());
-    const SimTime weight = SplitsBackward(m_) ? passes_.layer_weight : SimTime();
+    const SimTime weight = m_.zero_bubble() ? passes_.layer_weight : SimTime();
     return PassDuration(passes_.layer_backward - weight, layers, passes_.Gather(),
                         passes_.reduce_behind);
   }
@@ -107,7 +105,7 @@ class ChunkDurations {
   }
   SimTime Sum(const ChunkPass& pass, int64_t layers) const {
     const auto each = [&](const PassTimes& own, int64_t count) {
-      const SimTime weight = SplitsBackward(m_) ? own.layer_weight : SimTime();
+      const SimTime weight = m_.zero_bubble() ? own.layer_weight : SimTime();
       const SimTime layer = pass.forward ? own.layer_forward : own.layer_backward - weight;
       return SimTime::FromPs(layer.ps() * count);
     };
@@ -124,7 +122,7 @@ class ChunkDurations {
       const PassTimes& own = TimesOf(c_, m_, pass.stage, pass.chunk, index, passes_);
       SimTime layer = forward ? own.layer_forward : own.layer_backward;
       layer += KeptInPass(c_, m_, pass, i, passes_).all();
-      if (!forward && SplitsBackward(m_)) layer -= own.layer_weight;
+      if (!forward && m_.zero_bubble()) layer -= own.layer_weight;
       each.push_back({layer, own.Gather(), forward ? SimTime() : own.reduce_behind,
                       forward ? SimTime() : own.copies_behind});
     }
@@ -165,9 +163,7 @@ namespace {
 std::vector<char> SplitLast(const ParallelMapping& m) {
   std::vector<char> split(static_cast<size_t>(m.held_chunks() * m.pipeline), 1);
   for (int32_t s = 0; m.paired() && s < m.pipeline; ++s) {
-    const PassList passes = m.dual() ? *DualPipeSchedule(2 * m.pipeline, m.pipeline, s)
-                                     : *DualPipeVSchedule(2 * m.pipeline, m.pipeline, s);
-    for (const Pass& p : passes) {
+    for (const Pass& p : FewestPairs(m, s)) {
       const auto chunk = static_cast<size_t>(p.chunk * m.pipeline + s);
       if (p.kind != PassKind::kForward) split[chunk] = p.kind == PassKind::kBackwardWeight ? 1 : 0;
     }
@@ -214,7 +210,8 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
   const bool holds = WaitsForMessages(m, passes) && m.pipeline > 1;
   if (!holds) line.transfer = passes.transfer;
   ChunkDurations durations(model, m, passes);
-  const bool splits = SplitsBackward(m) || m.paired();
+  const bool splits = m.zero_bubble() || m.paired();
+  out.weight_apart = m.zero_bubble();
   for (int32_t c = 0; c < line.chunks; ++c) {
     for (int32_t s = 0; s < m.pipeline; ++s) {
       // Where the line turns a device has what it sends itself.
@@ -235,7 +232,6 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& m,
       line.forward.push_back(forward);
       line.backward.push_back(backward);
       if (splits) out.weight.push_back(SplitOff(model, m, s, c, passes));
-      out.weight_apart = SplitsBackward(m);
     }
   }
   for (int32_t s = 0; s < m.pipeline && line.chunks == 1; ++s) {
@@ -275,7 +271,7 @@ absl::StatusOr<TimedPipeline> PipelineOf(const TransformerConfig& model, const P
   pipeline.mini_batch = line.microbatches;
   pipeline.edges = EdgesOf(m, line.transfer);
   std::vector<PassList> zero_bubble;
-  const bool in_one = SplitsBackward(m) && m.chunks == 1;  // all stages' orders at once
+  const bool in_one = m.zero_bubble() && m.chunks == 1;  // all stages' orders at once
   if (in_one) zero_bubble = ZeroBubbleH1Schedule(pipeline.mini_batch, m.pipeline);
   for (int32_t s = 0; s < m.pipeline; ++s) {
     TimedStage stage;

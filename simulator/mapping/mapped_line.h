@@ -30,9 +30,6 @@ MappedLine LineOf(const TransformerConfig& model, const ParallelMapping& mapping
 absl::StatusOr<LineTiming> TimeOf(const TransformerConfig& model, const ParallelMapping& mapping,
                                   const PassTimes& passes, const MappedLine& line);
 
-// Whether all weights' gradients are passes of their own.
-bool SplitsBackward(const ParallelMapping& mapping);
-
 // Whether a stage is held until its neighbour has what it sent. DualPipe's messages, which come
 // from both sides, run beside kernels with all software.
 bool WaitsForMessages(const ParallelMapping& mapping, const PassTimes& passes);

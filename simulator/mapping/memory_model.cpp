@@ -198,9 +198,7 @@ namespace {
 Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   const double of[] = {ChunkStash(model, m, stage, 0), ChunkStash(model, m, stage, 1)};
   double held = 0, most = 0;
-  // Beyond two micro-batches a stage more of them only repeat the steady state.
-  const PassList passes = *DualPipeSchedule(2 * m.pipeline, m.pipeline, stage);
-  for (const Pass& p : passes) {
+  for (const Pass& p : FewestPairs(m, stage)) {
     if (p.kind == PassKind::kForward) held += of[p.chunk];
     if (p.kind == PassKind::kBackward || p.kind == PassKind::kBackwardWeight) held -= of[p.chunk];
     most = std::max(most, held);

@@ -128,12 +128,16 @@ absl::StatusOr<PassList> StagePasses(const ParallelMapping& m, int32_t stage) {
   }
 }
 
+PassList FewestPairs(const ParallelMapping& m, int32_t stage) {
+  const int32_t count = 2 * m.pipeline;
+  return m.dual() ? *DualPipeSchedule(count, m.pipeline, stage)
+                  : *DualPipeVSchedule(count, m.pipeline, stage);
+}
+
 int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
   const int64_t count = m.microbatches();
   const int64_t behind = m.pipeline - stage - 1;
-  if (m.schedule == ScheduleKind::kDualPipeV) {
-    return PeakInFlight(*DualPipeVSchedule(2 * m.pipeline, m.pipeline, stage));
-  }
+  if (m.paired()) return PeakInFlight(FewestPairs(m, stage));
   if (m.returns()) {
     // Beyond three micro-batches a stage more of them only repeat the steady state.
     const auto enough = static_cast<int32_t>(std::min<int64_t>(count, 3 * int64_t{m.pipeline}));
@@ -157,9 +161,6 @@ int64_t ChunksInFlight(const ParallelMapping& m, int32_t stage) {
     case ScheduleKind::kZeroBubbleH1:
       // Weight gradients are put off, but no stage holds more than the first does under 1F1B.
       return std::min<int64_t>(count, m.pipeline);
-    case ScheduleKind::kDualPipe:
-      // Beyond two micro-batches a stage more of them only repeat the steady state.
-      return PeakInFlight(*DualPipeSchedule(2 * m.pipeline, m.pipeline, stage));
     default:
       return std::min(count, behind + 1);
   }

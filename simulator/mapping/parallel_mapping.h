@@ -325,8 +325,13 @@ std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks);
 // A stage's chunks in the order in which their last backward passes end.
 std::vector<int32_t> ChunksByEnd(const ParallelMapping& mapping, int32_t stage);
 
-// The schedule of one stage. Errors: micro-batches that interleaving cannot group, or DualPipe.
+// The schedule of one stage. Errors: micro-batches that interleaving cannot group,
+// or DualPipe and DualPipeV have too few of.
 absl::StatusOr<PassList> StagePasses(const ParallelMapping& mapping, int32_t stage);
+
+// That of a mapping whose passes are paired(), of two micro-batches a stage: more of them only
+// repeat the steady state.
+PassList FewestPairs(const ParallelMapping& mapping, int32_t stage);
 
 // Passes between forward and end of backward at most, in passes of one chunk.
 int64_t ChunksInFlight(const ParallelMapping& mapping, int32_t stage);

@@ -32,18 +32,15 @@ class LaunchedCalls {
   // `around`: autograd's node; empty: forward. The kernel's name is made different by `name`.
   LaunchedCalls& Add(const std::string& name, std::string_view kernel, const LaunchAttr& launch,
                      const std::string& around = "") {
-    thread_ = around.empty() ? 1 : 2;
-    if (!around.empty()) job_.rank(0).Op(around, {at_, at_ + kLength}, thread_);
-    job_.rank(0).Op(name, {at_ + 1, at_ + kLength - 1}, thread_);
-    within_ = 2;
-    at_ += kLength;
-    return Then(kernel, launch);
+    return Within(around.empty() ? std::vector<std::string>() : std::vector{around}, name, kernel,
+                  launch);
   }
-  // The same within other calls, outermost first, in the backward pass's thread.
+  // The same within other calls, outermost first, where there are any in the backward pass's
+  // thread.
   LaunchedCalls& Within(const std::vector<std::string>& around, const std::string& name,
                         std::string_view kernel, const LaunchAttr& launch) {
     double margin = 0;
-    thread_ = 2;
+    thread_ = around.empty() ? 1 : 2;
     for (const std::string& outer : around) {
       job_.rank(0).Op(outer, {at_ + margin, at_ + kLength - margin}, thread_);
       margin += 0.1;
@@ -120,6 +117,16 @@ inline void ExpectLinear(const OperatorCall& call, int64_t m, int64_t n, int64_t
   EXPECT_EQ(op->m, m);
   EXPECT_EQ(op->n, n);
   EXPECT_EQ(op->k, k);
+}
+
+inline void ExpectAttention(const OperatorCall& call, int64_t samples, int64_t heads,
+                            int64_t sequence, int64_t d) {
+  const auto* op = std::get_if<AttentionOp>(&call.shape);
+  ASSERT_NE(op, nullptr);
+  EXPECT_EQ(op->b, samples);
+  EXPECT_EQ(op->heads, heads);
+  EXPECT_EQ(op->sq, sequence);
+  EXPECT_EQ(op->d, d);
 }
 
 }  // namespace foretrace

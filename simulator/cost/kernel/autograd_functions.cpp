@@ -19,9 +19,11 @@ std::string_view ForwardName(std::string_view name) {
 
 AutogradFunctions::AutogradFunctions(const TraceStore& store, const RankTrace& rank) {
   absl::flat_hash_map<std::string_view, uint32_t> names;
+  absl::flat_hash_set<uint32_t> seen;  // spares most nodes their name
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex node(i);
     if (rank.kind(node) != NodeKind::kCpuOp) continue;
+    if (!seen.insert(rank.name(node).value).second) continue;
     names.try_emplace(store.name(rank, node), rank.name(node).value);
   }
   for (const auto& [name, id] : names) {

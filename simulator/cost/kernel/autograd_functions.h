@@ -13,8 +13,7 @@ namespace foretrace {
 
 // A function's forward call has its class's name ("_Linear"), autograd's node that goes through its
 // backward pass the same with "Backward" behind it; nodes of PyTorch's own operators end in a
-// number
-// ("AddmmBackward0"). Those of which a rank has both; names as its pool's ids.
+// number ("AddmmBackward0"). Those of which a rank has both; names as its pool's ids.
 class AutogradFunctions {
  public:
   AutogradFunctions(const TraceStore& store, const RankTrace& rank);

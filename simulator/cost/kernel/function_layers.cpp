@@ -10,18 +10,14 @@
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/named_work.h"
-#include "simulator/cost/operator/kernel_work.h"
+#include "simulator/cost/operator/trace_call.h"
 
 namespace foretrace {
 namespace {
 
-constexpr int64_t kMostHeadDimension = 512;
+using trace_call::LeadingElements;
 
-int64_t Leading(const TensorShape& t) {
-  int64_t product = 1;
-  for (size_t i = 0; i + 1 < t.dims.size(); ++i) product = SaturatingProduct({product, t.dims[i]});
-  return product;
-}
+constexpr int64_t kMostHeadDimension = 512;
 
 bool IsMatrix(const TensorShape& t) { return t.dims.size() == 2 && t.dims[0] > 1 && t.dims[1] > 1; }
 
@@ -44,7 +40,7 @@ const TensorShape* InputOf(std::span<const TensorShape> inputs) {
 
 std::vector<MatrixSizes> LayersOf(std::span<const TensorShape> inputs, const TensorShape& x) {
   std::vector<MatrixSizes> layers;
-  const int64_t rows = Leading(x);
+  const int64_t rows = LeadingElements(x, 1);
   int64_t width = x.dims.back();
   const TensorShape* before = nullptr;
   for (const TensorShape& w : inputs) {
@@ -87,7 +83,7 @@ void AddExperts(std::span<const TensorShape> inputs, FunctionWork& work) {
   const int64_t n = last == k ? w->dims[w->dims.size() - 2] : last;
   work.dtype = x->dtype;
   work.cols = k;
-  work.rows = Leading(*x);
+  work.rows = LeadingElements(*x, 1);
   work.layers = {{work.rows, n, k}};
 }
 
@@ -137,12 +133,10 @@ Shapes ShapesOf(const RankTrace& rank, NodeIndex call) {
 
 // Of attention, or of the passes before and behind that its gradients take.
 bool Attends(std::string_view kernel) {
-  return IsAttentionKernel(kernel) || ContainsAny(kernel, {"sdpa", "cudnn::fusion::"});
+  return IsAttentionKernel(kernel) || IsAroundAttention(kernel) || ContainsAny(kernel, {"sdpa"});
 }
 
-bool IsMatmul(std::string_view kernel) {
-  return !Attends(kernel) && TraitsOfKernel(kernel).role == KernelRole::kMatmul;
-}
+bool IsMatmul(std::string_view kernel) { return !Attends(kernel) && IsMatrixKernel(kernel); }
 
 TracedOperator Assumed(OperatorCall::Shape shape, DType dtype, bool backward) {
   TracedOperator traced;
@@ -163,7 +157,7 @@ FunctionWork WorkOfFunction(std::string_view name, std::span<const TensorShape> 
   if (x == nullptr) return work;
   work.dtype = x->dtype;
   work.cols = x->dims.back();
-  work.rows = Leading(*x);
+  work.rows = LeadingElements(*x, 1);
   work.attention = AttentionOf(inputs);
   work.layers = LayersOf(inputs, *x);
   return work;

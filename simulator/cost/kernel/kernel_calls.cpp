@@ -10,7 +10,6 @@
 #include "absl/container/inlined_vector.h"
 #include "simulator/cost/kernel/call_signatures.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
-#include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
 
@@ -155,7 +154,7 @@ bool IsFunction(const TraceStore& store, const RankTrace& rank, const CallKernel
     const std::string_view name = store.name(rank, node);
     const bool launched = rank.kind(node) != NodeKind::kKernel || rank.waves_milli(node) > 0;
     if (!launched || GroupedKernelOf(name)) return false;
-    computes |= IsAttentionKernel(name) || TraitsOfKernel(name).role == KernelRole::kMatmul;
+    computes |= IsMatrixKernel(name);
   }
   return computes;
 }

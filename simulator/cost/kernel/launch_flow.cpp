@@ -127,7 +127,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
   }
   place.scores = place.rows > 0 && IsScores(name);
   place.attention = IsAttentionKernel(name);
-  place.gemm = !place.attention && TraitsOfKernel(name).role == KernelRole::kMatmul;
+  place.gemm = !place.attention && IsMatrixKernel(name);
   if (!place.gemm) return place;
   const WarpgroupTile group = WarpgroupTileOf(name);
   const GemmBlock block = GemmBlockOf(name);

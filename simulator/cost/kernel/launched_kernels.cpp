@@ -212,6 +212,14 @@ bool IsAttentionKernel(std::string_view name) {
   return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
 }
 
+bool IsMatrixKernel(std::string_view name) {
+  return IsAttentionKernel(name) || TraitsOfKernel(name).role == KernelRole::kMatmul;
+}
+
+bool IsAroundAttention(std::string_view name) {
+  return ContainsAny(name, {"cudnn::fusion::", "dot_do_o", "convert_dq"});
+}
+
 int64_t TensorsNamed(std::string_view name) { return NumberAfter(name, "rray<char*, "); }
 
 double StreamEfficiency(const KernelModels& models) {
@@ -351,14 +359,14 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   if (const auto work = WorkOfLaunch(launch, device)) return predict(*work);
   const double waves = launch.waves_milli / 1000.0;
   const KernelRole role = TraitsOfKernel(launch.name).role;
+  const ConvolutionKernel convolution = ConvolutionKernelOf(launch.name);
   if (role == KernelRole::kTransform && ContainsAny(launch.name, {"ToNhwc", "ToNchw"})) {
-    return LaunchEstimate{SimTime::FromUs(LayoutTransformUs(
-                              device, waves, ConvolutionKernelOf(launch.name).element_bytes,
-                              PresentPixels(launch.attr))),
-                          KernelKind::kConvolution};
+    return LaunchEstimate{
+        SimTime::FromUs(LayoutTransformUs(device, waves, convolution.element_bytes,
+                                          PresentPixels(launch.attr))),
+        KernelKind::kConvolution};
   }
-  if (role == KernelRole::kMatmul &&
-      ConvolutionKernelOf(launch.name).part == ConvolutionPart::kWorkspace) {
+  if (role == KernelRole::kMatmul && convolution.part == ConvolutionPart::kWorkspace) {
     return LaunchEstimate{SimTime::FromUs(WorkspaceUs(device)), KernelKind::kConvolution};
   }
   const double threads = Threads(launch, device, 0);
@@ -371,8 +379,8 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
     estimate.kind = KernelKind::kConvolution;
     return estimate;
   }
-  const ConvolutionPart part = ConvolutionKernelOf(launch.name).part;
-  const bool adds = part == ConvolutionPart::kSumOfImages || part == ConvolutionPart::kSumOfParts;
+  const bool adds = convolution.part == ConvolutionPart::kSumOfImages ||
+                    convolution.part == ConvolutionPart::kSumOfParts;
   if (role == KernelRole::kMatmul && !adds) {
     return LaunchEstimate{LaunchedGemm(models, launch, near_elements, typical_results),
                           KindOfGemm(launch.name)};

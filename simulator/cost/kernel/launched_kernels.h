@@ -33,8 +33,11 @@ Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel
 // a recording.
 bool ChosenForChip(const GpuPeaks& device, std::string_view recorded_on);
 
-// Whether a matrix kernel is attention's, whole.
+// Whether a kernel is a GEMM's, a convolution's or, whole, attention's; whether it is the latter,
+// and whether a pass over what attention's gradients begin or end with.
+bool IsMatrixKernel(std::string_view name);
 bool IsAttentionKernel(std::string_view name);
+bool IsAroundAttention(std::string_view name);
 
 // Tensors that an element-wise kernel names pointers to: "Array<char*, 3>" or "array<char*, 3ul>";
 // 0: it does not.

@@ -1,7 +1,6 @@
 #include "simulator/cost/kernel/shape_inference.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -16,7 +15,6 @@
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launch_flow.h"
 #include "simulator/cost/kernel/linear_layers.h"
-#include "simulator/cost/kernel/name_numbers.h"
 
 namespace foretrace {
 namespace {
@@ -104,7 +102,7 @@ class Inference {
       return other > main && TraitsOfKernel(name).role == KernelRole::kSplitReduce;
     }
     if (flow_.at(main).attention) {
-      return ContainsAny(name, {"cudnn::fusion::", "dot_do_o", "convert_dq"});
+      return IsAroundAttention(name);
     }
     const std::string_view of_main = flow_.name(main);
     if (other < main) return false;

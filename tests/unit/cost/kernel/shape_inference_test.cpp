@@ -172,11 +172,7 @@ TEST(ShapeInference, AttentionByItsGrid) {
                           {{2, 4, 12}, {128, 1, 1}});
   const auto found = calls.Inferred("aten::_flash_attention_forward");
   ASSERT_EQ(found.size(), 1u);
-  const auto& op = std::get<AttentionOp>(found[0].shape);
-  EXPECT_EQ(op.b, 4);
-  EXPECT_EQ(op.heads, 12);
-  EXPECT_EQ(op.sq, 197);
-  EXPECT_EQ(op.d, 64);
+  ExpectAttention(found[0], 4, 12, 197, 64);
 }
 
 // cuDNN's says its head's dimension alone; what goes before its gradients has blocks of 16 of 500
@@ -193,11 +189,7 @@ TEST(ShapeInference, AttentionByThePassBeforeItsGradients) {
   for (const std::string pass : {"forward", "backward"}) {
     const auto found = calls.Inferred("aten::_cudnn_attention_" + pass);
     ASSERT_EQ(found.size(), 1u) << pass;
-    const auto& op = std::get<AttentionOp>(found[0].shape);
-    EXPECT_EQ(op.b, 8);
-    EXPECT_EQ(op.heads, 12);
-    EXPECT_EQ(op.sq, 500);
-    EXPECT_EQ(op.d, 128);
+    ExpectAttention(found[0], 8, 12, 500, 128);
   }
 }
 
