@@ -28,6 +28,19 @@ bool IsRowMean(std::string_view name) {
   return ContainsAny(name, {"reduce_kernel<512, 1, "}) && ContainsAny(name, {"MeanOps<"});
 }
 
+// Channels of a batch norm: cuDNN's and PyTorch's have a block each, the latter's, where channels
+// lie together, a thread of a block (aten/src/ATen/native/cuda/Normalization.cuh); 0: another
+// kernel, or one whose grid does not tell.
+int64_t NormChannels(std::string_view name, const LaunchAttr& launch) {
+  if (ContainsAny(name, {"batch_norm_"}) && ContainsAny(name, {"channels_last"})) {
+    return SaturatingProduct({launch.grid[0], launch.block[0]});
+  }
+  const bool blocks = ContainsAny(name, {"bn_fw_tr_1C11", "bn_bw_1C11", "batch_norm_collect_stati",
+                                         "batch_norm_transform_input", "batch_norm_backward_kernel",
+                                         "batch_norm_backward_reduce"});
+  return blocks ? launch.grid[0] : 0;
+}
+
 // Rows of scores are not those of activations.
 bool IsScores(std::string_view name) {
   return ContainsAny(name, {"SoftMax"}) && !ContainsAny(name, {"LogSoftMax"});
@@ -35,8 +48,9 @@ bool IsScores(std::string_view name) {
 
 // Kernels of forward passes, and of optimizers, behind which the next one begins.
 bool NamesForward(std::string_view name) {
-  return ContainsAny(name, {"forward", "Forward", "fprop", "_fwd", "cutlassF", "layer_norm_kernel",
-                            "rms_norm", "RowwiseMoments", "multi_tensor_apply"});
+  return ContainsAny(
+      name, {"forward", "Forward", "fprop", "_fwd", "bn_fw", "cutlassF", "layer_norm_kernel",
+             "rms_norm", "RowwiseMoments", "multi_tensor_apply"});
 }
 
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
@@ -48,8 +62,8 @@ int64_t Most(const std::map<int64_t, int64_t>& counts) {
 }  // namespace
 
 bool NamesGradient(std::string_view name) {
-  return ContainsAny(name,
-                     {"ackward", "bprop", "_bwd", "cutlassB", "layer_norm_grad", "dgrad", "wgrad"});
+  return ContainsAny(
+      name, {"ackward", "bprop", "_bwd", "bn_bw", "cutlassB", "layer_norm_grad", "dgrad", "wgrad"});
 }
 
 int64_t LaunchPlace::Columns(int64_t rows_of_it) const {
@@ -96,7 +110,7 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
 void LaunchFlow::FindPasses() {
   bool backward = false;
   for (size_t i = 0; i < places_.size(); ++i) {
-    if (i == 0 || rank_.lane(order()[i]) != rank_.lane(order()[i - 1])) backward = false;
+    if (i == 0 || !SameStream(i, i - 1)) backward = false;
     if (NamesGradient(name(i))) {
       backward = true;
     } else if (backward && NamesForward(name(i))) {
@@ -119,6 +133,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
     place.operands = TensorsNamed(name) - 1;
     return place;
   }
+  place.channels = NormChannels(name, *attr);
   const bool line = attr->grid[1] == 1 && attr->grid[2] == 1;
   if (line && IsRowKernel(name)) place.rows = attr->grid[0];
   if (line && IsRowMean(name)) {
@@ -213,7 +228,7 @@ int64_t LaunchFlow::Samples() const {
 std::vector<size_t> LaunchFlow::Before(size_t i, size_t kernels) const {
   std::vector<size_t> list;
   for (size_t d = 1; d <= kernels && d <= i; ++d) {
-    if (rank_.lane(order()[i]) != rank_.lane(order()[i - d])) break;
+    if (!SameStream(i, i - d)) break;
     list.push_back(i - d);
   }
   return list;
@@ -222,7 +237,7 @@ std::vector<size_t> LaunchFlow::Before(size_t i, size_t kernels) const {
 std::vector<size_t> LaunchFlow::Behind(size_t i, size_t kernels) const {
   std::vector<size_t> list;
   for (size_t d = 1; d <= kernels && i + d < places_.size(); ++d) {
-    if (rank_.lane(order()[i]) != rank_.lane(order()[i + d])) break;
+    if (!SameStream(i, i + d)) break;
     list.push_back(i + d);
   }
   return list;

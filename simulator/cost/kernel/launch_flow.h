@@ -22,6 +22,7 @@ struct LaunchPlace {
   // Of a norm or a softmax: a block each. Of means of rows, the first step of a norm: as many as a
   // block has lines of threads, of which the last has not all.
   int64_t rows = 0, rows_of_block = 1;
+  int64_t channels = 0;  // of a batch norm
   int64_t gathered = 0;  // rows of a table
   bool scores = false;   // rows of scores: a softmax that is no loss
   bool copies = false;   // casts are copies
@@ -60,6 +61,9 @@ class LaunchFlow {
   const LaunchPlace& at(size_t i) const { return places_[i]; }
   // Whether the last kernel of the stream that only one pass has is one of gradients.
   bool backward(size_t i) const { return backward_[i]; }
+  bool SameStream(size_t a, size_t b) const {
+    return rank_.lane(order()[a]) == rank_.lane(order()[b]);
+  }
   // Nearest first, within so many kernels of the same stream.
   std::vector<size_t> Before(size_t i, size_t kernels) const;
   std::vector<size_t> Behind(size_t i, size_t kernels) const;

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/attention_launches.h"
+#include "simulator/cost/kernel/convolution_layers.h"
 #include "simulator/cost/kernel/function_layers.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launch_flow.h"
@@ -31,17 +32,19 @@ DType TypeOf(std::string_view name) {
 class Inference {
  public:
   Inference(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
-            const AutogradFunctions& functions)
+            const AutogradFunctions& functions, const KernelCalls& calls)
       : store_(store),
         rank_(rank),
         device_(device),
         flow_(store, rank, device),
         layers_(store, rank, flow_, functions),
+        convolutions_(store, rank, flow_, calls),
         attention_(rank, flow_) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
     const LaunchPlace& place = flow_.at(i);
+    if (const auto convolution = convolutions_.Of(op.call)) return Convolution(*convolution);
     if (place.gemm) return Gemm(i, op.call);
     if (place.attention) return Attention(i, op.call);
     if (place.rows > 0) return Rows(i, op.call);
@@ -53,6 +56,10 @@ class Inference {
   // Without a call: the kernel at place i with what is a part of the same operator beside it.
   std::vector<NodeIndex> Together(size_t i) const {
     std::vector<NodeIndex> kernels;
+    if (const auto found = convolutions_.Of(flow_.order()[i])) {
+      const auto run = flow_.order().subspan(found->first, found->last - found->first + 1);
+      return {run.begin(), run.end()};
+    }
     if (!flow_.Before(i, 1).empty() && IsPart(i, i - 1)) kernels.push_back(flow_.order()[i - 1]);
     kernels.push_back(flow_.order()[i]);
     for (const size_t p : flow_.Behind(i, kAround)) {
@@ -92,6 +99,17 @@ class Inference {
     const MatrixSizes sizes = layers_.Next(i, call);
     if (!sizes.known()) return std::nullopt;
     return Traced(LinearOp{sizes.m, sizes.n, sizes.k}, dtype, Direction::kForward);
+  }
+
+  TracedOperator Convolution(const ConvolutionLayers::Found& found) const {
+    DType dtype = DType::kFloat32;
+    for (size_t i = found.first; i <= found.last; ++i) {
+      const DType named = TypeOf(flow_.name(i));
+      const bool half = TraitsOfKernel(flow_.name(i)).precision == Precision::kHalf;
+      if (named != DType::kFloat32) dtype = named;
+      if (half && dtype == DType::kFloat32) dtype = DType::kFloat16;
+    }
+    return Traced(found.op, dtype, found.pass);
   }
 
   // A GEMM's parts are added up, gradients of a norm have kernels of their own for its weights,
@@ -219,12 +237,13 @@ class Inference {
     return other > 0 && flow_.RowsNear(i).front() != rows ? other : flow_.columns();
   }
 
-  // A block for each channel of what the activation beside it moves; kernels of channels that lie
-  // together do not tell how many there are, nor does their time depend on it.
+  // Of the result of the convolution before, else of what the activation beside it moves.
   std::optional<TracedOperator> BatchNorm(size_t i, NodeIndex call) const {
     const std::string_view name = store_.name(rank_, call);
     if (name.find("batch_norm") == name.npos || flow_.at(i).moved > 0) return std::nullopt;
-    const int64_t channels = LaunchOf(i).grid[0], image = flow_.Near(i) / channels;
+    const int64_t known = flow_.at(i).channels, channels = known > 0 ? known : LaunchOf(i).grid[0];
+    const int64_t pixels = convolutions_.PixelsOfNorm(i);
+    const int64_t image = pixels > 0 ? pixels : flow_.Near(i) / channels;
     if (image < 1) return std::nullopt;
     const Direction pass = NamesGradient(name) ? Direction::kBackward : Direction::kForward;
     return Traced(BatchNormOp{1, channels, image, 1}, TypeOf(flow_.name(i)), pass);
@@ -268,6 +287,7 @@ class Inference {
   const GpuPeaks& device_;
   LaunchFlow flow_;
   LinearLayers layers_;
+  ConvolutionLayers convolutions_;
   AttentionLaunches attention_;
   int64_t logits_ = 0;  // columns
 };
@@ -291,7 +311,7 @@ std::optional<LaunchFlow> InferShapes(const TraceStore& store, const RankTrace& 
   });
   if (!launched && calls.functions.empty() && calls.uncalled.empty()) return std::nullopt;
   const AutogradFunctions autograd(store, rank);
-  Inference inference(store, rank, device, autograd);
+  Inference inference(store, rank, device, autograd, calls);
   FunctionLayers functions(store, rank, autograd, calls.functions);
   const CallsOfKernels function_of = ByKernel(calls.functions);
   absl::flat_hash_set<NodeIndex> uncalled(calls.uncalled.begin(), calls.uncalled.end());
