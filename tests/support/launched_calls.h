@@ -72,6 +72,16 @@ class LaunchedCalls {
     return Add("aten::copy_", kernel,
                {{static_cast<uint32_t>((elements + 1023) / 1024), 1, 1}, {128, 1, 1}});
   }
+  // A copy from the host.
+  LaunchedCalls& FromHost(int64_t bytes) {
+    const std::string unique = "copy " + std::to_string(count_++);
+    RankScript& rank = job_.rank(0);
+    rank.SyncCopy(unique, MemcpyKind::kHostToDevicePinned, {at_ + 1, at_ + 2}, 7,
+                  {at_ + 1.2, at_ + 1.8});
+    rank.builder().SetWork(rank.Of(unique), {Flop(), Bytes(bytes)});
+    at_ += kLength;
+    return *this;
+  }
   // Of the arguments of the last call of that name.
   LaunchedCalls& Shapes(std::string_view name, const std::vector<std::vector<int64_t>>& arguments) {
     RankScript& rank = job_.rank(0);

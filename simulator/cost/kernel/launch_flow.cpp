@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/kernel_names.h"
@@ -103,8 +102,32 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
     if (added) at->second = PlaceOf(node, elements[i], device);
     places_.push_back(at->second);
   }
+  FindCopies();
   FindPasses();
   FindTypical();
+}
+
+// Nodes are ordered by start.
+void LaunchFlow::FindCopies() {
+  int64_t copied = 0;
+  for (uint32_t n = 0; n < rank_.size(); ++n) {
+    const NodeIndex node(n);
+    if (rank_.kind(node) == NodeKind::kMemcpy) {
+      const WorkAttr* work = rank_.work(node);
+      const MemcpyKind kind = rank_.memcpy_kind(node);
+      const bool in =
+          kind == MemcpyKind::kHostToDevicePinned || kind == MemcpyKind::kHostToDevicePageable;
+      if (in && copied == 0 && work != nullptr) copied = work->bytes.count();
+    } else if (rank_.kind(node) == NodeKind::kKernel) {
+      if (copied > 0) copied_[n] = copied;
+      copied = 0;
+    }
+  }
+}
+
+int64_t LaunchFlow::Copied(size_t i) const {
+  const auto found = copied_.find(order()[i].value);
+  return found == copied_.end() ? 0 : found->second;
 }
 
 void LaunchFlow::FindPasses() {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/moved_elements.h"
@@ -80,12 +81,16 @@ class LaunchFlow {
   int64_t sequence() const { return sequence_; }
   // Elements of a kernel that passes on what its neighbours move; 0: not known.
   int64_t Near(size_t i) const { return moved_.Near(order()[i], KernelKind::kLayerNorm); }
+  // Bytes that the first copy from the host brought since the kernel before, of whatever stream;
+  // 0: there was none.
+  int64_t Copied(size_t i) const;
   // What it rests on, of the same rank.
   MovedElements TakeMoved() && { return std::move(moved_); }
   std::string_view name(size_t i) const { return store_.name(rank_, order()[i]); }
 
  private:
   LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
+  void FindCopies();
   void FindPasses();
   void FindMeans();
   void FindTypical();
@@ -95,7 +100,8 @@ class LaunchFlow {
   const RankTrace& rank_;
   MovedElements moved_;
   std::vector<LaunchPlace> places_;
-  std::vector<bool> backward_;  // by place
+  std::vector<bool> backward_;                     // by place
+  absl::flat_hash_map<uint32_t, int64_t> copied_;  // by kernel
   int64_t rows_ = 0, columns_ = 0, sequence_ = 0;
   absl::flat_hash_set<int64_t> norms_;  // columns
 };

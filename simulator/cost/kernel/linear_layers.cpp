@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "simulator/base/contains.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 #include "simulator/cost/operator/kernel_work.h"
 
@@ -40,6 +42,15 @@ std::string_view AutogradOf(std::string_view name) {
 
 void AddNew(std::vector<int64_t>& list, int64_t size) {
   if (size > 0 && std::ranges::find(list, size) == list.end()) list.push_back(size);
+}
+
+// Which of a layer's gradients a library's kernel makes, whose matrices are column-major: of
+// weights neither operand lies along the reduction ("nt"), of the input one does ("nn"). nullopt:
+// its name does not say.
+std::optional<bool> SumsOverRows(std::string_view name) {
+  if (ContainsAny(name, {"_nt_", "_NTT", "_NTN"}) || name.ends_with("_nt")) return true;
+  if (ContainsAny(name, {"_nn_", "_NNT", "_NNN"}) || name.ends_with("_nn")) return false;
+  return std::nullopt;
 }
 
 // That a kernel goes through for m x n results, whole clusters; 0: not known.
@@ -209,7 +220,7 @@ MatrixSizes LinearLayers::GradientOf(size_t i) {
   const bool holds_weights = place.Holds(of_weights.m, of_weights.n);
   if (!holds_input && !holds_weights) return {};  // another layer's
   if (holds_input != holds_weights) return holds_input ? of_input : of_weights;
-  return first ? of_input : of_weights;
+  return SumsOverRows(flow_.name(i)).value_or(!first) ? of_weights : of_input;
 }
 
 LinearLayers::Around LinearLayers::Look(size_t i) const {
@@ -228,6 +239,8 @@ LinearLayers::Around LinearLayers::Look(size_t i) const {
     if (place.gemm || place.attention) break;
     if (place.moved > 0) around.behind.push_back(b);
   }
+  constexpr int64_t kElement = 4;
+  if (around.before.empty()) around.copied = flow_.Copied(i) / kElement;
   // Behind its like, or where a kernel behind takes its result together with what that one's was
   // made: gated layers.
   const bool alike = last_ + 1 == i;
@@ -265,6 +278,7 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> LinearLayers::Candidates(
     const int64_t columns = flow_.at(b).Columns(rows);
     if (columns >= kLeastDepth) AddNew(depths, columns);
   }
+  if (around.copied % rows == 0) AddNew(depths, around.copied / rows);
   AddNew(depths, flow_.columns());
   for (const size_t b : around.behind) AddNew(widths, flow_.at(b).Columns(rows));
   AddNew(widths, flow_.at(i).Width(rows));
@@ -288,7 +302,8 @@ double LinearLayers::Score(size_t i, const MatrixSizes& s, const Around& around)
                 y = SaturatingProduct({s.m, s.n});
   const auto moves = [&](size_t at, int64_t elements) { return flow_.at(at).Moves(elements); };
   double score = kTilesAlone;
-  const bool input = std::ranges::any_of(around.before, [&](size_t b) { return moves(b, x); });
+  const bool input = x == around.copied ||
+                     std::ranges::any_of(around.before, [&](size_t b) { return moves(b, x); });
   if (input && !around.gated) score += kTensor;
   const auto is_cast = [&](size_t b) { return flow_.at(b).copies && moves(b, w) && !moves(b, x); };
   if (std::ranges::any_of(around.before, is_cast)) score += kTensor;

@@ -45,6 +45,7 @@ class LinearLayers {
   struct Around {
     std::vector<size_t> before, behind;  // element-wise kernels
     int64_t same_input = 0;              // columns, where the layer before has the same
+    int64_t copied = 0;                  // elements that came from the host right before
     bool gated = false;                  // what lies before is made of that one's result
     bool to_attention = false;           // which is given the result at once
   };

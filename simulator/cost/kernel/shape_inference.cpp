@@ -11,18 +11,18 @@
 #include "absl/container/flat_hash_set.h"
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/attention_launches.h"
+#include "simulator/cost/kernel/batched_products.h"
 #include "simulator/cost/kernel/convolution_layers.h"
 #include "simulator/cost/kernel/function_layers.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launch_flow.h"
 #include "simulator/cost/kernel/linear_layers.h"
+#include "simulator/cost/kernel/sparse_lookups.h"
 
 namespace foretrace {
 namespace {
 
-constexpr size_t kAround = 3;  // kernels between scores and what is done to them
-// What products of batches sum over, where nothing tells.
-constexpr int64_t kHeadDimension = AttentionLaunches::kHeadDimension;
+constexpr size_t kAround = 3;  // kernels between the parts of an operator
 
 DType TypeOf(std::string_view name) {
   if (ContainsAny(name, {"BFloat16", "bfloat16", "bf16"})) return DType::kBFloat16;
@@ -39,12 +39,16 @@ class Inference {
         flow_(store, rank, device),
         layers_(store, rank, flow_, functions),
         convolutions_(store, rank, flow_, calls),
+        lookups_(rank, flow_, device),
+        products_(rank, flow_, lookups_),
         attention_(rank, flow_) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
     const LaunchPlace& place = flow_.at(i);
     if (const auto convolution = convolutions_.Of(op.call)) return Convolution(*convolution);
+    if (auto lookup = Lookup(i)) return lookup;
+    if (auto write = IndexedWrite(op)) return write;
     if (place.gemm) return Gemm(i, op.call);
     if (place.attention) return Attention(i, op.call);
     if (place.rows > 0) return Rows(i, op.call);
@@ -91,8 +95,9 @@ class Inference {
     const bool half = TraitsOfKernel(flow_.name(i)).precision == Precision::kHalf;
     const DType named = TypeOf(flow_.name(i));
     const DType dtype = half && named == DType::kFloat32 ? DType::kBFloat16 : named;
-    if (name == "aten::bmm" || name == "aten::baddbmm" || MultipliesBatches(i, call)) {
-      const BatchedMatmulOp op = Batched(i);
+    const bool no_call = rank_.kind(call) != NodeKind::kCpuOp;
+    if (name == "aten::bmm" || name == "aten::baddbmm" || (no_call && products_.Is(i))) {
+      const BatchedMatmulOp op = products_.Of(i);
       if (op.b < 1) return std::nullopt;
       return Traced(op, dtype, Direction::kForward);
     }
@@ -110,6 +115,40 @@ class Inference {
       if (half && dtype == DType::kFloat32) dtype = DType::kFloat16;
     }
     return Traced(found.op, dtype, found.pass);
+  }
+
+  // Of rows of a table.
+  std::optional<TracedOperator> Lookup(size_t i) const {
+    const DType dtype = TypeOf(flow_.name(i));
+    const int64_t size = ElementSize(dtype);
+    if (const auto table = lookups_.Lookup(i); table.lookups > 0) {
+      EmbeddingOp op{table.lookups, lookups_.bags(), table.bytes / size};
+      op.fused_update = false;
+      return Traced(op, dtype, Direction::kForward);
+    }
+    if (const auto table = lookups_.Update(i); table.lookups > 0) {
+      const int64_t elements = SaturatingProduct({table.lookups, table.bytes / size});
+      TracedOperator traced = Traced(IndexOp{elements, table.lookups}, dtype, Direction::kForward);
+      traced.access.elements = elements;
+      return traced;
+    }
+    return std::nullopt;
+  }
+
+  // Values added where indices say: a warp an index, a plane of blocks for each sample
+  // (aten/src/ATen/native/cuda/Indexing.cu, indexing_backward_kernel_stride_1). Of as many places
+  // again, as a triangle of a square has.
+  std::optional<TracedOperator> IndexedWrite(const CallKernels& op) const {
+    for (const NodeIndex kernel : op.kernels) {
+      const std::string_view name = store_.name(rank_, kernel);
+      const LaunchAttr* launch = rank_.launch(kernel);
+      if (launch == nullptr || !ContainsAny(name, {"indexing_backward_kernel_stride_1<"})) continue;
+      const int64_t indices = SaturatingProduct({launch->grid[0], launch->block[1]});
+      const int64_t values = SaturatingProduct({indices, launch->grid[2]});
+      return Traced(IndexOp{values, indices, SaturatingProduct({2, values})}, TypeOf(name),
+                    Direction::kForward);
+    }
+    return std::nullopt;
   }
 
   // A GEMM's parts are added up, gradients of a norm have kernels of their own for its weights,
@@ -133,60 +172,6 @@ class Inference {
     return NamesGradient(of_main) && ContainsAny(name, {"GammaBeta", "gamma_beta"});
   }
 
-  // Of a GEMM without a call: beside a softmax of scores, a batch for each of its heads.
-  bool MultipliesBatches(size_t i, NodeIndex call) const {
-    if (rank_.kind(call) == NodeKind::kCpuOp || LaunchOf(i).grid[2] < 2) return false;
-    const size_t none = flow_.order().size();
-    return SoftmaxAmong(flow_.Behind(i, kAround)) != none ||
-           SoftmaxAmong(flow_.Before(i, kAround)) != none;
-  }
-
-  // The softmax among these; the number of kernels: there is none.
-  size_t SoftmaxAmong(const std::vector<size_t>& places) const {
-    const auto at = std::ranges::find_if(places, [&](size_t p) { return flow_.at(p).scores; });
-    return at == places.end() ? flow_.order().size() : *at;
-  }
-
-  // Columns of scores, by the tiles of a GEMM that makes or takes them: what an element-wise kernel
-  // beside moves, else as many as there are rows in a batch, where they may be.
-  int64_t ScoreColumns(size_t softmax) const {
-    const int64_t rows = flow_.at(softmax).rows;
-    std::vector<size_t> around = flow_.Before(softmax, kAround);
-    for (const size_t p : flow_.Behind(softmax, kAround)) around.push_back(p);
-    int64_t moved = 0;
-    for (const size_t p : around) moved = std::max(moved, flow_.at(p).Columns(rows));
-    for (const size_t p : flow_.Before(softmax, kAround)) {
-      const LaunchPlace& gemm = flow_.at(p);
-      if (gemm.tiles <= 0) continue;
-      const int64_t batch = LaunchOf(p).grid[2];
-      if (rows % batch != 0) continue;
-      const int64_t m = rows / batch;
-      if (moved > 0 && gemm.Holds(m, moved)) return moved;
-      return gemm.Holds(m, m) ? m : gemm.Width(m);
-    }
-    return moved > kHeadDimension ? moved : 0;
-  }
-
-  BatchedMatmulOp Batched(size_t i) const {
-    BatchedMatmulOp op;
-    const double results = flow_.at(i).results();
-    if (results <= 0) return op;
-    const int64_t batch = LaunchOf(i).grid[2];
-    const size_t behind = SoftmaxAmong(flow_.Behind(i, kAround));
-    const size_t before = SoftmaxAmong(flow_.Before(i, kAround));
-    const size_t none = flow_.order().size();
-    const size_t softmax = behind != none ? behind : before;
-    if (softmax == none || flow_.at(softmax).rows % batch != 0) {
-      const int64_t side = std::max<int64_t>(std::llround(std::sqrt(results)), 1);
-      return {batch, side, side, kHeadDimension};
-    }
-    const int64_t rows = flow_.at(softmax).rows, columns = ScoreColumns(softmax);
-    if (columns < 1) return op;
-    if (behind != none) return {batch, rows / batch, columns, kHeadDimension};
-    const auto width = std::llround(results / static_cast<double>(rows / batch));
-    return {batch, rows / batch, std::clamp<int64_t>(width, 1, kHeadDimension), columns};
-  }
-
   std::optional<TracedOperator> Attention(size_t i, NodeIndex call) const {
     const bool backward = NamesGradient(store_.name(rank_, call));
     const auto op = attention_.Of(i, backward);
@@ -203,7 +188,7 @@ class Inference {
     const int64_t rows = flow_.at(i).rows;
     if (kernel.find("SoftMax") != kernel.npos) {
       const bool logarithm = kernel.find("LogSoftMax") != kernel.npos;
-      const int64_t columns = logarithm ? Logits(i, rows) : ScoreColumns(i);
+      const int64_t columns = logarithm ? Logits(i, rows) : products_.ScoreColumns(i);
       if (columns < 1) return std::nullopt;
       return Traced(SoftmaxOp{rows, columns, logarithm}, TypeOf(kernel), pass);
     }
@@ -288,6 +273,8 @@ class Inference {
   LaunchFlow flow_;
   LinearLayers layers_;
   ConvolutionLayers convolutions_;
+  SparseLookups lookups_;
+  BatchedProducts products_;
   AttentionLaunches attention_;
   int64_t logits_ = 0;  // columns
 };

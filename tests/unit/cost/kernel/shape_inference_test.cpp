@@ -76,6 +76,31 @@ TEST(ShapeInference, GradientsFollowInReverseOrder) {
 
 // What a checkpoint computes again, by its own function or within a node whose saved tensors are
 // asked for, is forward: its gradients come behind, and then those of what was not.
+// 512 samples of 13 features are the first copy; the first layer has but one gradient, of its
+// weights ("nt").
+TEST(ShapeInference, WhatCameFromTheHostIsTheFirstLayersInput) {
+  constexpr std::string_view kForward = "ampere_sgemm_32x32_sliced1x4_tn",
+                             kOfWeights = "ampere_sgemm_32x32_nt",
+                             kRelu =
+                                 "void vectorized_elementwise_kernel<8, launch_clamp_scalar(), "
+                                 "std::array<char*, 2ul> >";
+  const LaunchAttr wide = {{16, 16, 1}, {128, 1, 1}}, narrow = {{16, 1, 1}, {128, 1, 1}};
+  Calls calls;
+  calls.FromHost(512 * 13 * 4).FromHost(512 * 8);
+  calls.Add("aten::addmm", kForward, wide).Moves(kRelu, 512 * 512);
+  calls.Add("aten::addmm", kForward, wide).Moves(kRelu, 512 * 512).Norm(512);
+  calls.Add("aten::mm", kOfWeights, wide, "AddmmBackward0");
+  calls.Add("aten::mm", kOfWeights, narrow, "AddmmBackward0");
+  const auto forward = calls.Inferred("aten::addmm");
+  ASSERT_EQ(forward.size(), 2u);
+  ExpectLinear(forward[0], 512, 512, 13);
+  ExpectLinear(forward[1], 512, 512, 512);
+  const auto backward = calls.Inferred("aten::mm");
+  ASSERT_EQ(backward.size(), 2u);
+  ExpectLinear(backward[0], 512, 512, 512);
+  ExpectLinear(backward[1], 512, 13, 512);
+}
+
 TEST(ShapeInference, WhatIsComputedAgainIsForward) {
   for (const std::string node : {"CheckpointFunctionBackward", "AddBackward0"}) {
     Calls calls;
@@ -298,7 +323,28 @@ TEST(ShapeInference, HostileGrids) {
             {{kMost, kMost, kMost}, {kMost, kMost, kMost}});
   calls.Add("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64xfoo",
             {{1, 1, 1}, {1, 1, 1}});
-  for (const char* name : {"aten::mm", "aten::bmm", "aten::_softmax"}) {
+  const LaunchAttr most = {{kMost, kMost, kMost}, {kMost, kMost, kMost}},
+                   least = {{1, 1, 1}, {1, 1, 1}};
+  for (const LaunchAttr& grid : {most, least}) {
+    calls.FromHost(INT64_MAX);
+    calls.Add("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_tilesize64x32x8_g1_ffma_x",
+              grid);
+    calls.Add("aten::cudnn_convolution", "void cudnn::ops::nchwToNhwcKernel<float>", grid);
+    calls.Then("void cudnn::ops::nchwToNhwcKernel<float>", grid)
+        .Then("void implicit_convolve_sgemm<float>", grid);
+    calls.Add("aten::cudnn_batch_norm", "cudnn::bn_fw_tr_1C11_singleread<float>", grid);
+    calls.Add("aten::relu", kAdd, grid);
+    calls.Add("aten::_embedding_bag", "EmbeddingBag_updateOutputKernel_sum_mean<float>", grid);
+    calls.Add("aten::convolution_backward",
+              "cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3>", grid,
+              "ConvolutionBackward0");
+    calls.Add("aten::gather", "vectorized_gather_kernel<16, long>", grid, "EmbeddingBagBackward0");
+    calls.Add("aten::index_add_", "indexFuncLargeIndex<float, long>", grid);
+    calls.Add("aten::index_put_", "indexing_backward_kernel_stride_1<float>", grid);
+  }
+  for (const char* name : {"aten::mm", "aten::bmm", "aten::_softmax", "aten::cudnn_convolution",
+                           "aten::convolution_backward", "aten::_embedding_bag", "aten::index_add_",
+                           "aten::index_put_"}) {
     for (const OperatorCall& call : calls.Inferred(name)) EXPECT_FALSE(Kernels(call).empty());
   }
 }
