@@ -134,16 +134,17 @@ class Coster {
     return host_.Weights(layer_.expert() / groups_.ExpertShards().ranks);
   }
 
-  // Logits are cast, then their logarithmic probabilities written out (torch.nn.CrossEntropyLoss,
-  // which runs in 32 bits under autocast).
+  // torch.nn.CrossEntropyLoss: logarithmic probabilities in the logits' type, which the loss names
+  // (aten/src/ATen/native/LossNLL.cpp, cross_entropy_loss), so that autocast leaves it
+  // (aten/src/ATen/autocast_mode.h, set_opt_dtype); it casts them before the targets' are chosen.
   double RecordedLosses(CostSources& sources) const {
     if (p_.recorded_losses == 0) return 0;
     const auto rows = static_cast<int64_t>(tokens_);
     const int64_t columns = c_.vocabulary / m_.tensor, all = SaturatingProduct({rows, columns});
     ElementwiseOp cast{all, all};
     cast.output_dtype = DType::kFloat32;
-    SimTime each = kernels_.Time(
-        Kernels({SoftmaxOp{rows, columns}, DType::kFloat32, Direction::kForward}), sources);
+    SimTime each =
+        kernels_.Time(Kernels({SoftmaxOp{rows, columns}, c_.dtype, Direction::kForward}), sources);
     if (e_ < 4) each += kernels_.Time(Kernels({cast, c_.dtype, Direction::kForward}), sources);
     return p_.recorded_losses * each.seconds();
   }
