@@ -16,6 +16,7 @@ constexpr size_t kNear = 8;      // kernels that are looked at beside a convolut
 constexpr size_t kOfFilter = 3;  // ... for what moves its filters
 
 bool IsPool(std::string_view name) { return ContainsAny(name, {"pool"}); }
+bool IsConcat(std::string_view name) { return ContainsAny(name, {"CatArrayBatchedCopy"}); }
 
 // Of an image as square as may be; sizes come from launches and may be anything.
 int64_t Side(int64_t area) {
@@ -43,7 +44,9 @@ ConvolutionLayers::ConvolutionLayers(const TraceStore& store, const RankTrace& r
   FindNormGradients();
   for (size_t c = 0; c < calls_.size(); ++c) {
     if (calls_[c].layer == Call::kNoLayer) continue;
-    if (Fits(calls_[c], layers_[calls_[c].layer])) call_of_[calls_[c].call.value] = c;
+    Layer& layer = layers_[calls_[c].layer];
+    if (!calls_[c].backward()) layer.fits = Fits(calls_[c], layer);
+    if (layer.fits) call_of_[calls_[c].call.value] = c;
   }
 }
 
@@ -58,7 +61,8 @@ void ConvolutionLayers::FindImages() {
       if (launch == nullptr || launch->grid[2] < 2) continue;
       const bool planes = ConvolutionKernelOf(flow_.name(i)).part == ConvolutionPart::kLayout ||
                           ContainsAny(flow_.name(i), {"dgrad_engine<"});
-      if (planes || (call.positions == 1 && IsPlainGemm(flow_.name(i)))) {
+      const bool in_parts = ContainsAny(flow_.name(i), {"splitK", "split_k"});
+      if (planes || (call.positions == 1 && !in_parts && IsPlainGemm(flow_.name(i)))) {
         ++counts[launch->grid[2]];
       }
     }
@@ -84,12 +88,15 @@ void ConvolutionLayers::GuessImages() {
 ConvolutionLayers::Image ConvolutionLayers::ResultOf(const Call& call) {
   const int64_t images = std::max<int64_t>(images_, 1);
   int64_t channels = 0, elements = 0;
+  bool concatenated = false;
   for (const size_t p : flow_.Behind(call.last, kNear)) {
     const LaunchPlace& place = flow_.at(p);
     if (place.gemm || place.attention || (elements > 0 && channels > 0)) break;
     if (ConvolutionKernelOf(flow_.name(p)).part != ConvolutionPart::kUnknown) break;
+    concatenated |= IsConcat(flow_.name(p));
     if (place.channels > 0 && channels == 0) {
       channels = place.channels;
+      layers_[call.layer].concatenated = concatenated;
       normed_[p] = call.layer;
     }
     // Counters are one block's, means of channels fewer.
@@ -143,6 +150,8 @@ ConvolutionLayers::Between ConvolutionLayers::Look(const Call& before, const Cal
     const LaunchPlace& place = flow_.at(p);
     between.pooled |= IsPool(flow_.name(p));
     between.multiplied |= place.gemm;
+    if (place.channels > 0) between.concatenated = false;
+    between.concatenated |= IsConcat(flow_.name(p));
     if (elements == 0 || place.moved < elements) continue;
     between.activated = true;
     between.added |= place.operands > 1;
@@ -178,11 +187,13 @@ void ConvolutionLayers::FindInputs() {
     if (between.pooled) {
       layer.in.pixels = std::max(layer.out.pixels, last->out.pixels / (kStride * kStride));
     }
+    if (between.concatenated) layer.in = {};
     if (between.pooled || between.added) joined = layer.in;
     const bool moved = between.activated || between.pooled;
     layer.branch = !moved && layer.out == last->out && joined.channels > 0;
     if (layer.branch) layer.in = joined;
     if (layer.out.pixels == 0) layer.out.pixels = layer.in.pixels;
+    if (layer.in.pixels == 0) layer.in.pixels = layer.out.pixels;
   }
 }
 
@@ -242,11 +253,11 @@ void ConvolutionLayers::FindFilters() {
   }
 }
 
-// Whether the tiles of a forward call hold its results, of all images or of each.
+// Whether the sizes are known and the tiles of a forward call hold its results, of all images or of
+// each.
 bool ConvolutionLayers::Fits(const Call& call, const Layer& layer) const {
-  if (layer.out.channels == 0 || layer.in.channels == 0) return false;
+  if (layer.out.channels == 0 || layer.in.channels == 0 || layer.concatenated) return false;
   if (std::min(layer.out.pixels, layer.in.pixels) < images_) return false;
-  if (call.backward()) return true;
   for (size_t i = call.first; i <= call.last; ++i) {
     const LaunchPlace& place = flow_.at(i);
     if (!place.gemm || call.winograd) continue;

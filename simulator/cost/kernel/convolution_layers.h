@@ -49,10 +49,13 @@ class ConvolutionLayers {
     int64_t positions = 0, groups = 1;  // 0: not known
     bool first = false;                 // has no gradient of its input
     bool branch = false;
+    bool concatenated = false;  // before the norm, so that `out` is all of what was
+    bool fits = false;          // the tiles that were launched
   };
   using Call = ConvolutionCall;
   struct Between {  // two convolutions
     bool activated = false, added = false, pooled = false, multiplied = false;
+    bool concatenated = false;  // with what is not known
   };
 
   void FindImages();

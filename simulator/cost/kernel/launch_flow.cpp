@@ -173,8 +173,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
   constexpr double kMostTiles = 1e9;
   const double tiles = 1.0 * attr->grid[0] * attr->grid[1];
   if (tiles > kMostTiles) return place;
-  // Blocks that go through several tiles are at most as many as there are multiprocessors.
-  if (group.known() && tiles <= device.sms) return place;
+  if (GoesThroughTiles(device, LaunchOf(store_, rank_, node))) return place;
   place.tile_rows = group.known() ? group.rows : block.known() ? block.rows : tile.rows;
   place.tile_cols = group.known() ? group.cols : block.known() ? block.cols : tile.cols;
   if (place.tile_rows > 0 && place.tile_cols > 0) place.tiles = tiles;

@@ -169,13 +169,6 @@ SimTime LaunchedThinGemm(const KernelModels& models, const Launch& launch) {
       ThinGemmUs(models.device(), StreamEfficiency(models), work, WalksReduction(launch.name)));
 }
 
-// As many blocks as there are multiprocessors go through all tiles, of as many results as what is
-// beside moves.
-bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch) {
-  return launch.attr != nullptr && launch.attr->blocks() <= device.sms &&
-         ContainsAny(launch.name, {"sm90", "nvjet", "sm100"});
-}
-
 SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t near_elements,
                      double typical_results) {
   const GpuPeaks& device = models.device();
@@ -218,6 +211,11 @@ bool IsMatrixKernel(std::string_view name) {
 
 bool IsAroundAttention(std::string_view name) {
   return ContainsAny(name, {"cudnn::fusion::", "dot_do_o", "convert_dq"});
+}
+
+bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch) {
+  return launch.attr != nullptr && launch.attr->blocks() <= device.sms &&
+         ContainsAny(launch.name, {"sm90", "nvjet", "sm100"});
 }
 
 int64_t TensorsNamed(std::string_view name) { return NumberAfter(name, "rray<char*, "); }

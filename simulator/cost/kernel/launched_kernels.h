@@ -39,6 +39,10 @@ bool IsMatrixKernel(std::string_view name);
 bool IsAttentionKernel(std::string_view name);
 bool IsAroundAttention(std::string_view name);
 
+// Whether the blocks of a matrix kernel for Hopper and later, at most as many as the device has
+// multiprocessors, go through all tiles, so that the grid says nothing of the results.
+bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch);
+
 // Tensors that an element-wise kernel names pointers to: "Array<char*, 3>" or "array<char*, 3ul>";
 // 0: it does not.
 int64_t TensorsNamed(std::string_view name);

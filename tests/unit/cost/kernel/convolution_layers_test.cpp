@@ -170,6 +170,53 @@ TEST(ConvolutionLayers, NothingIsSaidWhereTilesDoNotHoldTheResult) {
   EXPECT_TRUE(network.Forward().empty());
 }
 
+// A linear bottleneck: 24 channels become 144, which do not meet in the middle, then 24 again,
+// added without an activation.
+TEST(ConvolutionLayers, ChannelsThatDoNotMeet) {
+  constexpr uint32_t kPixels = kImages * 28 * 28;
+  Network network;
+  network.Convolution(32, kPixels).Norm(32).Relu(32 * kPixels);
+  network.Convolution(24, kPixels).Norm(24);
+  network.Convolution(144, kPixels).Norm(144).Relu(144 * kPixels);
+  network.calls().Add("aten::_conv_depthwise2d", "conv_depthwise2d_forward_kernel<3, float>",
+                      {{14112, 1, 1}, {256, 1, 1}});
+  network.Norm(144).Relu(144 * kPixels);
+  network.Convolution(24, kPixels).Norm(24).Moves(kAdd, 24 * kPixels);
+  network.Convolution(144, kPixels).Norm(144).Relu(144 * kPixels).Gradient(144);
+  const auto found = network.Forward();
+  ASSERT_EQ(found.size(), 5u);
+  ExpectConvolution(found[1], 32, 28, 24, 1, 28);
+  ExpectConvolution(found[2], 24, 28, 144, 1, 28);
+  ExpectConvolution(found[3], 144, 28, 24, 1, 28);
+  ExpectConvolution(found[4], 24, 28, 144, 1, 28);
+  const auto middle = network.calls().Inferred("aten::_conv_depthwise2d");
+  ASSERT_EQ(middle.size(), 1u);
+  ExpectConvolution(middle[0], 144, 28, 144, 3, 28);
+  EXPECT_EQ(std::get<Conv2dOp>(middle[0].shape).groups, 144);
+}
+
+// 32 channels join 64 before the norm of all 96: of the convolution that made them nothing is said,
+// nor of its gradients; the next one has all.
+TEST(ConvolutionLayers, NormsOfConcatenations) {
+  constexpr uint32_t kPixels = kImages * 28 * 28;
+  constexpr std::string_view kCat = "CatArrayBatchedCopy_aligned16_contig<float, 4, 128>";
+  Network network;
+  network.Convolution(64, kPixels).Norm(64).Relu(64 * kPixels);
+  network.Convolution(32, kPixels);
+  network.calls().Add("aten::cat", kCat, {{264, 2, 1}, {128, 1, 1}});
+  network.Norm(96).Relu(96 * kPixels);
+  network.Convolution(128, kPixels).Norm(128).Relu(128 * kPixels);
+  // Nothing tells of how many channels this one is given.
+  network.calls().Add("aten::cat", kCat, {{264, 2, 1}, {128, 1, 1}});
+  network.Convolution(48, kPixels).Norm(48).Relu(48 * kPixels);
+  for (const uint32_t channels : {48, 128, 96, 64}) network.Gradient(channels);
+  const auto forward = network.Forward(), backward = network.Backward();
+  ASSERT_EQ(forward.size(), 2u);
+  ExpectConvolution(forward[1], 96, 28, 128, 1, 28);
+  ASSERT_EQ(backward.size(), 2u);
+  ExpectConvolution(backward[0], 96, 28, 128, 1, 28);
+}
+
 // Winograd's kernels are for 3 x 3, whatever is usual.
 TEST(ConvolutionLayers, AlgorithmsTellOfFilters) {
   constexpr uint32_t kPixels = kImages * 56 * 56;
