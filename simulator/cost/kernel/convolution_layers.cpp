@@ -87,6 +87,7 @@ void ConvolutionLayers::GuessImages() {
 // By the norm behind and what moves as much as it is given; where there is none, by the tiles.
 ConvolutionLayers::Image ConvolutionLayers::ResultOf(const Call& call) {
   const int64_t images = std::max<int64_t>(images_, 1);
+  Layer& layer = layers_[call.layer];
   int64_t channels = 0, elements = 0;
   bool concatenated = false;
   for (const size_t p : flow_.Behind(call.last, kNear)) {
@@ -96,14 +97,18 @@ ConvolutionLayers::Image ConvolutionLayers::ResultOf(const Call& call) {
     concatenated |= IsConcat(flow_.name(p));
     if (place.channels > 0 && channels == 0) {
       channels = place.channels;
-      layers_[call.layer].concatenated = concatenated;
+      layer.rounded = place.channels_rounded;
+      layer.concatenated = concatenated;
       normed_[p] = call.layer;
     }
     // Counters are one block's, means of channels fewer.
     const int64_t least = SaturatingProduct({channels, images});
     const bool moves = place.moved > 0 && rank_.launch(flow_.order()[p])->grid[0] > 1;
     if (elements < least) elements = 0;
-    if (elements == 0 && moves && !place.copies && place.moved >= least) elements = place.moved;
+    if (elements == 0 && moves && !place.copies && place.moved >= least) {
+      elements = place.moved;
+      layer.moved = p;
+    }
   }
   if (channels == 0) channels = call.filters;
   if (channels == 0) channels = ChannelsByTiles(call, elements);
@@ -159,6 +164,24 @@ ConvolutionLayers::Between ConvolutionLayers::Look(const Call& before, const Cal
   return between;
 }
 
+// Where a norm's grid states them to a block: those with which the result has as many pixels as the
+// input, or a quarter.
+void ConvolutionLayers::CorrectChannels(Layer& layer) const {
+  constexpr int64_t kQuarter = 4;
+  if (layer.rounded == 0 || layer.out.pixels == 0) return;
+  const LaunchPlace& moves = flow_.at(layer.moved);
+  for (const int64_t pixels : {layer.in.pixels, layer.in.pixels / kQuarter}) {
+    if (pixels == 0) continue;
+    const int64_t channels = moves.moved / pixels;
+    const bool may_be = channels <= layer.out.channels &&
+                        channels > layer.out.channels - layer.rounded &&
+                        moves.Moves(SaturatingProduct({channels, pixels}));
+    if (!may_be) continue;
+    layer.out = {pixels, channels};
+    return;
+  }
+}
+
 void ConvolutionLayers::FindInputs() {
   constexpr int64_t kColours = 3, kStride = 2, kGrows = 16;
   constexpr int64_t kPatch = 196;  // positions of what has as many pixels for each result
@@ -192,6 +215,7 @@ void ConvolutionLayers::FindInputs() {
     const bool moved = between.activated || between.pooled;
     layer.branch = !moved && layer.out == last->out && joined.channels > 0;
     if (layer.branch) layer.in = joined;
+    CorrectChannels(layer);
     if (layer.out.pixels == 0) layer.out.pixels = layer.in.pixels;
     if (layer.in.pixels == 0) layer.in.pixels = layer.out.pixels;
   }

@@ -46,7 +46,9 @@ class ConvolutionLayers {
   };
   struct Layer {
     Image in, out;
+    int64_t rounded = 0;                // by how many channels at most `out` has too many
     int64_t positions = 0, groups = 1;  // 0: not known
+    size_t moved = 0;                   // by the kernel at that place, where `out` has pixels
     bool first = false;                 // has no gradient of its input
     bool branch = false;
     bool concatenated = false;  // before the norm, so that `out` is all of what was
@@ -65,6 +67,7 @@ class ConvolutionLayers {
   void FindFilters();
   void FindNormGradients();
   Image ResultOf(const Call& call);
+  void CorrectChannels(Layer& layer) const;
   int64_t ChannelsByTiles(const Call& call, int64_t elements) const;
   Between Look(const Call& before, const Call& call, const Layer& layer) const;
   bool FindByWeights(size_t place, Layer& layer) const;

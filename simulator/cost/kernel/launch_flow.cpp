@@ -28,16 +28,17 @@ bool IsRowMean(std::string_view name) {
 }
 
 // Channels of a batch norm: cuDNN's and PyTorch's have a block each, the latter's, where channels
-// lie together, a thread of a block (aten/src/ATen/native/cuda/Normalization.cuh); 0: another
-// kernel, or one whose grid does not tell.
-int64_t NormChannels(std::string_view name, const LaunchAttr& launch) {
+// lie together, a thread of a block (aten/src/ATen/native/cuda/Normalization.cuh); of other kernels
+// the grid does not tell.
+void ReadNorm(std::string_view name, const LaunchAttr& launch, LaunchPlace& place) {
   if (ContainsAny(name, {"batch_norm_"}) && ContainsAny(name, {"channels_last"})) {
-    return SaturatingProduct({launch.grid[0], launch.block[0]});
+    place.channels = SaturatingProduct({launch.grid[0], launch.block[0]});
+    place.channels_rounded = launch.block[0];
+  } else if (ContainsAny(name, {"bn_fw_tr_1C11", "bn_bw_1C11", "batch_norm_collect_stati",
+                                "batch_norm_transform_input", "batch_norm_backward_kernel",
+                                "batch_norm_backward_reduce"})) {
+    place.channels = launch.grid[0];
   }
-  const bool blocks = ContainsAny(name, {"bn_fw_tr_1C11", "bn_bw_1C11", "batch_norm_collect_stati",
-                                         "batch_norm_transform_input", "batch_norm_backward_kernel",
-                                         "batch_norm_backward_reduce"});
-  return blocks ? launch.grid[0] : 0;
 }
 
 // Rows of scores are not those of activations.
@@ -156,7 +157,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
     place.operands = TensorsNamed(name) - 1;
     return place;
   }
-  place.channels = NormChannels(name, *attr);
+  ReadNorm(name, *attr, place);
   const bool line = attr->grid[1] == 1 && attr->grid[2] == 1;
   if (line && IsRowKernel(name)) place.rows = attr->grid[0];
   if (line && IsRowMean(name)) {

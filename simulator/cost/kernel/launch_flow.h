@@ -23,7 +23,8 @@ struct LaunchPlace {
   // Of a norm or a softmax: a block each. Of means of rows, the first step of a norm: as many as a
   // block has lines of threads, of which the last has not all.
   int64_t rows = 0, rows_of_block = 1;
-  int64_t channels = 0;  // of a batch norm
+  // Of a batch norm, and by how many at most that is more than there are.
+  int64_t channels = 0, channels_rounded = 0;
   int64_t gathered = 0;  // rows of a table
   bool scores = false;   // rows of scores: a softmax that is no loss
   bool copies = false;   // casts are copies

@@ -195,6 +195,23 @@ TEST(ConvolutionLayers, ChannelsThatDoNotMeet) {
   EXPECT_EQ(std::get<Conv2dOp>(middle[0].shape).groups, 144);
 }
 
+// Where channels lie together a norm has a thread for each of 40, of which a block has 32.
+TEST(ConvolutionLayers, ChannelsToABlock) {
+  constexpr uint32_t kPixels = kImages * 28 * 28;
+  constexpr std::string_view kNorm =
+      "batch_norm_collect_statistics_channels_last_kernel<float, float, float, 4>";
+  Network network;
+  network.Convolution(64, kPixels).Norm(64).Relu(64 * kPixels);
+  network.Convolution(40, kPixels);
+  network.calls().Add("aten::native_batch_norm", kNorm, {{2, 128, 1}, {32, 16, 1}});
+  network.Relu(40 * kPixels);
+  network.Convolution(64, kPixels).Norm(64).Relu(64 * kPixels).Gradient(64);
+  const auto found = network.Forward();
+  ASSERT_EQ(found.size(), 3u);
+  ExpectConvolution(found[1], 64, 28, 40, 1, 28);
+  ExpectConvolution(found[2], 40, 28, 64, 1, 28);
+}
+
 // 32 channels join 64 before the norm of all 96: of the convolution that made them nothing is said,
 // nor of its gradients; the next one has all.
 TEST(ConvolutionLayers, NormsOfConcatenations) {
