@@ -225,4 +225,10 @@ KernelTraits TraitsOfKernel(std::string_view name) {
   return traits;
 }
 
+std::optional<bool> SumsOverRows(std::string_view name) {
+  if (ContainsAny(name, {"_nt_", "_NTT", "_NTN"}) || name.ends_with("_nt")) return true;
+  if (ContainsAny(name, {"_nn_", "_NNT", "_NNN"}) || name.ends_with("_nn")) return false;
+  return std::nullopt;
+}
+
 }  // namespace foretrace

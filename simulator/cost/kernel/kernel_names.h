@@ -2,6 +2,7 @@
 // What a device kernel's own name says to a timing model.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "simulator/cost/kernel/gpu_peaks.h"
@@ -59,5 +60,10 @@ NamedTile StatedTile(std::string_view name);
 
 // Linear in the name's length; names come from traces and may be anything.
 KernelTraits TraitsOfKernel(std::string_view name);
+
+// Which of a layer's gradients a library's kernel makes, whose matrices are column-major: of
+// weights neither operand lies along the reduction ("nt"), of the input one does ("nn"). nullopt:
+// its name does not say.
+std::optional<bool> SumsOverRows(std::string_view name);
 
 }  // namespace foretrace

@@ -14,6 +14,7 @@ namespace foretrace {
 namespace {
 
 constexpr size_t kRowsWithin = 24;
+constexpr size_t kGradientsWithin = 3;  // of one layer, with what adds up the first one's parts
 
 // Norms (PyTorch's, and engines' of root mean squares) and rows of scores or logits: a block each.
 bool IsRowKernel(std::string_view name) {
@@ -48,9 +49,9 @@ bool IsScores(std::string_view name) {
 
 // Kernels of forward passes, and of optimizers, behind which the next one begins.
 bool NamesForward(std::string_view name) {
-  return ContainsAny(
-      name, {"forward", "Forward", "fprop", "_fwd", "bn_fw", "cutlassF", "layer_norm_kernel",
-             "rms_norm", "RowwiseMoments", "multi_tensor_apply"});
+  return ContainsAny(name, {"forward", "Forward", "fprop", "_fwd", "bn_fw", "cutlassF",
+                            "layer_norm_kernel", "rms_norm", "RowwiseMoments", "multi_tensor_apply",
+                            "EmbeddingBag_updateOutput", "indexFuncLargeIndex<"});
 }
 
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
@@ -139,9 +140,25 @@ void LaunchFlow::FindPasses() {
       backward = true;
     } else if (backward && NamesForward(name(i))) {
       backward = false;
+    } else if (!backward && IsWeightGradient(i)) {
+      backward = true;
+      // The input's comes before, as do those of layers behind, some of which have no such sum.
+      for (size_t p = i; p-- > 0 && SameStream(p, i) && !backward_[p];) {
+        if (!places_[p].gemm) continue;
+        if (ContainsAny(name(p), {"_tn", "_TN"})) break;
+        if (SumsOverRows(name(p)) == false)
+          std::fill(backward_.begin() + static_cast<ptrdiff_t>(p), backward_.end(), true);
+      }
     }
     backward_.push_back(backward);
   }
+}
+
+// Sums over rows, but of Winograd's tiles, are gradients of weights alone.
+bool LaunchFlow::IsWeightGradient(size_t i) const {
+  if (!places_[i].gemm || !SumsOverRows(name(i)).value_or(false)) return false;
+  return std::ranges::none_of(Before(i, kGradientsWithin),
+                              [&](size_t p) { return ContainsAny(name(p), {"inograd"}); });
 }
 
 LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const {

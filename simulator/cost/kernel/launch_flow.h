@@ -61,7 +61,8 @@ class LaunchFlow {
 
   std::span<const NodeIndex> order() const { return moved_.order(); }
   const LaunchPlace& at(size_t i) const { return places_[i]; }
-  // Whether the last kernel of the stream that only one pass has is one of gradients.
+  // Whether the last kernel of the stream that only one pass has is one of gradients: by its name,
+  // or a GEMM that sums over rows.
   bool backward(size_t i) const { return backward_[i]; }
   bool SameStream(size_t a, size_t b) const {
     return rank_.lane(order()[a]) == rank_.lane(order()[b]);
@@ -93,6 +94,7 @@ class LaunchFlow {
   LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
   void FindCopies();
   void FindPasses();
+  bool IsWeightGradient(size_t i) const;
   void FindMeans();
   void FindTypical();
   int64_t Samples() const;

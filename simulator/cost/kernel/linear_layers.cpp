@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 #include <string_view>
 #include <utility>
 
-#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 #include "simulator/cost/operator/kernel_work.h"
 
@@ -42,15 +41,6 @@ std::string_view AutogradOf(std::string_view name) {
 
 void AddNew(std::vector<int64_t>& list, int64_t size) {
   if (size > 0 && std::ranges::find(list, size) == list.end()) list.push_back(size);
-}
-
-// Which of a layer's gradients a library's kernel makes, whose matrices are column-major: of
-// weights neither operand lies along the reduction ("nt"), of the input one does ("nn"). nullopt:
-// its name does not say.
-std::optional<bool> SumsOverRows(std::string_view name) {
-  if (ContainsAny(name, {"_nt_", "_NTT", "_NTN"}) || name.ends_with("_nt")) return true;
-  if (ContainsAny(name, {"_nn_", "_NNT", "_NNN"}) || name.ends_with("_nn")) return false;
-  return std::nullopt;
 }
 
 // That a kernel goes through for m x n results, whole clusters; 0: not known.
@@ -140,8 +130,9 @@ MatrixSizes LinearLayers::OfNoCall(size_t i, NodeIndex kernel) {
       made_ = 0;
     }
     last_gradient_ = i;
+    const bool known = layers_.front().known();
     const MatrixSizes sizes = GradientOf(i);
-    if (sizes.known()) return sizes;
+    if (sizes.known() || !known) return sizes;
     made_ = kGradients;
   }
 }

@@ -29,6 +29,11 @@ DType TypeOf(std::string_view name) {
   return ContainsAny(name, {"Half", "half", "f16", "float16"}) ? DType::kFloat16 : DType::kFloat32;
 }
 
+// A kernel that adds values where indices say, one an index.
+bool AddsPairs(std::string_view name) {
+  return ContainsAny(name, {"indexing_backward_kernel_stride_1<"});
+}
+
 class Inference {
  public:
   Inference(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device,
@@ -64,7 +69,10 @@ class Inference {
       const auto run = flow_.order().subspan(found->first, found->last - found->first + 1);
       return {run.begin(), run.end()};
     }
-    if (!flow_.Before(i, 1).empty() && IsPart(i, i - 1)) kernels.push_back(flow_.order()[i - 1]);
+    for (const size_t p : flow_.Before(i, kAround)) {
+      if (!IsPart(i, p)) break;
+      kernels.insert(kernels.begin(), flow_.order()[p]);
+    }
     kernels.push_back(flow_.order()[i]);
     for (const size_t p : flow_.Behind(i, kAround)) {
       if (IsPart(i, p)) kernels.push_back(flow_.order()[p]);
@@ -142,7 +150,7 @@ class Inference {
     for (const NodeIndex kernel : op.kernels) {
       const std::string_view name = store_.name(rank_, kernel);
       const LaunchAttr* launch = rank_.launch(kernel);
-      if (launch == nullptr || !ContainsAny(name, {"indexing_backward_kernel_stride_1<"})) continue;
+      if (launch == nullptr || !AddsPairs(name)) continue;
       const int64_t indices = SaturatingProduct({launch->grid[0], launch->block[1]});
       const int64_t values = SaturatingProduct({indices, launch->grid[2]});
       return Traced(IndexOp{values, indices, SaturatingProduct({2, values})}, TypeOf(name),
@@ -156,12 +164,16 @@ class Inference {
   bool IsPart(size_t main, size_t other) const {
     const std::string_view name = flow_.name(other);
     if (flow_.at(main).gemm) {
-      return other > main && TraitsOfKernel(name).role == KernelRole::kSplitReduce;
+      return other > main && (TraitsOfKernel(name).role == KernelRole::kSplitReduce ||
+                              ContainsAny(name, {"_split_k_kernel"}));
     }
     if (flow_.at(main).attention) {
       return IsAroundAttention(name);
     }
     const std::string_view of_main = flow_.name(main);
+    if (AddsPairs(of_main)) {  // by sorted indices
+      return other < main && ContainsAny(name, {"RadixSort", "elementwise_kernel_with_index"});
+    }
     if (other < main) return false;
     if (of_main.find("batch_norm_collect_statistics") != of_main.npos) {
       return name.find("batch_norm_transform_input") != name.npos;

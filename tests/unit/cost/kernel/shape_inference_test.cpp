@@ -278,6 +278,43 @@ TEST(ShapeInference, KernelsOfAGraph) {
 }
 
 // A kernel whose like a call launches that has shapes is like that one.
+// No kernel's name says which pass it is of, but one GEMM sums over rows ("nt"): those before it,
+// as far as they multiply matrices as they are ("nn"), are gradients too. xmma's second launch adds
+// the parts of the first.
+TEST(ShapeInference, PassesOfAGraphByTransposes) {
+  const auto tiled = [](const std::string& transposed, const std::string& part = "") {
+    return "sm80_xmma_gemm_f32f32_f32f32_f32_" + transposed +
+           "_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_execute" + part + "_kernel";
+  };
+  constexpr std::string_view kRelu =
+      "void vectorized_elementwise_kernel<8, launch_clamp_scalar(), std::array<char*, 2ul> >";
+  const auto blocks = [](uint32_t elements) {
+    return LaunchAttr{{elements / 1024, 1, 1}, {128, 1, 1}};
+  };
+  const LaunchAttr wide = {{8, 16, 1}, {128, 1, 1}}, narrow = {{8, 8, 1}, {128, 1, 1}},
+                   high = {{16, 8, 1}, {128, 1, 1}}, parts = {{8, 16, 2}, {128, 1, 1}};
+  Calls calls;
+  calls.InGraph(kRelu, blocks(512 * 512));
+  calls.InGraph(tiled("tn"), wide).InGraph(kRelu, blocks(512 * 1024));
+  calls.InGraph(tiled("tn"), narrow).InGraph(kRelu, blocks(512 * 512));
+  calls.InGraph("cunn_SoftMaxForward<LogSoftMax>", {{512, 1, 1}, {128, 1, 1}});
+  calls.InGraph(tiled("nn"), parts).InGraph(tiled("nn", "_split_k"), parts);
+  for (int i = 0; i < 4; ++i) calls.InGraph(kRelu, blocks(1024));
+  calls.InGraph(tiled("nt"), wide).InGraph(kRelu, blocks(512 * 1024));
+  calls.InGraph(tiled("nn"), narrow).InGraph(tiled("nt"), high);
+  std::vector<OperatorCall> layers;
+  for (const OperatorCall& call : calls.Inferred("")) {
+    if (std::holds_alternative<LinearOp>(call.shape)) layers.push_back(call);
+  }
+  ASSERT_EQ(layers.size(), 6u);
+  ExpectLinear(layers[0], 512, 1024, 512);
+  ExpectLinear(layers[1], 512, 512, 1024);
+  ExpectLinear(layers[2], 512, 1024, 512);
+  ExpectLinear(layers[3], 512, 1024, 512);
+  ExpectLinear(layers[4], 512, 512, 1024);
+  ExpectLinear(layers[5], 1024, 512, 512);
+}
+
 TEST(ShapeInference, LikesOfCallsAreNoneOfAGraph) {
   JobScript job(1);
   job.rank(0).Op("aten::neg", {0, 9}).Kernel("negate", {1, 2}, 7, {3, 4});
