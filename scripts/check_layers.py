@@ -44,6 +44,11 @@ ALLOWED = {
     "cli": ["base", "console"],
     "api": ["base", "console", "replay", "planning", "cli"],
 }
+# Folders of one room that may not include others of it.
+BELOW = {
+    "cost/operator": ["cost/kernel", "cost/traced"],
+    "cost/kernel": ["cost/traced"],
+}
 # Rooms whose rules see roles (trace/name_roles.h), not names. They may show names, hash them, and
 # look them up in tables; no string that they compare with anything may be a framework's.
 ROLES_ALONE = ["reconstruct", "engine"]
@@ -57,9 +62,11 @@ STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
 
 
-def allowed(room, header):
+def allowed(room, folder, header):
     if header.endswith(".pb.h"):
         return "proto" in ALLOWED[room]
+    if any(header.startswith(f"simulator/{above}/") for above in BELOW.get(folder, [])):
+        return False
     parts = header.split("/")
     if parts[0] != "simulator":
         return True
@@ -134,6 +141,7 @@ def main():
         if path.suffix not in (".h", ".cpp"):
             continue
         room = path.relative_to(ROOT / "simulator").parts[0]
+        folder = path.parent.relative_to(ROOT / "simulator").as_posix()
         if room in ROLES_ALONE:
             for number, text in names_read(path):
                 errors.append(f'{path.relative_to(ROOT)}:{number}: "{text}" is, or is compared with, '
@@ -145,8 +153,8 @@ def main():
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
-            if match and not allowed(room, match.group(1)):
-                errors.append(f"{path.relative_to(ROOT)}:{number}: room '{room}' may not include "
+            if match and not allowed(room, folder, match.group(1)):
+                errors.append(f"{path.relative_to(ROOT)}:{number}: '{folder}' may not include "
                               f"{match.group(1)}")
     print("\n".join(errors) if errors else "layer check: every include is allowed")
     return 1 if errors else 0

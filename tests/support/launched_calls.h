@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "simulator/cost/kernel/shape_inference.h"
+#include "simulator/cost/traced/shape_inference.h"
 #include "tests/support/job_script.h"
 
 namespace foretrace {

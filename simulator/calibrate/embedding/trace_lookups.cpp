@@ -6,8 +6,8 @@
 #include "simulator/base/error.h"
 #include "simulator/calibrate/embedding/embedding_rows.h"
 #include "simulator/cost/embedding/embedding_operator.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/cost/traced/kernel_cost_model.h"
 
 namespace foretrace {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/kernel/kernel_names.h"
+#include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
 

@@ -11,7 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/console/output.h"
 #include "simulator/cost/calibration_file.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
+#include "simulator/cost/traced/kernel_cost_model.h"
 
 namespace foretrace {
 namespace {

@@ -11,7 +11,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/cpu_overhead/overhead_statistics.h"
-#include "simulator/cost/recorded/recorded_cost_model.h"
+#include "simulator/cost/traced/recorded_cost_model.h"
 #include "simulator/engine/replay.h"
 #include "simulator/reconstruct/recorded_accelerators.h"
 #include "simulator/replay/rank_list.h"

@@ -9,9 +9,9 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/console/options.h"
 #include "simulator/cost/kernel/device_match.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
-#include "simulator/cost/recorded/recorded_cost_model.h"
+#include "simulator/cost/traced/kernel_cost_model.h"
+#include "simulator/cost/traced/recorded_cost_model.h"
 #include "simulator/hardware/catalog.h"
 #include "simulator/replay/durations/device_calibration.h"
 

@@ -7,10 +7,10 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 #include "simulator/cost/kernel/device_match.h"
-#include "simulator/cost/kernel/kernel_cost_model.h"
 #include "simulator/cost/memcpy/copy_cost_model.h"
-#include "simulator/cost/recorded/recorded_cost_model.h"
 #include "simulator/cost/retarget/retarget_cost_model.h"
+#include "simulator/cost/traced/kernel_cost_model.h"
+#include "simulator/cost/traced/recorded_cost_model.h"
 #include "simulator/replay/durations/device_calibration.h"
 
 namespace foretrace {

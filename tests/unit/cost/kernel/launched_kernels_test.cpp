@@ -1,5 +1,5 @@
 #include "simulator/cost/kernel/launched_kernels.h"
-#include "simulator/cost/kernel/moved_elements.h"
+#include "simulator/cost/traced/moved_elements.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,307 @@
+#include "simulator/cost/traced/observed_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/element_instructions.h"
+
+namespace foretrace {
+namespace {
+
+// Sorts are helpers of the lookups whose indices they sort; what moves elements in the call of a
+// GEMM spreads its addend over the result first.
+bool IsHelper(KernelRole role, const OperatorCall& call) {
+  if (role == KernelRole::kSort) return std::holds_alternative<EmbeddingOp>(call.shape);
+  const bool gemm = std::holds_alternative<LinearOp>(call.shape) ||
+                    std::holds_alternative<BatchedMatmulOp>(call.shape);
+  const bool moves = role == KernelRole::kElementwise || role == KernelRole::kConverted ||
+                     role == KernelRole::kStrided || role == KernelRole::kStridedConverted;
+  if (gemm && moves) return true;
+  return role == KernelRole::kTransform || role == KernelRole::kSplitReduce;
+}
+
+// Trips of a thread beyond its first element. Its elements are taken in turn: what it stores may be
+// where it loads next, as far as the compiler knows, or each branches by its type. A block of 128
+// threads takes 128 elements first.
+int64_t TurnsOf(const KernelTraits& traits, const ElementAccess& access) {
+  constexpr int64_t kThreads = 128;
+  const int64_t filled = (std::max<int64_t>(access.elements, 1) - 1) / kThreads + 1;
+  return std::max<int64_t>(std::min(traits.elements_in_turn, filled) - 1, 0);
+}
+
+// Dependent loads of a thread of that kernel: of what a model of its class does not know anyway.
+int64_t TripsOf(const GpuPeaks& device, KernelKind kind, const KernelTraits& traits,
+                const ElementAccess& access) {
+  // A thread that looks types up takes the code of its case, then of the conversion.
+  constexpr int64_t kConversion = 2;
+  // One that walks dimensions divides its index by each but the last, where the one before has left
+  // it; divisors and strides are arguments (c10's OffsetCalculator).
+  constexpr int64_t kMostDimensions = 4;
+  const bool strides =
+      traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
+  const bool converts =
+      traits.role == KernelRole::kConverted || traits.role == KernelRole::kStridedConverted;
+  const int64_t code = converts && !LaunchesFetchCode(device) ? kConversion : 0;
+  switch (kind) {
+    case KernelKind::kElementwise:
+    case KernelKind::kCopy:
+    case KernelKind::kTranspose:
+    case KernelKind::kOptimizer:
+    case KernelKind::kOther:
+      return (strides ? std::clamp<int64_t>(access.dimensions - 1, 1, kMostDimensions) : 1) + code +
+             TurnsOf(traits, access);
+    case KernelKind::kIndex: {
+      // A thread has four elements, and takes them in turn: each index, then what it points to.
+      constexpr int64_t kElements = 4;
+      const auto chain = std::max<int64_t>(access.indices, 1) + 1;
+      return traits.role == KernelRole::kGather ? kElements * chain : chain;
+    }
+    default:
+      return 0;
+  }
+}
+
+// Kernels whose launches say how their threads find what they move.
+void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
+                const ElementAccess& access) {
+  // A block gathers one row, by an index that is read once for it however wide it was expanded
+  // (aten/src/ATen/native/cuda/IndexKernelUtils.cu, vectorized_gather_kernel).
+  if (name.find("vectorized_gather_kernel<") != name.npos && access.rows > 0) {
+    constexpr int64_t kIndex = 8;
+    work.read =
+        Bytes(SaturatingProduct({access.rows, work.written.count() / access.rows + kIndex}));
+    work.blocks = access.rows;
+  }
+  // Contiguous tensors have as many blocks as their elements ask for; others have two for each
+  // multiprocessor, each tensor, which `parts` costs (aten/src/ATen/native/cuda/Shape.cu,
+  // getCatGridContig and getCatGrid).
+  if (ContainsAny(name, {"CatArrayBatchedCopy_vectorized", "CatArrayBatchedCopy_aligned",
+                         "CatArrayBatchedCopy_contig"})) {
+    work.parts = 1;
+  } else if (name.find("CatArrayBatchedCopy<") != name.npos && access.largest > 0) {
+    // A thread takes the elements of its tensor in turn, each where two divisions find it.
+    constexpr int64_t kThreads = 512, kBlocks = 2, kTrips = 2;
+    const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
+    work.trips = kTrips * ((access.largest - 1) / threads + 1);
+  }
+  // Adding along an index: as many blocks of 128 threads as 8 for each multiprocessor go over the
+  // elements (aten/src/ATen/native/cuda/Indexing.cu, indexFuncLargeIndex), each of which reads an
+  // index, then a value, then adds it where it belongs.
+  if (name.find("indexFuncLargeIndex<") != name.npos) {
+    constexpr int64_t kThreads = 128, kBlocks = 8, kTrips = 3;
+    const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
+    work.trips = kTrips * ((std::max<int64_t>(access.elements, 1) - 1) / threads + 1);
+  }
+}
+
+// Kernels that take eight elements of 16 bits at a time (PyTorch 2.7 and later) compute as much
+// with this share of the instructions; set by gelu of bert-base-b64-bf16 (H100, traces/README.md,
+// "Captured"), which streams where TimeSformer's, by four, computes.
+void AsVectorsOfEight(std::string_view name, KernelWork& work) {
+  constexpr double kShare = 0.75;
+  if (name.find("vectorized_elementwise_kernel<8,") == name.npos) return;
+  work.flop = Flop(work.flop.count() * kShare);
+}
+
+// A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads
+// (aten/src/ATen/native/cuda/Loss.cu, nll_loss_threads): forward a target, then its score.
+void AddStepsOfChosen(std::string_view name, KernelWork& work) {
+  if (name.find("nll_loss_") == name.npos || name.find("_kernel_2d<") == name.npos) return;
+  constexpr int64_t kEach = 16;
+  const int64_t samples = std::max<int64_t>(work.cols, 1);
+  const double whole = static_cast<double>(std::max<int64_t>(samples / kEach, 1));
+  const int64_t threads =
+      std::clamp<int64_t>(int64_t{1} << std::lround(std::log2(whole)), 32, 1024);
+  const int64_t chain = name.find("forward") != name.npos ? 2 : 1;
+  work.trips = chain * ((samples - 1) / threads + 1);
+}
+
+// PyTorch's sums of gradients over the rows of a layer norm (aten/src/ATen/native/cuda/
+// layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel, since 2.7 ...KernelTemplate): 32 threads share
+// the rows of a column, each eight at a step, before which one of them takes the rows' means and
+// deviations to shared memory, one after the other: trips to L2, eight of which take about as long
+// as three to DRAM; the template takes two where the cache still holds the tensors. Where the
+// template takes other blocks, for few rows, its name says so.
+void AddStepsOfWeights(const GpuPeaks& device, std::string_view name, KernelWork& work) {
+  constexpr int64_t kRowsOfStep = 32 * 8, kTrips = 3, kCachedTrips = 2;
+  const bool older = name.find("GammaBetaBackwardCUDAKernel<") != name.npos;
+  const bool steps = older || (name.find("GammaBetaBackwardCUDAKernelTemplate<") != name.npos &&
+                               name.find(", 32u, 32u, 256u, ") != name.npos);
+  if (!steps) return;
+  const bool cached = !older && static_cast<double>(work.read.count()) < device.l2_mbytes * 1e6;
+  work.kind = KernelKind::kOther;  // its own steps are all that it waits for
+  work.trips = 1 + (cached ? kCachedTrips : kTrips) *
+                       ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
+}
+
+// A type of so many bytes; kUnknown: there is none.
+DType OfSize(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return DType::kInt8;
+    case 2:
+      return DType::kFloat16;
+    case 4:
+      return DType::kFloat32;
+    case 8:
+      return DType::kInt64;
+    case 16:
+      return DType::kComplex128;
+    default:
+      return DType::kUnknown;
+  }
+}
+
+// Shapes do not say whether a copy is contiguous, whether attention is masked, nor of what type the
+// tensors of a list are; the kernel that was chosen does.
+void Specify(const KernelTraits& traits, OperatorCall& call) {
+  auto* copy = std::get_if<CopyOp>(&call.shape);
+  const bool strided =
+      traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
+  if (copy != nullptr && strided) copy->strided = true;
+  const DType listed = OfSize(traits.element_bytes);
+  const bool concat = std::holds_alternative<ConcatOp>(call.shape);
+  if (concat && listed != DType::kUnknown) call.dtype = listed;
+  auto* attention = std::get_if<AttentionOp>(&call.shape);
+  if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
+}
+
+// A batch norm of kernels that take no statistics is given those of training: cuDNN's and MIOpen's
+// of inference, PyTorch's second kernel alone.
+bool TakesStatistics(std::string_view name) {
+  for (const std::string_view part : {"bn_fw_inf", "InferBN", "BatchNormFwdInfer",
+                                      "batch_norm_transform_input", "elementwise_kernel"}) {
+    if (name.find(part) != name.npos) return false;
+  }
+  return true;
+}
+
+// A batch norm whose channels lie together (aten/src/ATen/native/cuda/Normalization.cuh,
+// batch_norm_*_channels_last_kernel): one kernel for its sums, one that writes. Threads load an
+// element at a time; forward the sums are Welford's, with a division an element. Counts are what
+// resnet50-b256-bf16's take (H100, traces/README.md, "Captured") beside their bytes. Few channels
+// leave a part of the device's threads without work: `waves` of blocks, of which three quarters of
+// one hide what threads wait for.
+KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves) {
+  constexpr double kStatistics = 40, kGradientSums = 15, kWrites = 18, kEnough = 0.75, kMost = 2;
+  const double alone = waves > 0 ? std::clamp(kEnough / waves, 1.0, kMost) : 1;
+  const int64_t size = SaturatingProduct({whole.rows, whole.cols});
+  const Bytes tensor(SaturatingProduct({size, ElementSize(whole.dtype)}));
+  const auto elements = static_cast<double>(size);
+  KernelWork sums, writes;
+  sums.kind = writes.kind = KernelKind::kBatchNorm;
+  sums.pass = writes.pass = whole.pass;
+  sums.dtype = writes.dtype = whole.dtype;
+  sums.read = forward ? tensor : Bytes(SaturatingProduct({2, tensor.count()}));
+  sums.instructions = elements * (forward ? kStatistics : kGradientSums) * alone;
+  writes.read = sums.read;
+  writes.written = tensor;
+  writes.instructions = elements * kWrites * alone;
+  return {sums, writes};
+}
+
+// Loads of 16 bytes; residuals are read and written beside the input.
+void AsEngineNorm(int64_t residuals, KernelWork& work) {
+  constexpr int64_t kWidestLoad = 16;
+  work.load_elements = kWidestLoad / std::max<int64_t>(ElementSize(work.dtype), 1);
+  work.read = Bytes(SaturatingProduct({work.read.count(), 1 + residuals}));
+  work.written = Bytes(SaturatingProduct({work.written.count(), 1 + residuals}));
+}
+
+// What the names of a call's kernels say together.
+struct Seen {
+  bool tf32 = false, half = false, float8 = false, by_warps = false, statistics = false;
+  int64_t load_elements = 0;
+  KernelTraits last;  // of the last kernel
+
+  Precision precision(DType dtype) const {
+    return float8 ? Precision::kFloat8 : half ? Precision::kHalf : PrecisionOf(dtype, tf32);
+  }
+};
+
+Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const NodeIndex> kernels,
+               ObservedKernels& observed) {
+  Seen seen;
+  for (const NodeIndex node : kernels) {
+    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
+    const bool kernel = rank.kind(node) == NodeKind::kKernel;
+    seen.tf32 |= traits.precision == Precision::kTensorFloat32;
+    seen.half |= traits.precision == Precision::kHalf;
+    seen.float8 |= traits.precision == Precision::kFloat8;
+    seen.by_warps |= traits.flash_attention_2 || traits.by_warps;
+    seen.load_elements = std::max(seen.load_elements, traits.load_elements);
+    if (kernel) seen.last = traits;
+    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
+      observed.mains.push_back(node);
+    }
+    Specify(traits, observed.call);
+    seen.statistics |= kernel && TakesStatistics(store.name(rank, node));
+  }
+  return seen;
+}
+
+// The main kernel of a batch norm whose channels lie together; invalid: another one's.
+NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
+                       std::span<const NodeIndex> mains) {
+  const auto at = std::ranges::find_if(mains, [&](NodeIndex node) {
+    const std::string_view name = store.name(rank, node);
+    return name.find("batch_norm_") != name.npos && name.find("_channels_last_") != name.npos;
+  });
+  return at == mains.end() ? NodeIndex() : *at;
+}
+
+// The only kernel of an operator; `first` is the first of its call.
+void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
+            const TracedOperator& traced, const Seen& seen, NodeIndex first,
+            const ObservedKernels& observed, KernelWork& work) {
+  const std::string_view name = store.name(rank, first);
+  const bool forward = observed.call.pass == Direction::kForward;
+  // Given the statistics, one pass over the input is enough.
+  if (work.kind == KernelKind::kBatchNorm && forward && !seen.statistics) work.read = work.written;
+  if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
+  work.load_elements = std::max(work.load_elements, seen.load_elements);
+  work.by_warps = seen.by_warps;
+  if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
+    work.instructions = PoolInstructions(name, static_cast<double>(pool->input_elements));
+  }
+  if (rank.kind(first) == NodeKind::kKernel) {
+    work.trips = TripsOf(device, work.kind, seen.last, traced.access);
+    AsLaunched(device, name, work, traced.access);
+    AsVectorsOfEight(name, work);
+    AddStepsOfChosen(name, work);
+  } else if (rank.kind(first) == NodeKind::kMemcpy) {
+    work.trips = 1;  // within the device a kernel copies too
+  }
+}
+
+}  // namespace
+
+ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
+                        const TracedOperator& traced, std::span<const NodeIndex> kernels) {
+  ObservedKernels observed;
+  observed.call = traced.op;
+  const Seen seen = ReadNames(store, rank, kernels, observed);
+  observed.precision = seen.precision(observed.call.dtype);
+  observed.list = Kernels(observed.call);
+  const bool gradients = traced.op.pass == Direction::kBackward &&
+                         std::holds_alternative<LayerNormOp>(observed.call.shape);
+  if (gradients && observed.list.size() == 2 && observed.mains.size() == 2) {
+    AddStepsOfWeights(device, store.name(rank, observed.mains[1]), observed.list[1]);
+  }
+  if (observed.list.size() != 1) return observed;
+  KernelWork& work = observed.list[0];
+  const NodeIndex together = ChannelsLast(store, rank, observed.mains);
+  if (work.kind == KernelKind::kBatchNorm && together.valid()) {
+    observed.list = ChannelsLastNorm(work, observed.call.pass == Direction::kForward,
+                                     rank.waves_milli(together) / 1000.0);
+    return observed;
+  }
+  work.scattered = SaturatingProduct({traced.access.elements, traced.access.scattered.value_or(0)});
+  if (kernels.size() == 1) work.instructions = ElementInstructions(seen.last.role, traced.access);
+  Refine(device, store, rank, traced, seen, kernels.front(), observed, work);
+  return observed;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,284 @@
+#include "simulator/cost/traced/observed_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/trace/builder.h"
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+// Dependent loads of a thread of `kernel`, which a copy of those sizes launched.
+int64_t Trips(std::string_view kernel, const std::vector<int64_t>& sizes,
+              std::string_view chip = "GH100") {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::copy_", {0, 90});
+  for (int i = 0; i < 2; ++i) {
+    Tensor tensor;
+    tensor.dtype = DType::kFloat32;
+    rank.builder().AddTensor(rank.Of("aten::copy_"), tensor, sizes);
+  }
+  rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  const RankTrace& trace = store.ranks()[0];
+  const TensorShape shape{sizes, DType::kFloat32};
+  const auto traced = OperatorFromTrace("aten::copy_", std::vector{shape, shape}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+  GpuPeaks device;
+  device.accelerator.chip = chip;
+  return Observe(device, store, trace, *traced, kernels).list[0].trips;
+}
+
+// A transposed copy reads each element by itself.
+TEST(ObservedKernels, ScatteredTensorsAreAccessedElementByElement) {
+  constexpr std::string_view kKernel =
+      "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<copy> >";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::copy_", {0, 90});
+  rank.Kernel(kKernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> sizes = {3000, 2000};
+  const TensorShape shape{sizes, DType::kFloat32};
+  auto traced = OperatorFromTrace("aten::copy_", std::vector{shape, shape}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kKernel)};
+  const auto scattered = [&] {
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].scattered;
+  };
+  EXPECT_EQ(scattered(), 0);  // not known
+  traced->access.scattered = 1;
+  EXPECT_EQ(scattered(), 6'000'000);
+}
+
+KernelWork Concatenation(std::string_view kernel) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::cat", {0, 90});
+  rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  // The types of a list's tensors are not recorded.
+  const std::vector<int64_t> images = {1, 1000, 1000}, class_token = {1, 1, 1000};
+  const TensorShape large{images, DType::kUnknown}, small{class_token, DType::kUnknown};
+  const auto traced = OperatorFromTrace("aten::cat", std::vector{large, small}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+  GpuPeaks device;
+  device.sms = 132;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+// 1,001,000 elements of the two bytes that the name states.
+TEST(ObservedKernels, AConcatenationsKernelStatesTheSizeOfItsElements) {
+  const KernelWork vectors = Concatenation(
+      "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::"
+      "(anonymous namespace)::OpaqueType<2u>, unsigned int, 3, 128, 1, 16, 8>(char*, x)");
+  EXPECT_EQ(vectors.read, Bytes(2'002'000));
+  EXPECT_EQ(vectors.written, Bytes(2'002'000));
+  EXPECT_EQ(vectors.parts, 1);  // blocks as its elements ask for
+  EXPECT_EQ(vectors.instructions, 0);
+}
+
+// Two blocks of 512 threads for each of 132 multiprocessors, a tensor: threads of the larger one go
+// round eight times (1,000,000 / 135,168), two trips each.
+TEST(ObservedKernels, StridedTensorsAreConcatenatedElementByElement) {
+  const KernelWork strided = Concatenation(
+      "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous "
+      "namespace)::OpaqueType<4u>, unsigned int, 3, 128, 1>(x)");
+  EXPECT_EQ(strided.read, Bytes(4'004'000));
+  EXPECT_EQ(strided.parts, 2);
+  EXPECT_EQ(strided.trips, 16);
+  EXPECT_GT(strided.instructions, 0);
+}
+
+// Kernels that take eight elements at once compute as much with three quarters of the instructions.
+TEST(ObservedKernels, VectorsOfEightComputeLess) {
+  const auto flop = [](std::string_view kernel) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op("aten::gelu", {0, 90});
+    rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> sizes = {1000, 1000};
+    const TensorShape shape{sizes, DType::kBFloat16};
+    const auto traced = OperatorFromTrace("aten::gelu", std::vector{shape}, {});
+    const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].flop.count();
+  };
+  const double by_four = flop("void at::native::vectorized_elementwise_kernel<4, gelu, x>");
+  EXPECT_EQ(by_four, 16e6);  // elementwise_table.cpp
+  EXPECT_EQ(flop("void at::native::vectorized_elementwise_kernel<8, gelu, x>"), 0.75 * by_four);
+}
+
+TEST(ObservedKernels, TripsByWhatAThreadHasToLookUp) {
+  constexpr std::string_view kVectors =
+      "void at::native::vectorized_elementwise_kernel<4, copy, at::detail::Array<char*, 2> >";
+  constexpr std::string_view kConverted =
+      "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda, "
+      "LoadWithCast<1>, StoreWithCast<1> >";
+  constexpr std::string_view kStrided =
+      "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
+      "at::native::direct_copy_kernel_cuda> >";
+  EXPECT_EQ(Trips(kVectors, {64}), 1);
+  // Beyond 128 elements a thread has a second one, and a third and a fourth.
+  EXPECT_EQ(Trips(kConverted, {64}), 1);
+  EXPECT_EQ(Trips(kConverted, {5184}), 4);
+  EXPECT_EQ(Trips(kConverted, {5184}, "GA100"), 6);  // and its code
+  // A matrix is divided once, three dimensions twice; ones of a single element not at all.
+  EXPECT_EQ(Trips(kStrided, {8, 16}), 1);
+  EXPECT_EQ(Trips(kStrided, {1, 4, 5, 6}), 2);
+  EXPECT_EQ(Trips(kStrided, {2, 2, 2, 2, 2, 2, 2}), 4);
+  EXPECT_EQ(Trips(kStrided, {8, 32}), 2);
+  EXPECT_EQ(Trips(kStrided, {16, 48}), 4);
+  constexpr std::string_view kLookedUp =
+      "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<"
+      "at::native::direct_copy_kernel_cuda> >";
+  EXPECT_EQ(Trips(kLookedUp, {8, 16}), 1);
+  EXPECT_EQ(Trips(kLookedUp, {16, 48}), 4);
+}
+
+TEST(ObservedKernels, ACopyWithinTheDeviceLoadsOnce) {
+  constexpr std::string_view kCopy = "Memcpy DtoD (Device -> Device)";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::copy_", {0, 90});
+  rank.SyncCopy(kCopy, MemcpyKind::kDeviceToDevice, {10, 30}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> sizes = {64};
+  const TensorShape shape{sizes, DType::kFloat32};
+  const auto traced = OperatorFromTrace("aten::copy_", std::vector{shape, shape}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kCopy)};
+  EXPECT_EQ(Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].trips, 1);
+}
+
+// Of the kernel that sums the gradients of a layer norm's weights over its rows.
+int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
+  constexpr std::string_view kInput =
+      "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::native_layer_norm_backward", {0, 90});
+  rank.Kernel(kInput, {10, 12}, 7, {20, 24});
+  rank.Kernel(kWeights, {14, 16}, 7, {26, 30});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> matrix = {rows, 512}, column = {rows, 1}, row = {512};
+  std::vector<TensorShape> shapes;
+  for (const auto* dims : {&matrix, &matrix, &column, &column, &row, &row}) {
+    shapes.push_back({*dims, DType::kFloat32});
+  }
+  const auto traced = OperatorFromTrace("aten::native_layer_norm_backward", shapes, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kInput), rank.Of(kWeights)};
+  GpuPeaks device;
+  device.l2_mbytes = cache_mbytes;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1].trips;
+}
+
+TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
+  constexpr std::string_view kOlder =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>";
+  constexpr std::string_view kTemplate =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 32u, 256u, false, true, false>";
+  constexpr std::string_view kSmall =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 1u, 8u, true, true, false>";
+  EXPECT_EQ(TripsOfWeights(256, kOlder), 1 + 3);
+  EXPECT_EQ(TripsOfWeights(1024, kOlder, 100), 1 + 4 * 3);
+  EXPECT_EQ(TripsOfWeights(1024, kTemplate), 1 + 4 * 3);
+  EXPECT_EQ(TripsOfWeights(1024, kTemplate, 100), 1 + 4 * 2);
+  EXPECT_EQ(TripsOfWeights(32, kSmall), 0);
+}
+
+// The only kernel of a call, as it is timed.
+KernelWork WorkOf(std::string_view op, std::string_view kernel,
+                  const std::vector<std::vector<int64_t>>& inputs, DType index = DType::kFloat32) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op(op, {0, 90});
+  rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+  const TraceStore store = job.Build();
+  std::vector<TensorShape> shapes;
+  for (const auto& dims : inputs) shapes.push_back({dims, DType::kFloat32});
+  if (shapes.size() > 1) shapes[1].dtype = index;
+  const auto traced = OperatorFromTrace(op, shapes, {});
+  EXPECT_TRUE(traced.has_value());
+  GpuPeaks device;
+  device.sms = 100;
+  device.accelerator.chip = "GH100";
+  const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+TEST(ObservedKernels, ABlockGathersARowByOneIndex) {
+  // 40,960 rows of 64 floats: each read and written, and an index of 8 bytes.
+  const KernelWork work =
+      WorkOf("aten::gather", "void at::native::vectorized_gather_kernel<16, long>(char*)",
+             {{1024, 64}, {40960, 64}, {40960, 64}}, DType::kInt64);
+  EXPECT_EQ(work.blocks, 40960);
+  EXPECT_EQ(work.read, Bytes(40960 * (64 * 4 + 8)));
+  EXPECT_EQ(work.written, Bytes(40960 * 64 * 4));
+}
+
+TEST(ObservedKernels, AddingAlongAnIndexGoesRound) {
+  // 100 x 8 blocks of 128 threads: 102,400 threads, each with three trips an element.
+  const auto trips = [](int64_t rows) {
+    return WorkOf("aten::index_add_",
+                  "void at::native::indexFuncLargeIndex<float, long, unsigned int, 2>(x)",
+                  {{1000000, 64}, {rows}, {rows, 64}}, DType::kInt64)
+        .trips;
+  };
+  EXPECT_EQ(trips(1600), 3);
+  EXPECT_EQ(trips(1601), 2 * 3);
+  EXPECT_EQ(trips(16000), 10 * 3);
+}
+
+TEST(ObservedKernels, ALossOfChosenScoresIsOneBlocks) {
+  const auto trips = [](int64_t samples, std::string_view pass) {
+    const std::string kernel =
+        "void nll_loss_" + std::string(pass) + "_reduce_cuda_kernel_2d<float, float, long>(float*)";
+    return WorkOf("aten::nll_loss_forward", kernel, {{samples, 1000}, {samples}}, DType::kInt64)
+        .trips;
+  };
+  // 2,048 samples by 128 threads, 16 each; 32 threads at least, 1,024 at most.
+  EXPECT_EQ(trips(2048, "forward"), 2 * 16);
+  EXPECT_EQ(trips(2048, "backward"), 16);
+  EXPECT_EQ(trips(16, "forward"), 2);
+  EXPECT_EQ(trips(32768, "forward"), 2 * 32);
+}
+
+TEST(ObservedKernels, ChannelsThatLieTogetherTakeTwoKernels) {
+  constexpr std::string_view kSums =
+      "void at::native::batch_norm_collect_statistics_channels_last_kernel<at::native::Var>(x)";
+  constexpr std::string_view kWrites =
+      "void at::native::batch_norm_transform_input_channels_last_kernel<float>(x)";
+  const auto list = [&](uint32_t waves_milli) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op("aten::native_batch_norm", {0, 90});
+    rank.Kernel(kSums, {10, 12}, 7, {20, 24});
+    rank.Waves(kSums, waves_milli);
+    rank.Kernel(kWrites, {26, 28}, 7, {30, 34});
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> image = {4, 64, 8, 8}, channels = {64};
+    const std::vector<TensorShape> shapes = {{image, DType::kBFloat16},
+                                             {channels, DType::kFloat32}};
+    const auto traced = OperatorFromTrace("aten::native_batch_norm", shapes, {});
+    const std::vector<NodeIndex> kernels = {rank.Of(kSums), rank.Of(kWrites)};
+    return Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list;
+  };
+  const KernelList full = list(1000);
+  ASSERT_EQ(full.size(), 2u);
+  constexpr double kElements = 4 * 64 * 8 * 8;
+  EXPECT_EQ(full[0].written, Bytes());
+  EXPECT_EQ(full[0].instructions, 40 * kElements);
+  EXPECT_EQ(full[1].read, full[1].written);
+  EXPECT_EQ(full[1].instructions, 18 * kElements);
+  // Half a wave of blocks: what three quarters would hide.
+  EXPECT_EQ(list(500)[0].instructions, 1.5 * 40 * kElements);
+}
+
+}  // namespace
+}  // namespace foretrace
