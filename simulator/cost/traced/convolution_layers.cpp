@@ -184,7 +184,8 @@ void ConvolutionLayers::CorrectChannels(Layer& layer) const {
 
 void ConvolutionLayers::FindInputs() {
   constexpr int64_t kColours = 3, kStride = 2, kGrows = 16;
-  constexpr int64_t kPatch = 196;  // positions of what has as many pixels for each result
+  constexpr int64_t kElementBytes = 4;  // of what comes from the host
+  constexpr int64_t kPatch = 196;       // positions of what has as many pixels for each result
   const Call* before = nullptr;
   Image joined;
   for (const Call& call : calls_) {
@@ -201,8 +202,9 @@ void ConvolutionLayers::FindInputs() {
     before = &call;
     if (!follows || (between.multiplied && grows)) {
       layer.first = true;
+      const bool whole = flow_.Copied(call.first) / (kElementBytes * kColours) == layer.out.pixels;
       const int64_t stride = call.positions >= kPatch ? call.positions : kStride * kStride;
-      layer.in = {SaturatingProduct({layer.out.pixels, stride}), kColours};
+      layer.in = {SaturatingProduct({layer.out.pixels, whole ? 1 : stride}), kColours};
       joined = {};
       continue;
     }
@@ -218,6 +220,7 @@ void ConvolutionLayers::FindInputs() {
     CorrectChannels(layer);
     if (layer.out.pixels == 0) layer.out.pixels = layer.in.pixels;
     if (layer.in.pixels == 0) layer.in.pixels = layer.out.pixels;
+    layer.halves = !layer.branch && last->out.pixels > layer.out.pixels;
   }
 }
 
@@ -243,15 +246,18 @@ bool ConvolutionLayers::FindByWeights(size_t place, Layer& layer) const {
   return false;
 }
 
-// Of bottlenecks: those that keep the number of channels are the wide ones; and of what doubles it
-// where it halves the image.
+// Of first ones that halve the image 7 x 7 where there are 64; of others 3 x 3 where they keep the
+// number of channels (the middle of a bottleneck) and where they double it while the image is
+// halved, by a stride or by a pool before (VGG).
 int64_t ConvolutionLayers::UsualPositions(const Layer& layer) {
-  constexpr int64_t kWide = 9, kFirst = 49;
-  if (layer.first) return kFirst;
+  constexpr int64_t kWide = 9, kFirst = 49, kMany = 64;
+  if (layer.first) {
+    const bool widest = layer.in.pixels > layer.out.pixels && layer.out.channels >= kMany;
+    return widest ? kFirst : kWide;
+  }
   if (layer.branch) return 1;
   if (layer.in.channels == layer.out.channels) return kWide;
-  const bool halves = layer.in.pixels > layer.out.pixels;
-  return halves && layer.out.channels == 2 * layer.in.channels ? kWide : 1;
+  return layer.halves && layer.out.channels == 2 * layer.in.channels ? kWide : 1;
 }
 
 void ConvolutionLayers::FindFilters() {

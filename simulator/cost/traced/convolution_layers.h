@@ -51,6 +51,7 @@ class ConvolutionLayers {
     size_t moved = 0;                   // by the kernel at that place, where `out` has pixels
     bool first = false;                 // has no gradient of its input
     bool branch = false;
+    bool halves = false;        // the image, itself or by a pool before
     bool concatenated = false;  // before the norm, so that `out` is all of what was
     bool fits = false;          // the tiles that were launched
   };

@@ -195,6 +195,28 @@ TEST(ConvolutionLayers, ChannelsThatDoNotMeet) {
   EXPECT_EQ(std::get<Conv2dOp>(middle[0].shape).groups, 144);
 }
 
+// 64 channels become 128 behind a pool, as VGG has it.
+TEST(ConvolutionLayers, ChannelsThatDoubleBehindAPool) {
+  constexpr uint32_t kPixels = kImages * 28 * 28;
+  Network network;
+  network.Convolution(64, 4 * kPixels).Norm(64).Relu(64 * 4 * kPixels);
+  network.calls().Add("aten::max_pool2d_with_indices", "max_pool_forward_nchw<float, int>",
+                      {{6272, 1, 1}, {256, 1, 1}});
+  network.Convolution(128, kPixels).Norm(128).Relu(128 * kPixels).Gradient(128);
+  ExpectConvolution(network.Forward().at(1), 64, 28, 128, 3, 28);
+}
+
+// An image as large as the result came from the host.
+TEST(ConvolutionLayers, FirstConvolutions) {
+  constexpr uint32_t kPixels = kImages * 28 * 28;
+  Network whole, few;
+  whole.calls().FromHost(int64_t{4} * 3 * kPixels);
+  whole.Convolution(64, kPixels).Norm(64).Relu(64 * kPixels).Gradient(64);
+  ExpectConvolution(whole.Forward().at(0), 3, 28, 64, 3, 28);
+  few.Convolution(32, kPixels).Norm(32).Relu(32 * kPixels).Gradient(32);
+  ExpectConvolution(few.Forward().at(0), 3, 56, 32, 3, 28);
+}
+
 // Where channels lie together a norm has a thread for each of 40, of which a block has 32.
 TEST(ConvolutionLayers, ChannelsToABlock) {
   constexpr uint32_t kPixels = kImages * 28 * 28;
