@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <string_view>
 
@@ -67,9 +68,7 @@ void ConvolutionLayers::FindImages() {
       }
     }
   }
-  const auto most = std::ranges::max_element(
-      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
-  images_ = most != counts.end() ? most->first : 0;
+  images_ = Most(counts);
 }
 
 // Where nothing tells, by the least of all images, which is as large in most networks.

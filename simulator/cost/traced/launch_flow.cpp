@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "simulator/base/contains.h"
@@ -54,13 +53,13 @@ bool NamesForward(std::string_view name) {
                             "EmbeddingBag_updateOutput", "indexFuncLargeIndex<"});
 }
 
+}  // namespace
+
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
   const auto at = std::ranges::max_element(
       counts, [](const auto& a, const auto& b) { return a.second < b.second; });
   return at == counts.end() ? 0 : at->first;
 }
-
-}  // namespace
 
 bool NamesGradient(std::string_view name) {
   return ContainsAny(

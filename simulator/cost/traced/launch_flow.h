@@ -2,6 +2,7 @@
 // What the launches of a rank's kernels say of the tensors that flow through them.
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,9 @@
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
+
+// The key of the highest count, the least of several; 0: there is none.
+int64_t Most(const std::map<int64_t, int64_t>& counts);
 
 // Of one kernel.
 struct LaunchPlace {

@@ -62,7 +62,7 @@ void SparseLookups::FindWidths(const LaunchFlow& flow) {
   }
   std::map<int64_t, int64_t> widths;
   for (const auto& [place, table] : tables_) ++widths[table.bytes / kElementBytes];
-  width_ = std::ranges::max_element(widths, {}, [](const auto& w) { return w.second; })->first;
+  width_ = Most(widths);
 }
 
 void SparseLookups::FindLookups(const RankTrace& rank, const LaunchFlow& flow) {
