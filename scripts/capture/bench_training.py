@@ -118,8 +118,10 @@ def main():
     options = parser.parse_args()
     device = pick_device(options.device)
     torch = import_torch()
-    if not hasattr(torch.distributed, "fsdp") or not hasattr(torch.distributed.fsdp, "fully_shard"):
-        raise Refusal("FSDP2 needs PyTorch 2.6 or later; this is %s" % torch.__version__)
+    try:
+        from torch.distributed.fsdp import fully_shard  # noqa: F401
+    except ImportError as error:
+        raise Refusal("FSDP2 needs PyTorch 2.6 or later; this is %s" % torch.__version__) from error
     from support.sharded_training import process_group
     budget = Budget(options.budget_seconds)
     if options.traces:
