@@ -5,8 +5,9 @@
     bench_training.py --output rows.csv --traces traces/training
     foretrace validate --mappings rows.csv --calibration none
 
-Models are cut to a few layers, so that they fit. Weights are 32-bit masters that FSDP2 gathers in bfloat16, over the
-one device. With --traces a Kineto profile of two further steps is kept of each job.
+Models are cut to a few layers, so that they fit, or divided over ranks of which one runs and the others are not there: its
+kernels and its memory are those of the whole job, its step lacks the collectives, and its row says so. Weights are 32-bit
+masters that FSDP2 gathers in bfloat16. With --traces a Kineto profile of two further steps is kept of each job.
 """
 import csv
 import gc
@@ -29,7 +30,7 @@ def jobs(options):
     """The jobs in the order in which they are run: kernels one by one first, compiled ones by what they add."""
     from support.sharded_training import Job
     if options.tiny:
-        return [Job("tiny", 0, 32, 2), Job("tiny", 0, 32, 2, "full"), Job("tiny", 0, 32, 2, "selective")]
+        return [Job("tiny", 0, 32, 2), Job("tiny", 0, 32, 2, "full"), Job("tiny", 0, 32, 2, "selective", ranks=4)]
     eager = [Job("llama3-8b", 4, 8192, 1), Job("llama3.2-1b", 16, 2048, 4), Job("llama2-7b", 6, 4096, 2),
              Job("llama3-8b", 4, 8192, 2, "full"), Job("llama3-8b", 4, 8192, 1, "selective"),
              Job("llama3-70b", 1, 4096, 2), Job("llama3-8b", 2, 32768, 1, "full"),
@@ -38,7 +39,14 @@ def jobs(options):
                 Job("llama2-7b", 6, 4096, 2, compiled=True), Job("llama3.2-1b", 16, 8192, 1, "full", compiled=True),
                 Job("llama3-8b", 4, 8192, 2, "selective", compiled=True), Job("llama3-70b", 1, 4096, 2, compiled=True),
                 Job("qwen2.5-0.5b", 24, 4096, 2, compiled=True)]
-    return eager + compiled
+    # One of several ranks: what a rank keeps and computes of a whole model.
+    parts = [Job("llama3-8b", 0, 8192, 1, "selective", ranks=8), Job("llama3-8b", 0, 8192, 1, ranks=8),
+             Job("llama3-8b", 0, 8192, 2, "full", ranks=8), Job("llama2-7b", 0, 4096, 2, ranks=8),
+             Job("llama3.2-1b", 0, 2048, 4, ranks=8), Job("llama3-70b", 0, 8192, 1, "full", ranks=64),
+             Job("llama3-8b", 0, 4096, 1, micro_batches=4, ranks=8), Job("llama3-70b", 4, 4096, 2, ranks=64),
+             Job("llama3-8b", 0, 8192, 1, "selective", compiled=True, ranks=8),
+             Job("llama3-8b", 0, 8192, 1, "selective", compiled=True, precision="fp8", ranks=8)]
+    return eager + compiled + parts
 
 
 def profile(training, first, path):
@@ -53,6 +61,16 @@ def profile(training, first, path):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
     profiler.export_chrome_trace(path)
+
+
+def snapshot(training, path):
+    """What is allocated and freed in a step, with the Python lines that did it, as PyTorch's memory viewer reads it."""
+    torch = import_torch()
+    torch.cuda.memory._record_memory_history(context="alloc", stacks="python", max_entries=400000)
+    training.step(0)
+    torch.cuda.synchronize()
+    torch.cuda.memory._dump_snapshot(path)
+    torch.cuda.memory._record_memory_history(enabled=None)
 
 
 def measure(job, device, options, folder):
@@ -73,6 +91,8 @@ def measure(job, device, options, folder):
     memory = [torch.cuda.max_memory_allocated() / 2**30, torch.cuda.max_memory_reserved() / 2**30] if cuda else [0, 0]
     if folder:
         profile(training, options.warmup + options.repeats, os.path.join(folder, job.name() + ".json.gz"))
+    if options.snapshots and cuda:
+        snapshot(training, os.path.join(options.snapshots, job.name() + ".pickle"))
     return _row(job, device, times, memory, watts)
 
 
@@ -96,14 +116,16 @@ def _row(job, device, times_us, memory, watts):
     shape = job.shape()
     found = versions()
     note = "torch.compile" if job.compiled else "no torch.compile"
+    if job.ranks > 1:
+        note += "; one of the ranks, collectives are not run"
     if job.precision == "fp8":
         note += "; float8 tensorwise"
     return {"source": "foretrace scripts/capture/bench_training.py", "table": job.name(), "model": job.model,
             "params_B": "%.4f" % (shape.parameters() / 1e9), "layers": shape.layers, "hidden": shape.hidden,
             "heads": shape.heads, "kv_heads": shape.kv_heads, "ffn": shape.ffn, "vocab": shape.vocab,
-            "seq": job.length, "gpus": 1, "gpu": device_facts(device)["name"], "gpus_per_node": 8, "tp": 1, "pp": 1, "dp": 1,
-            "cp": 1, "micro_batch": job.batch, "grad_accum": job.micro_batches,
-            "global_batch": job.batch * job.micro_batches, "precision": job.precision, "sharding": "FSDP2",
+            "seq": job.length, "gpus": job.ranks, "gpu": device_facts(device)["name"],
+            "gpus_per_node": 8, "tp": 1, "pp": 1, "dp": job.ranks, "cp": 1, "micro_batch": job.batch, "grad_accum": job.micro_batches,
+            "global_batch": job.batch * job.micro_batches * job.ranks, "precision": job.precision, "sharding": "FSDP2",
             "recompute": job.recompute, "framework": "torchtitan", "memory_GiB": "%.3f" % memory[0],
             "memory_reserved_GiB": "%.3f" % memory[1], "step_s": "%.6f" % (statistics.median(times_us) * 1e-6),
             "std_s": "%.6f" % (statistics.stdev(times_us) * 1e-6 if len(times_us) > 1 else 0), "steps": len(times_us),
@@ -114,7 +136,8 @@ def _row(job, device, times_us, memory, watts):
 def main():
     parser = benchmark_parser(__doc__)
     parser.add_argument("--traces", default="", help="folder for a Kineto profile of each job")
-    parser.add_argument("--only", default="", help="jobs whose names contain this")
+    parser.add_argument("--snapshots", default="", help="folder for a memory snapshot of a step of each job")
+    parser.add_argument("--only", default="", help="jobs whose names contain this, or one of these (comma)")
     options = parser.parse_args()
     device = pick_device(options.device)
     torch = import_torch()
@@ -124,17 +147,19 @@ def main():
         raise Refusal("FSDP2 needs PyTorch 2.6 or later; this is %s" % torch.__version__) from error
     from support.sharded_training import process_group
     budget = Budget(options.budget_seconds)
-    if options.traces:
-        os.makedirs(options.traces, exist_ok=True)
+    for folder in (options.traces, options.snapshots):
+        if folder:
+            os.makedirs(folder, exist_ok=True)
     failed = 0
-    with process_group(device), open(options.output, "w", encoding="utf-8", newline="") as file:
+    with open(options.output, "w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for job in jobs(options):
-            if options.only not in job.name() or budget.expired():
+            if not any(part in job.name() for part in options.only.split(",")) or budget.expired():
                 continue
             try:
-                writer.writerow(measure(job, device, options, options.traces))
+                with process_group(device, job.ranks):
+                    writer.writerow(measure(job, device, options, options.traces))
                 message(job.name() + " measured")
             except Exception as error:  # out of memory, or a PyTorch that lacks something: the others are measured
                 failed += 1

@@ -93,13 +93,17 @@ class Layer(nn.Module):
 
 class Llama(nn.Module):
     """Tokens [batch, length] (int64) to logits [batch, length, vocabulary]. `linear` makes a linear layer of a
-    layer (inputs, outputs); embedding and output layer are PyTorch's own."""
+    layer (inputs, outputs); embedding and output layer are PyTorch's own. `prepared` gets each layer with its number
+    when it is made and returns what stands in its place, so that no more than one is whole where that divides it."""
 
-    def __init__(self, shape, length, device, linear=None):
+    def __init__(self, shape, length, device, linear=None, prepared=None):
         super().__init__()
         linear = linear or (lambda k, n: nn.Linear(k, n, bias=False))
+        prepared = prepared or (lambda layer, number: layer)
         self.tokens = nn.Embedding(shape.vocab, shape.hidden)
-        self.layers = nn.ModuleList(Layer(shape, linear) for _ in range(shape.layers))
+        self.layers = nn.ModuleList()
+        for number in range(shape.layers):
+            self.layers.append(prepared(Layer(shape, linear), number))
         self.norm, self.output = Norm(shape.hidden), nn.Linear(shape.hidden, shape.vocab, bias=False)
         self.rotations = turns(length, shape.hidden // shape.heads, device)
 

@@ -1,7 +1,6 @@
 """Training a Llama-like model as torchtitan does, on one device or several: FSDP2 by layer with weights gathered in
 bfloat16 and gradients reduced in 32 bits, fused AdamW, layers recomputed or compiled one by one."""
 import contextlib
-import os
 import tempfile
 from dataclasses import dataclass
 
@@ -31,11 +30,12 @@ class Job:
     compiled: bool = False
     precision: str = "bf16"  # or fp8
     micro_batches: int = 1
+    ranks: int = 1  # more: one of so many, whose collectives are not run
 
     def name(self):
         words = [self.model, f"l{self.layers}", f"s{self.length}", f"b{self.batch}", self.recompute]
         words += ["compiled"] * self.compiled + ["fp8"] * (self.precision == "fp8")
-        words += [f"x{self.micro_batches}"] * (self.micro_batches > 1)
+        words += [f"x{self.micro_batches}"] * (self.micro_batches > 1) + [f"r{self.ranks}"] * (self.ranks > 1)
         return "-".join(words)
 
     def shape(self):
@@ -44,10 +44,12 @@ class Job:
 
 
 @contextlib.contextmanager
-def process_group(device):
-    """A group of this process alone, which FSDP needs; torchrun's where it started us."""
-    if "RANK" in os.environ:
-        torch.distributed.init_process_group("nccl")
+def process_group(device, ranks):
+    """A group of this process alone, which FSDP needs, or of so many ranks of which this is the first and the others are
+    not there: PyTorch's fake group, whose collectives return at once, while all else runs as in the whole job."""
+    if ranks > 1:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     else:
         folder = tempfile.mkdtemp()
         torch.distributed.init_process_group(
@@ -94,16 +96,16 @@ class Training:
         if job.precision == "fp8":
             from support import float8
             linear = float8.Linear
-        with torch.device(device):
-            model = llama.Llama(shape, job.length, device, linear)
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        for number, layer in enumerate(model.layers):
+
+        def prepared(layer, number):
             if job.recompute != "none":
                 layer = _recomputed(layer, job.recompute)
             if job.compiled:
                 layer = torch.compile(layer, fullgraph=True)
-            model.layers[number] = layer
-            fully_shard(layer, mp_policy=policy, reshard_after_forward=number < shape.layers - 1)
+            return fully_shard(layer, mp_policy=policy, reshard_after_forward=number < shape.layers - 1)
+        with torch.device(device):
+            model = llama.Llama(shape, job.length, device, linear, prepared)
         fully_shard(model, mp_policy=policy)
         self.model = model
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
