@@ -31,18 +31,18 @@ def jobs(options):
     from support.sharded_training import Job
     if options.tiny:
         return [Job("tiny", 0, 32, 2), Job("tiny", 0, 32, 2, "full"), Job("tiny", 0, 32, 2, "selective", ranks=4)]
-    eager = [Job("llama3-8b", 4, 8192, 1), Job("llama3.2-1b", 16, 2048, 4), Job("llama2-7b", 6, 4096, 2),
+    eager = [Job("llama3-8b", 4, 8192, 1), Job("llama-1b-untied", 16, 2048, 4), Job("llama2-7b", 6, 4096, 2),
              Job("llama3-8b", 4, 8192, 2, "full"), Job("llama3-8b", 4, 8192, 1, "selective"),
              Job("llama3-70b", 1, 4096, 2), Job("llama3-8b", 2, 32768, 1, "full"),
-             Job("llama2-7b", 6, 1024, 4), Job("qwen2.5-0.5b", 24, 4096, 2), Job("llama3-8b", 4, 4096, 1, micro_batches=4)]
+             Job("llama2-7b", 6, 1024, 4), Job("qwen-0.5b-untied", 24, 4096, 2), Job("llama3-8b", 4, 4096, 1, micro_batches=4)]
     compiled = [Job("llama3-8b", 4, 8192, 1, compiled=True), Job("llama3-8b", 4, 8192, 1, compiled=True, precision="fp8"),
-                Job("llama2-7b", 6, 4096, 2, compiled=True), Job("llama3.2-1b", 16, 8192, 1, "full", compiled=True),
+                Job("llama2-7b", 6, 4096, 2, compiled=True), Job("llama-1b-untied", 16, 8192, 1, "full", compiled=True),
                 Job("llama3-8b", 4, 8192, 2, "selective", compiled=True), Job("llama3-70b", 1, 4096, 2, compiled=True),
-                Job("qwen2.5-0.5b", 24, 4096, 2, compiled=True)]
+                Job("qwen-0.5b-untied", 24, 4096, 2, compiled=True)]
     # One of several ranks: what a rank keeps and computes of a whole model.
     parts = [Job("llama3-8b", 0, 8192, 1, "selective", ranks=8), Job("llama3-8b", 0, 8192, 1, ranks=8),
              Job("llama3-8b", 0, 8192, 2, "full", ranks=8), Job("llama2-7b", 0, 4096, 2, ranks=8),
-             Job("llama3.2-1b", 0, 2048, 4, ranks=8), Job("llama3-70b", 0, 8192, 1, "full", ranks=64),
+             Job("llama-1b-untied", 0, 2048, 4, ranks=8), Job("llama3-70b", 0, 8192, 1, "full", ranks=64),
              Job("llama3-8b", 0, 4096, 1, micro_batches=4, ranks=8), Job("llama3-70b", 4, 4096, 2, ranks=64),
              Job("llama3-8b", 0, 8192, 1, "selective", compiled=True, ranks=8),
              Job("llama3-8b", 0, 8192, 1, "selective", compiled=True, precision="fp8", ranks=8)]

@@ -1,6 +1,7 @@
 #include "simulator/graph/differentiate.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace foretrace {
@@ -189,6 +190,7 @@ AlternateGemms EverySecondGemm(const OperatorGraph& graph, const Binding& sizes)
   }
   gemms.outputs = Bytes(static_cast<int64_t>(outputs));
   gemms.needed = Bytes(static_cast<int64_t>(of_needed));
+  gemms.followed = std::move(needed);
   return gemms;
 }
 

@@ -63,8 +63,9 @@ PartialRecomputation RunLightAgain(
 // second, beginning with the first.
 struct AlternateGemms {
   Bytes outputs;
-  Bytes needed;               // of this, what anything that the backward pass reads follows from
-  std::vector<double> share;  // by operator: of its outputs
+  Bytes needed;                // of this, what anything that the backward pass reads follows from
+  std::vector<double> share;   // by operator: of its outputs
+  std::vector<bool> followed;  // by tensor: whether anything that the backward pass reads follows
 };
 AlternateGemms EverySecondGemm(const OperatorGraph& graph, const Binding& sizes);
 

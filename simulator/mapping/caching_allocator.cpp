@@ -29,10 +29,10 @@ CachingAllocator::Block CachingAllocator::Allocate(Bytes bytes) {
     block = found->second;
     pool.erase(found);
   } else {
-    block = NewSegment(SegmentFor(size), small);
+    block = expandable_ ? Grow(size, small) : NewSegment(SegmentFor(size), small);
   }
   const int64_t left = pieces_[static_cast<size_t>(block)].size - size;
-  if (small ? left >= kLeast : left > kSmallRequest) Split(block, size);
+  if (small || expandable_ ? left >= kLeast : left > kSmallRequest) Split(block, size);
   Piece& piece = pieces_[static_cast<size_t>(block)];
   piece.free = false;
   allocated_ += piece.size;
@@ -67,6 +67,26 @@ CachingAllocator::Block CachingAllocator::NewSegment(int64_t size, bool small) {
   return static_cast<Block>(pieces_.size()) - 1;
 }
 
+CachingAllocator::Block CachingAllocator::Grow(int64_t size, bool small) {
+  Block& end = small ? small_end_ : large_end_;
+  const int64_t step = small ? kSmallSegment : kLargeSegment;
+  const bool joins = end != kNone && pieces_[static_cast<size_t>(end)].free;
+  const int64_t there = joins ? pieces_[static_cast<size_t>(end)].size : 0;
+  const Block added = NewSegment(RoundedUp(size - there, step), small);
+  if (joins) {
+    Piece& last = pieces_[static_cast<size_t>(end)];
+    PoolOf(small).erase({last.size, end});
+    last.size += pieces_[static_cast<size_t>(added)].size;
+    pieces_.pop_back();
+    return end;
+  }
+  if (end != kNone) {
+    pieces_[static_cast<size_t>(end)].after = added;
+    pieces_[static_cast<size_t>(added)].before = end;
+  }
+  return end = added;
+}
+
 void CachingAllocator::Split(Block block, int64_t size) {
   const auto rest = static_cast<Block>(pieces_.size());
   Piece left = pieces_[static_cast<size_t>(block)];
@@ -77,6 +97,9 @@ void CachingAllocator::Split(Block block, int64_t size) {
   pieces_.push_back(left);
   pieces_[static_cast<size_t>(block)].size = size;
   pieces_[static_cast<size_t>(block)].after = rest;
+  for (Block* end : {&small_end_, &large_end_}) {
+    if (*end == block) *end = rest;
+  }
   PoolOf(left.small).insert({left.size, rest});
 }
 
@@ -88,6 +111,9 @@ void CachingAllocator::Join(Block into, Block from) {
   a.size += b.size;
   a.after = b.after;
   if (b.after != kNone) pieces_[static_cast<size_t>(b.after)].before = into;
+  for (Block* end : {&small_end_, &large_end_}) {
+    if (*end == from) *end = into;
+  }
   b.free = false;
 }
 

@@ -17,9 +17,14 @@ namespace foretrace {
 // is larger than 1 MiB (of small segments: at least 512 bytes). Freed blocks join free neighbours
 // of their segment; segments are kept. What happens when a device is full (segments are given back)
 // is not modelled.
+// Expandable (expandable_segments:True): small and large requests have one segment each, which
+// grows at its end by what is missing there, in steps of 2 and 20 MiB; all that is left of a block
+// of 512 bytes or more stays free.
 class CachingAllocator {
  public:
   using Block = int32_t;
+
+  explicit CachingAllocator(bool expandable = false) : expandable_(expandable) {}
 
   Block Allocate(Bytes size);  // of no bytes: none, which Free accepts
   void Free(Block block);
@@ -38,12 +43,16 @@ class CachingAllocator {
   using Pool = std::set<std::pair<int64_t, Block>>;
 
   Block NewSegment(int64_t size, bool small);
+  // A free block of `size` bytes at least at the end of the segment.
+  Block Grow(int64_t size, bool small);
   void Split(Block block, int64_t size);
   void Join(Block into, Block from);
   Pool& PoolOf(bool small) { return small ? small_ : large_; }
 
   std::vector<Piece> pieces_;
   Pool small_, large_;  // free pieces by size
+  bool expandable_ = false;
+  Block small_end_ = kNone, large_end_ = kNone;  // last pieces of growing segments
   int64_t allocated_ = 0, peak_ = 0, reserved_ = 0;
 };
 

@@ -19,6 +19,9 @@ struct KernelForms {
   // out, and their gradients together (Megatron Core, transformer/attention.py,
   // get_query_key_value_tensors; its split's backward pass).
   bool copies_groups = false;
+  // Norms are one kernel each way also where other steps are a framework's own (PyTorch from 2.9
+  // on, _fused_rms_norm).
+  bool fused_norms = false;
   // The kernel of a norm's input gradients also adds up its weights', for every multiprocessor the
   // rows that it goes through, in 32 bits; another one adds up those sums (Transformer Engine,
   // common/rmsnorm/rmsnorm_bwd_kernels.cuh and common/layer_norm; Apex's FastLayerNorm, which

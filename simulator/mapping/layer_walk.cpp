@@ -5,6 +5,7 @@
 
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/kept_activations.h"
+#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
@@ -16,7 +17,12 @@ Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
 }  // namespace
 
 LayerWalk::LayerWalk(const TransformerConfig& c, const ParallelMapping& m, CachingAllocator& memory)
-    : m_(m), layer_(c, m), g_(layer_.graph()), memory_(memory) {
+    : m_(m),
+      layer_(c, m),
+      g_(layer_.graph()),
+      memory_(memory),
+      eager_(c.eager),
+      singly_(Whole(KeptSingly(layer_, c.eager, c.repeats_keys))) {
   kept_.assign(g_.tensors().size(), false);
   first_reader_.assign(g_.tensors().size(), static_cast<OpId>(g_.ops().size()));
   for (OpId id = 0; static_cast<size_t>(id) < g_.ops().size(); ++id) {
@@ -35,7 +41,9 @@ LayerWalk::LayerWalk(const TransformerConfig& c, const ParallelMapping& m, Cachi
     }
     leaving_ = op.outputs[0];
   }
-  share_ = EverySecondGemm(g_, layer_.sizes()).share;
+  AlternateGemms gemms = EverySecondGemm(g_, layer_.sizes());
+  share_ = std::move(gemms.share);
+  followed_ = std::move(gemms.followed);
   in_parts_ = PartsAgain(g_, m_).kept;
 }
 
@@ -76,6 +84,8 @@ bool LayerWalk::Keeps(TensorId t, bool again) const {
     case Recompute::kSelective:
       return kept_[At(t)] && !g_.op(producer).attention_core;
     case Recompute::kOperators:
+      // A compiler keeps what is read alone (EverySecondGemm).
+      if (!eager_ && !followed_[At(t)]) return false;
       return g_.op(producer).kind == GraphOpKind::kAttention || share_[At(producer)] > 0;
     case Recompute::kLight:
     case Recompute::kModules:
@@ -85,11 +95,25 @@ bool LayerWalk::Keeps(TensorId t, bool again) const {
   }
 }
 
+// Of GEMMs that stand for several, what every second one of these gave.
+double LayerWalk::ShareKept(TensorId t, bool again) const {
+  const double share = KeptShare(g_, t, m_);
+  const OpId producer = g_.tensor(t).producer;
+  if (!again || m_.recompute != Recompute::kOperators || producer == kNoOp) return share;
+  const double of_gemm = share_[At(producer)];
+  return g_.op(producer).kind == GraphOpKind::kMatmul ? share * of_gemm : share;
+}
+
 // Gradients that are no part of what they are added to.
-void LayerWalk::WeightGradients(const GraphOp& op) {
+void LayerWalk::WeightGradients(const GraphOp& op, ShardedPools* pools) {
   if (m_.zero < 2) return;
   for (const TensorId t : op.inputs) {
-    if (g_.tensor(t).role == TensorRole::kWeight) memory_.Free(memory_.Allocate(Size(t)));
+    if (g_.tensor(t).role != TensorRole::kWeight) continue;
+    if (pools != nullptr) {
+      pools->AddGradient(Size(t));
+    } else {
+      memory_.Free(memory_.Allocate(Size(t)));
+    }
   }
 }
 
@@ -105,7 +129,7 @@ LayerWalk::Block LayerWalk::Forward(Block input, bool kept, bool again, HeldTens
       if (!live.contains(t) || ++readers[At(t)] < InBlock(t) || t == leaving_) continue;
       if (t == entering_ && kept) continue;
       const bool stays = kept && Keeps(t, again);
-      const double share = stays ? KeptShare(g_, t, m_) : 1;
+      const double share = stays ? ShareKept(t, again) : 1;
       if (stays && share == 1) continue;
       const Block wide = live[t];
       live.erase(t);
@@ -123,13 +147,15 @@ LayerWalk::Block LayerWalk::Forward(Block input, bool kept, bool again, HeldTens
   live.erase(leaving_);
   if (kept) {
     held.input = input;
+    if (!again) held.singly = memory_.Allocate(singly_);
     live.erase(entering_);
     held.tensors = std::move(live);
   }
   return output;
 }
 
-LayerWalk::Block LayerWalk::Backward(Block gradient, bool again, HeldTensors& held) {
+LayerWalk::Block LayerWalk::Backward(Block gradient, bool again, HeldTensors& held,
+                                     ShardedPools* pools) {
   if (again) {
     HeldTensors whole;
     for (const auto& [t, block] : held.tensors) memory_.Free(block);
@@ -148,7 +174,7 @@ LayerWalk::Block LayerWalk::Backward(Block gradient, bool again, HeldTensors& he
       // Of what several operators read, the sum is kept.
       if (!gradients.emplace(t, made).second) memory_.Free(made);
     }
-    if (IsTrained(op, m_)) WeightGradients(op);
+    if (IsTrained(op, m_)) WeightGradients(op, pools);
     for (const TensorId t : op.outputs) {
       if (!gradients.contains(t)) continue;
       memory_.Free(gradients[t]);
@@ -170,6 +196,7 @@ LayerWalk::Block LayerWalk::Backward(Block gradient, bool again, HeldTensors& he
   gradients.erase(entering_);
   for (const auto& [t, block] : gradients) memory_.Free(block);
   for (const auto& [t, block] : held.tensors) memory_.Free(block);
+  memory_.Free(held.singly);
   memory_.Free(held.input);
   held = HeldTensors();
   return passed;

@@ -14,6 +14,8 @@
 namespace foretrace {
 namespace {
 
+constexpr double kMaster = 4;  // bytes
+
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
 
@@ -23,19 +25,21 @@ double InputKept(const Stash& stash, const ParallelMapping& m) {
 }
 
 double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
-               bool eager) {
+               const TransformerConfig& c) {
   const bool parts = RecomputesParts(recompute);
   if (m.keeps_eight || parts) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return InputKept(stash, m);
-  if (recompute == Recompute::kAlternate) return Num((stash.whole + stash.input).count()) / 2;
+  const double whole = Num(stash.whole.count()) + KeptSingly(layer, c.eager, c.repeats_keys);
+  if (recompute == Recompute::kAlternate) return (whole + Num(stash.input.count())) / 2;
   if (recompute == Recompute::kOperators) {
     const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
-    const Bytes kept = eager ? gemms.outputs : gemms.needed;
+    const Bytes kept = c.eager ? gemms.outputs : gemms.needed;
     return Num((stash.input + stash.fused + kept).count());
   }
-  const Bytes dropped = recompute == Recompute::kSelective ? stash.attention : Bytes();
-  return Num((stash.whole - dropped).count());
+  if (recompute != Recompute::kSelective) return whole;
+  // Copies of keys and values are made again with the core that reads them.
+  return Num((stash.whole - stash.attention).count()) + KeptSingly(layer, c.eager, false);
 }
 
 // Where some layers are recomputed: of a chunk, or, -1, of the stage's in the mean.
@@ -43,7 +47,7 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
                   int32_t chunk) {
   const TransformerConfig& c = model.model();
   const auto whole = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
-    return Stashed(kind.Of(mapping), m, Recompute::kNone, c.eager);
+    return Stashed(kind.Of(mapping), m, Recompute::kNone, c);
   };
   const double input = InputKept(model.main().Of(m).stash(), m), main = whole(model.main(), m);
   const double dense = model.dense() != nullptr ? whole(*model.dense(), WithoutExperts(m)) : main;
@@ -66,11 +70,27 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
 
 }  // namespace
 
+double KeptSingly(const MappedLayer& layer, bool eager, bool repeats) {
+  const OperatorGraph& g = layer.graph();
+  const auto bytes = [&](TensorId t) { return Num(SizeOf(g, layer.sizes(), t).count()); };
+  double more = 0;
+  for (const GraphOp& op : g.ops()) {
+    if (!op.in_block || op.inputs.empty()) continue;
+    if (eager && op.kind == GraphOpKind::kElementwise && op.kept == 1) {
+      if (bytes(op.inputs[0]) > bytes(op.outputs[0])) more += bytes(op.outputs[0]);
+    }
+    if (repeats && op.name == "rotary" && op.inputs.size() > 1) {
+      more += 2 * std::max(bytes(op.inputs[0]) - bytes(op.inputs[1]), 0.0);
+    }
+  }
+  return more;
+}
+
 double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                   int32_t chunk) {
   const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c.eager) : 0;
+    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c) : 0;
   };
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
   if (m.recomputes_some()) return MixedStash(model, m, stage, own ? chunk : -1);
@@ -90,7 +110,7 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
 }
 
 double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), m, recompute, c.eager);
+  return Stashed(MappedLayer(c, m), m, recompute, c);
 }
 
 namespace {
@@ -117,6 +137,13 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   states.weights = Rounded(e * divided(3, dense, expert));
   states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
   states.optimizer = Rounded(Num(StateBytes(c, m)) * divided(1, trained, trained_expert));
+  if (HasShardedMasters(c, m)) {
+    const Bytes masters = Rounded(kMaster * divided(3, trained, trained_expert));
+    states.weights =
+        masters +
+        Rounded(kMaster * (divided(3, dense, expert) - divided(3, trained, trained_expert)));
+    states.optimizer = states.optimizer - masters;
+  }
   return states;
 }
 
@@ -143,9 +170,42 @@ MemoryLedger OfBothKinds(const ModelLayers& model, const ParallelMapping& m, int
               Num(StageDenseLayers(c, m, stage)) / layers);
 }
 
-MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
-                            const MappedLayer& layer) {
-  const double e = Num(ElementSize(c.dtype));
+// Of ZeRO 3: gathered weights and gradients before they are reduced. Two layers' weights, with the
+// buffer that stays where they are copied out of it, one layer's gradients and their form for the
+// reduction; weights outside of layers are of the root, which keeps them (PassTimes::first_root).
+// PyTorch's FSDP begins a backward pass with the layer that its forward pass ended with, and
+// reduces all of the root's gradients when it ends
+// (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _root_post_backward_final_callback).
+double GatheredAt(StageMoment moment, const TransformerConfig& c, const ParallelMapping& m,
+                  int32_t stage, const MappedLayer& layer) {
+  const double e = Num(ElementSize(c.dtype)), g = Num(GradientBytes(c, m));
+  const bool last = HasHead(m, stage);
+  const double block = layer.dense() + layer.expert();
+  const double trained = m.lora > 0 ? 0 : layer.trained() + layer.trained_expert();
+  const auto [first_root, last_root] = layer.RootWeights();
+  const double root = (stage == 0 ? first_root : 0) + (last ? last_root : 0);
+  const double head = last && m.trains_ends() ? layer.head() : 0;
+  const double layers = (c.copies_gathered ? 3 : 2) * e * block + (e + g) * trained;
+  if (!HasShardedMasters(c, m)) return layers + e * root + (last ? (e + g) * head : 0);
+  const double ends = m.trains_ends() ? root : 0;
+  if (moment == StageMoment::kLoss) return e * (root + block);
+  // Its own weights are gone by then; gradients before they are reduced, in both forms, are so
+  // before what comes of the reduction is there.
+  if (moment == StageMoment::kRoot) return ends * (g + std::max(e - g / m.shards(), 0.0));
+  return layers + e * (root + head);
+}
+
+// `held`: micro-batches whose logits are there.
+Bytes LogitsAt(StageMoment moment, const TransformerConfig& c, const ParallelMapping& m,
+               double held) {
+  const LogitMemory logits = LogitMemoryOf(c, m);
+  const bool runs = moment == StageMoment::kLoss;
+  const double kept = (runs ? held : std::max(held - 1, 0.0)) * Num(1 + c.further_tokens);
+  return Rounded(kept * logits.kept + (runs ? logits.passing : 0));
+}
+
+MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
+                            const ParallelMapping& m, int32_t stage, const MappedLayer& layer) {
   const bool last = HasHead(m, stage);
   const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
   MemoryLedger use = StatesOf(c, m, stage, layer);
@@ -153,46 +213,34 @@ MemoryLedger DeviceMemoryOf(const TransformerConfig& c, const ParallelMapping& m
   use.weights = use.weights - host.weights;
   use.gradients = use.gradients - host.gradients;
   use.optimizer = use.optimizer - host.optimizer;
-  if (m.zero >= 3) {
-    const double g = Num(GradientBytes(c, m)), ends = m.trains_ends() ? 1 : 0;
-    // Two layers' weights, with the buffer that stays where they are copied out of it, one layer's
-    // gradients and their form for the reduction.
-    const double block = layer.dense() + layer.expert();
-    const double trained = m.lora > 0 ? 0 : layer.trained() + layer.trained_expert();
-    use.gathered = Rounded((c.copies_gathered ? 3 : 2) * e * block + (e + g) * trained);
-    // Weights outside of layers are of the root, which keeps them (PassTimes::first_root).
-    const auto [first_root, last_root] = layer.RootWeights();
-    if (stage == 0) use.gathered += Rounded(e * first_root);
-    if (last) use.gathered += Rounded(e * last_root + ends * (e + g) * layer.head());
-  }
+  if (m.zero >= 3) use.gathered = Rounded(GatheredAt(moment, c, m, stage, layer));
+  const bool made = moment == StageMoment::kRoot || m.microbatches() > 1;
+  if (HasShardedMasters(c, m) && !made) use.gradients = Bytes();
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
-               kept = Stashed(layer, m, m.recompute, c.eager);
+               kept = Stashed(layer, m, m.recompute, c);
   const double stash =
       m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
   const bool none = m.recomputes_some() && StageLayersAgain(c, m, stage) == 0;
-  if (RecomputesParts(m.recompute)) {
+  if (moment != StageMoment::kLayers) {
+    // Nothing runs again.
+  } else if (RecomputesParts(m.recompute)) {
     use.recomputed = Rounded(MadeAgainBytes(layer, m));
   } else if (m.recompute != Recompute::kNone && !none) {
     // Of layers that run again at once, with what is kept of them.
     const auto together =
         Num(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
-    use.recomputed = Rounded(together * Stashed(layer, m, Recompute::kNone, c.eager) - kept);
+    use.recomputed = Rounded(together * Stashed(layer, m, Recompute::kNone, c) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
     const double count = Num(ChunksInFlight(m, stage)) / m.chunks;
     const double held = m.schedule == ScheduleKind::kGPipe ? count : std::min(count, 1.0 * m.k);
-    const LogitMemory logits = LogitMemoryOf(c, m);
-    use.logits = Rounded(held * logits.kept * Num(1 + c.further_tokens) + logits.passing);
+    use.logits = LogitsAt(moment, c, m, held);
   }
   return use;
 }
-
-}  // namespace
-
-namespace {
 
 // What the two stages of a device keep at once of micro-batches that go either way, at most.
 Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
@@ -206,22 +254,18 @@ Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_
   return Rounded(most);
 }
 
-// Of one micro-batch.
-Bytes LogitsOfOne(const TransformerConfig& c, const ParallelMapping& m) {
-  const LogitMemory of_one = LogitMemoryOf(c, m);
-  return Rounded(of_one.kept * Num(1 + c.further_tokens) + of_one.passing);
+// Of one pass of the first chunk.
+Bytes PassActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
+                      const MemoryLedger& use) {
+  return Rounded(m.dual() ? ChunkStash(model, m, stage, 0)
+                          : Num(use.activations.count()) / Num(ChunksInFlight(m, stage)));
 }
 
 // While the embedding's gradient is made, its pass has nothing else left.
 MemoryLedger AtEmbedding(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                          MemoryLedger use, Bytes gradient) {
-  const double chunk = m.dual() ? ChunkStash(model, m, stage, 0)
-                                : Num(use.activations.count()) / Num(ChunksInFlight(m, stage));
-  use.activations = use.activations - Rounded(chunk);
+  use.activations = use.activations - PassActivations(model, m, stage, use);
   use.recomputed = Bytes();
-  if (HasHead(m, stage)) {
-    use.logits = use.logits - std::min(use.logits, LogitsOfOne(model.model(), m));
-  }
   use.gathered += gradient;
   return use;
 }
@@ -238,20 +282,35 @@ bool EmbeddingMayMatter(const TransformerConfig& c, const ParallelMapping& m, in
 }
 
 MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
-  const MemoryLedger use = LayersMemoryOf(model, m, stage);
-  if (!EmbeddingMayMatter(model.model(), m, stage, use)) return use;
+  const TransformerConfig& c = model.model();
+  const MemoryLedger layers = StageMemoryAt(StageMoment::kLayers, model, m, stage);
+  MemoryLedger most = layers;
+  const auto at = [&](const MemoryLedger& use) {
+    if (use.total() > most.total()) most = use;
+  };
+  if (HasHead(m, stage)) at(StageMemoryAt(StageMoment::kLoss, model, m, stage));
+  if (HasShardedMasters(c, m)) {
+    MemoryLedger root = StageMemoryAt(StageMoment::kRoot, model, m, stage);
+    root.activations = root.activations - PassActivations(model, m, stage, root);
+    at(root);
+  }
+  if (!EmbeddingMayMatter(c, m, stage, layers)) return most;
   const Bytes gradient = EmbeddingGradientOf(model, m, stage);
-  if (gradient == Bytes()) return use;
-  const MemoryLedger last = AtEmbedding(model, m, stage, use, gradient);
-  return last.total() > use.total() ? last : use;
+  if (gradient > Bytes()) at(AtEmbedding(model, m, stage, layers, gradient));
+  return most;
 }
 
 }  // namespace
 
-MemoryLedger LayersMemoryOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
-  const auto of = [stage](const TransformerConfig& kind, const ParallelMapping& mapping,
-                          const MappedLayer& layer) {
-    return DeviceMemoryOf(kind, mapping, stage, layer);
+bool HasShardedMasters(const TransformerConfig& c, const ParallelMapping& m) {
+  return c.sharded_masters && m.zero >= 3 && m.lora == 0 && !m.offload;
+}
+
+MemoryLedger StageMemoryAt(StageMoment moment, const ModelLayers& model, const ParallelMapping& m,
+                           int32_t stage) {
+  const auto of = [&](const TransformerConfig& kind, const ParallelMapping& mapping,
+                      const MappedLayer& layer) {
+    return DeviceMemoryOf(moment, kind, mapping, stage, layer);
   };
   MemoryLedger use = OfBothKinds(model, m, stage, of);
   if (m.dual()) {
@@ -307,8 +366,10 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
     ParallelMapping on_device = m;
     on_device.inputs_on_host = false;
     // What layers that are not recomputed keep stays on the device.
-    host.activations = LayersMemoryOf(model, on_device, stage).activations -
-                       LayersMemoryOf(model, m, stage).activations;
+    const auto kept = [&](const ParallelMapping& mapping) {
+      return StageMemoryAt(StageMoment::kLayers, model, mapping, stage).activations;
+    };
+    host.activations = kept(on_device) - kept(m);
   }
   return host;
 }

@@ -10,6 +10,7 @@
 
 namespace foretrace {
 
+class MappedLayer;
 class ModelLayers;
 
 // Mixed precision: weights of the model's type, gradients of GradientBytes; optimizer states of
@@ -47,10 +48,17 @@ LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping&
 std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMapping& mapping,
                                   int32_t stage);
 
-// Of a stage while layers of its passes run: without the gradient of the embedding, which is made
-// when the pass has nothing else left and may be more.
-MemoryLedger LayersMemoryOf(const ModelLayers& model, const ParallelMapping& mapping,
-                            int32_t stage);
+// When a stage's memory may be fullest: when a backward pass begins with the loss; when it is at
+// the first of its layers, which may run again; and, where weights are gathered, when gradients of
+// the weights outside of layers are reduced, which end a pass.
+enum class StageMoment { kLoss, kLayers, kRoot };
+// Without the gradient of the embedding (EmbeddingGradientOf), which is made when the pass has
+// nothing else left and may be more.
+MemoryLedger StageMemoryAt(StageMoment moment, const ModelLayers& model,
+                           const ParallelMapping& mapping, int32_t stage);
+
+// Whether divided weights are TransformerConfig::sharded_masters.
+bool HasShardedMasters(const TransformerConfig& model, const ParallelMapping& mapping);
 
 // The gradient of the embedding's table as PyTorch makes it backward, whole and in the model's
 // type, before it is added to what accumulates (torch.nn.functional.embedding); none where the
@@ -66,6 +74,11 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int3
 // with others (ParallelMapping::recomputed_together) whole. Layers are of one kind.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
                   Recompute recompute);
+
+// What a layer's operators keep one by one beyond what the graph's, which are fused, do, in bytes:
+// `eager`: what the function of a gated activation gave, for the product's gradient; `repeats`:
+// copies of keys and values, in place of them.
+double KeptSingly(const MappedLayer& layer, bool eager, bool repeats);
 
 // What may go to the host, as far as the platform states what that takes.
 struct HostUse {

@@ -1,5 +1,6 @@
 #include "simulator/mapping/memory_timeline.h"
 
+#include <array>
 #include <utility>
 
 #include "simulator/base/status_macros.h"
@@ -8,7 +9,7 @@
 namespace foretrace {
 namespace {
 
-// What is in use besides the states, which do not change.
+// What is in use besides the states and what is gathered.
 struct Held {
   int64_t passes = 0;  // of one chunk
   double activations = 0;
@@ -22,19 +23,24 @@ class StageWalk {
   StageWalk(const TransformerConfig& model, const ParallelMapping& m, int32_t stage)
       : m_(m), stage_(stage) {
     const ModelLayers layers(model);
-    states_ = LayersMemoryOf(layers, m, stage);
+    masters_ = HasShardedMasters(model, m);
+    for (const StageMoment moment :
+         {StageMoment::kLoss, StageMoment::kLayers, StageMoment::kRoot}) {
+      MemoryLedger& at = at_[static_cast<size_t>(moment)];
+      at = StageMemoryAt(moment, layers, m, stage);
+      if (moment == StageMoment::kLayers) recomputed_ = at.recomputed;
+      at.activations = at.recomputed = at.logits = Bytes();
+    }
     for (int32_t c = 0; c < m.held_chunks(); ++c) {
       activations_.push_back(ChunkStash(layers, m, stage, c));
     }
     logits_ = LogitMemoryOf(model, m);
     embedding_ = EmbeddingGradientOf(layers, m, stage);
-    recomputed_ = states_.recomputed;
-    states_.activations = states_.recomputed = states_.logits = Bytes();
   }
 
   StageMemory Run(const PassList& passes, const std::vector<SimTime>& starts,
                   const std::vector<SimTime>& ends) {
-    Sample(SimTime(), {});
+    Sample(SimTime(), {}, StageMoment::kLoss);
     for (size_t i = 0; i < passes.size(); ++i) {
       const Pass& pass = passes[i];
       const double activations = activations_[static_cast<size_t>(pass.chunk)];
@@ -43,14 +49,15 @@ class StageWalk {
         ++held_.passes;
         held_.activations += activations;
         held_.heads += head ? 1 : 0;
-        Sample(starts[i], pass);
+        Sample(starts[i], pass, StageMoment::kLoss);
         continue;
       }
       if (pass.kind != PassKind::kBackwardWeight) {
-        held_.recomputing = recomputed_ > Bytes();
-        Sample(starts[i], pass);
-        held_.recomputing = false;
+        if (head) Sample(starts[i], pass, StageMoment::kLoss);
         held_.heads -= head ? 1 : 0;
+        held_.recomputing = recomputed_ > Bytes();
+        Sample(starts[i], pass, StageMoment::kLayers);
+        held_.recomputing = false;
       }
       // Where the weights' gradient is split off, its inputs stay until then.
       if (pass.kind != PassKind::kBackwardInput) {
@@ -58,27 +65,29 @@ class StageWalk {
         held_.activations -= activations;
         held_.embedding = embedding_ > Bytes() && HasEmbedding(m_, stage_, pass.chunk);
       }
-      if (held_.embedding) Sample(ends[i], pass);
+      const StageMoment end = masters_ ? StageMoment::kRoot : StageMoment::kLayers;
+      if (held_.embedding) Sample(ends[i], pass, end);
       held_.embedding = false;
-      Sample(ends[i], pass);
+      Sample(ends[i], pass, end);
     }
     return std::move(out_);
   }
 
  private:
-  MemoryLedger Use() const {
-    MemoryLedger use = states_;
+  MemoryLedger Use(StageMoment moment) const {
+    MemoryLedger use = at_[static_cast<size_t>(moment)];
     use.activations = Bytes(static_cast<int64_t>(held_.activations));
     if (held_.heads > 0) {
-      use.logits = Bytes(
-          static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + logits_.passing));
+      const double passing = moment == StageMoment::kLoss ? logits_.passing : 0;
+      use.logits =
+          Bytes(static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + passing));
     }
     if (held_.recomputing) use.recomputed = recomputed_;
     if (held_.embedding) use.gathered += embedding_;
     return use;
   }
-  void Sample(SimTime time, const Pass& pass) {
-    const MemoryLedger use = Use();
+  void Sample(SimTime time, const Pass& pass, StageMoment moment) {
+    const MemoryLedger use = Use(moment);
     out_.samples.push_back({time, use.total()});
     if (use.total() <= out_.peak.total()) return;
     out_.peak = use;
@@ -89,7 +98,8 @@ class StageWalk {
 
   const ParallelMapping& m_;
   int32_t stage_;
-  MemoryLedger states_;
+  std::array<MemoryLedger, 3> at_;  // of the states, by moment
+  bool masters_ = false;
   std::vector<double> activations_;  // of a pass, by chunk
   LogitMemory logits_;
   Bytes recomputed_, embedding_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/optimizer_costs.h"
+#include "simulator/mapping/sharded_pools.h"
 
 namespace foretrace {
 namespace {
@@ -29,10 +31,16 @@ class StageWalk {
       : c_(c),
         m_(m),
         stage_(stage),
+        memory_(c.expandable_segments),
         layers_(c),
         placeholders_(PlaceholdersOf(layers_, m, stage)),
         walk_(c, m, memory_),
-        ledger_(StageMemoryOf(c, m, stage)) {}
+        ledger_(StageMemoryAt(StageMoment::kRoot, layers_, m, stage)) {
+    if (c.copies_gathered && HasShardedMasters(c, m)) {
+      pools_.emplace(walk_.layer(), m, stage, walk_.Weights(), ledger_.gradients,
+                     c.expandable_segments, memory_);
+    }
+  }
 
   absl::StatusOr<AllocatorMemory> Run() {
     AllocateStates();
@@ -44,7 +52,8 @@ class StageWalk {
       // Both moments come with the first update.
       for (int i = 0; iteration == 0 && i < 2; ++i) ByLayer(OfStates(MomentBytes(m_)));
     }
-    return AllocatorMemory{memory_.peak_allocated(), memory_.reserved()};
+    return AllocatorMemory{memory_.peak_allocated(), memory_.reserved(),
+                           pools_ ? pools_->reserved() : Bytes()};
   }
 
  private:
@@ -82,6 +91,10 @@ class StageWalk {
     } else {
       ByLayer(Num(ledger_.weights.count()));
     }
+    if (pools_) {
+      // The masters are the weights, gradients the reducing stream's.
+      return;
+    }
     if (m_.zero < 2) {
       Bytes gradients = ledger_.gradients;
       for (const Bytes placeholder : placeholders_) gradients = gradients - placeholder;
@@ -89,11 +102,12 @@ class StageWalk {
     } else {
       ByLayer(Num(ledger_.gradients.count()));
     }
-    ByLayer(OfStates(4));  // masters
+    if (!HasShardedMasters(c_, m_)) ByLayer(OfStates(4));  // masters
   }
   // The optimizer's states are masters and two moments.
   double OfStates(int64_t bytes) const {
-    return Num(ledger_.optimizer.count()) * Num(bytes) / Num(4 + 2 * MomentBytes(m_));
+    const int64_t all = (HasShardedMasters(c_, m_) ? 0 : 4) + 2 * MomentBytes(m_);
+    return Num(ledger_.optimizer.count()) * Num(bytes) / Num(all);
   }
 
   // Of layers of which parts run again, or every second one.
@@ -108,7 +122,7 @@ class StageWalk {
     const std::pair<int32_t, int32_t> key = {pass.microbatch, pass.chunk};
     if (pass.kind == PassKind::kForward) {
       ForwardPass(pass, held_[key]);
-      if (head) heads_[key] = memory_.Allocate(Whole(LogitMemoryOf(c_, m_).kept));
+      if (head) heads_[key] = Loss();
       return;
     }
     // Where weight gradients come later, what they read stays until then.
@@ -117,12 +131,41 @@ class StageWalk {
       for (const Bytes placeholder : placeholders_) memory_.Allocate(placeholder);
       holds_places_ = true;
     }
-    if (head) {
-      memory_.Free(memory_.Allocate(Whole(LogitMemoryOf(c_, m_).passing)));
-      memory_.Free(heads_[key]);
-    }
+    if (head) LossGradient(heads_[key]);
     BackwardPass(pass, held_[key]);
     held_.erase(key);
+  }
+
+  double Logits() const {
+    return Num(c_.sequence) * Num(c_.vocabulary) * m_.micro_batch / m_.context / m_.tensor;
+  }
+  // Step by step the logits, their cast to 32 bits and the logarithms are there together, backward
+  // the gradients of these and of the logits in 32 bits (LogitMemoryOf), one after the other.
+  Block Loss() {
+    const double kept = LogitMemoryOf(c_, m_).kept;
+    if (LossOf(c_, m_) != LossForm::kStepwise) return memory_.Allocate(Whole(kept));
+    const Block logits = memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Logits()));
+    const Block wide = memory_.Allocate(Whole(kept));
+    const Block logarithms = memory_.Allocate(Whole(kept));
+    memory_.Free(wide);
+    memory_.Free(logits);
+    return logarithms;
+  }
+  void LossGradient(Block kept) {
+    const bool two = LossOf(c_, m_) == LossForm::kStepwise;
+    const double passing = LogitMemoryOf(c_, m_).passing, once = two ? passing / 2 : passing;
+    const Block first = memory_.Allocate(Whole(once));
+    const Block second = memory_.Allocate(Whole(passing - once));
+    memory_.Free(first);
+    memory_.Free(kept);
+    if (pools_) {
+      const Block logits = memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Logits()));
+      memory_.Free(second);
+      pools_->AddHeadGradient();
+      memory_.Free(logits);
+    } else {
+      memory_.Free(second);
+    }
   }
 
   void ForwardPass(const Pass& pass, std::vector<HeldTensors>& held) {
@@ -131,9 +174,15 @@ class StageWalk {
     held.resize(static_cast<size_t>(layers));
     Block x = memory_.Allocate(walk_.width());
     std::deque<Block> gathered;
+    if (pools_) pools_->GatherRoot();
     Gather(gathered);
     for (int64_t i = 0; i < layers; ++i) {
-      if (i + 1 < layers) Gather(gathered);
+      if (pools_) {
+        if (i > 0) pools_->Gather();
+        pools_->CopyOut();
+      } else if (i + 1 < layers) {
+        Gather(gathered);
+      }
       HeldTensors& own = held[static_cast<size_t>(i)];
       const bool leads = (i - frozen) % m_.layers_an_input() == 0;
       const bool grouped = InGroup(pass.chunk, i - frozen);
@@ -146,6 +195,8 @@ class StageWalk {
         x = walk_.Forward(x, false, false, own);
       }
       Drop(gathered);
+      // Of the last layer the backward pass makes use at once.
+      if (pools_ && i + 1 < layers) pools_->Reshard();
     }
     memory_.Free(x);
   }
@@ -155,13 +206,20 @@ class StageWalk {
     const int64_t frozen = layers - TrainedLayersOf(c_, m_, stage_, pass.chunk);
     Block gradient = memory_.Allocate(walk_.width());
     std::deque<Block> gathered;
-    Gather(gathered);
+    if (!pools_) Gather(gathered);
     for (int64_t i = layers; i-- > frozen;) {
+      if (pools_ && i + 1 < layers) pools_->CopyOut();
       if (i > frozen) Gather(gathered);
       const int64_t first = i - (i - frozen) % m_.layers_an_input();
       const bool last = i + 1 == layers || (i + 1 - frozen) % m_.layers_an_input() == 0;
       if (InGroup(pass.chunk, i - frozen) && last) RunAgain(first, i, held);
-      gradient = walk_.Backward(gradient, Again(i), held[static_cast<size_t>(i)]);
+      gradient = walk_.Backward(gradient, Again(i), held[static_cast<size_t>(i)],
+                                pools_ ? &*pools_ : nullptr);
+      if (pools_) {
+        pools_->Reshard();
+        pools_->ReduceLayer();
+        continue;
+      }
       if (m_.zero >= 3) memory_.Free(memory_.Allocate(Whole(GradientBuffer())));
       Drop(gathered);
     }
@@ -170,6 +228,7 @@ class StageWalk {
     if (embedding > Bytes() && HasEmbedding(m_, stage_, pass.chunk)) {
       memory_.Free(memory_.Allocate(embedding));
     }
+    if (pools_) pools_->ReduceRoot();
   }
 
   // Of a chunk's layers with a backward pass; frozen ones are as all recomputed ones are.
@@ -202,6 +261,7 @@ class StageWalk {
            (walk_.layer().trained() + walk_.layer().trained_expert());
   }
   void Gather(std::deque<Block>& gathered) {
+    if (pools_) return pools_->Gather();
     if (m_.zero < 3 || m_.replicas() == 1) return;
     gathered.push_back(memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Block1())));
   }
@@ -219,6 +279,7 @@ class StageWalk {
   const std::vector<Bytes> placeholders_;
   LayerWalk walk_;
   MemoryLedger ledger_;
+  std::optional<ShardedPools> pools_;  // of FSDP2
   std::map<std::pair<int32_t, int32_t>, std::vector<HeldTensors>> held_;
   std::map<std::pair<int32_t, int32_t>, Block> heads_;
   bool holds_places_ = false;  // of weight gradients, from the first backward pass on
@@ -239,7 +300,7 @@ absl::StatusOr<Bytes> ReservedMemoryOf(const TransformerConfig& model,
   for (const int32_t s : StagesThatMayBeFullest(model, mapping)) {
     FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
                                FollowAllocations(model, mapping, s));
-    most = std::max(most, StageMemoryOf(model, mapping, s).total() + followed.Fragments());
+    most = std::max(most, followed.Reserved(StageMemoryOf(model, mapping, s).total()));
   }
   return most;
 }

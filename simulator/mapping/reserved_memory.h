@@ -15,8 +15,15 @@ namespace foretrace {
 // buffers of communication and the device's context are not in it.
 // Errors: as CheckMapping.
 struct AllocatorMemory {
-  Bytes allocated, reserved;  // of the tensors that were followed, at most
+  // Of the tensors that were followed, at most: on the stream that computes, and, under FSDP2, on
+  // others, whose memory is a pool of its own (ShardedPools).
+  Bytes allocated, reserved, on_other_streams;
   Bytes Fragments() const { return reserved - allocated; }
+  // Of a stage whose tensors are `tensors` at their peak. Under FSDP2 what was followed, as what
+  // streams hold is not there at once.
+  Bytes Reserved(Bytes tensors) const {
+    return on_other_streams > Bytes() ? reserved + on_other_streams : tensors + Fragments();
+  }
 };
 absl::StatusOr<AllocatorMemory> FollowAllocations(const TransformerConfig& model,
                                                   const ParallelMapping& mapping, int32_t stage);

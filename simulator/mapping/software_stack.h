@@ -82,8 +82,10 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   std::optional<LossForm> adapter_loss;  // where adapters are trained; as `loss` unless stated
   bool compiled_loss = false;  // where kernels are compiled, the loss is too: LossForm::kFused
   bool gradient_placeholders = false;  // TransformerConfig's
-  bool expandable_segments = false;    // the allocator's: it leaves no fragments
-  bool eager = false;                  // TransformerConfig's, where kernels are not compiled
+  bool expandable_segments = false;    // TransformerConfig's
+  // What it prints as memory is what the allocator reserved.
+  bool prints_reserved = false;
+  bool eager = false;  // TransformerConfig's, where kernels are not compiled
 };
 
 struct SoftwareStack {

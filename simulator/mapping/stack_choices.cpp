@@ -73,6 +73,9 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.gradient_placeholders = release.gradient_placeholders;
   model.weighs_activations = release.weighs_activations;
   model.copies_gathered = release.per_parameter_sharding;
+  model.sharded_masters = release.per_parameter_sharding || release.flat_parameters;
+  model.expandable_segments = release.expandable_segments;
+  model.repeats_keys = release.repeats_keys;
   model.eager = release.eager;
   model.loss = release.loss;
   if (!release.further_tokens) model.further_tokens = 0;

@@ -58,7 +58,9 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
   }
   if (forms.summed_norms && op.kind == GraphOpKind::kNorm) SumNorms(op, backward.input);
   if (p_.fused_pointwise || !narrow) return;
-  if (op.kind == GraphOpKind::kNorm) AddNormSteps(op, forward, backward.input);
+  if (op.kind == GraphOpKind::kNorm && !forms.fused_norms) {
+    AddNormSteps(op, forward, backward.input);
+  }
   if (op.kind == GraphOpKind::kElementwise && op.kept == 1) {
     AddGateSteps(op, forward, backward.input);
   }

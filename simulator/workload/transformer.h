@@ -78,6 +78,14 @@ struct TransformerConfig {
   // forward pass's last of which stays until the next (PyTorch,
   // torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, wait_for_unshard).
   bool copies_gathered = false;
+  // Under ZeRO 3 the divided weights are the optimizer's own, in 32 bits, and gathered in the
+  // model's type; gradients are there from the pass that makes them until the optimizer has run
+  // (PyTorch's FSDP with mixed precision; optim.Optimizer.zero_grad, set_to_none).
+  bool sharded_masters = false;
+  // The allocator's segments grow (CachingAllocator).
+  bool expandable_segments = false;
+  // Keys and values are copied for every head that shares them, and the copies kept.
+  bool repeats_keys = false;
   // Departures from the family; what is not given is the family's.
   std::optional<bool> gated;              // feed-forward layers of three matrices
   std::optional<bool> biases;             // of GEMMs

@@ -9,12 +9,14 @@ from support.run import import_torch
 
 torch = import_torch()
 
-SHAPES = {  # layers, hidden, heads, key heads, feed-forward, vocabulary
+# Layers, hidden, heads, key heads, feed-forward, vocabulary; output layers are apart from embeddings, unlike those
+# of Llama 3.2 1B and Qwen 2.5 0.5B, whose sizes the last but one have.
+SHAPES = {
     "llama3-8b": llama.Shape(32, 4096, 32, 8, 14336, 128256),
     "llama3-70b": llama.Shape(80, 8192, 64, 8, 28672, 128256),
-    "llama3.2-1b": llama.Shape(16, 2048, 32, 8, 8192, 128256),
+    "llama-1b-untied": llama.Shape(16, 2048, 32, 8, 8192, 128256),
     "llama2-7b": llama.Shape(32, 4096, 32, 32, 11008, 32000),
-    "qwen2.5-0.5b": llama.Shape(24, 896, 14, 2, 4864, 151936),
+    "qwen-0.5b-untied": llama.Shape(24, 896, 14, 2, 4864, 151936),
     "tiny": llama.Shape(2, 64, 4, 2, 128, 256),
 }
 
@@ -33,7 +35,7 @@ class Job:
     ranks: int = 1  # more: one of so many, whose collectives are not run
 
     def name(self):
-        words = [self.model, f"l{self.layers}", f"s{self.length}", f"b{self.batch}", self.recompute]
+        words = [self.model, f"l{self.shape().layers}", f"s{self.length}", f"b{self.batch}", self.recompute]
         words += ["compiled"] * self.compiled + ["fp8"] * (self.precision == "fp8")
         words += [f"x{self.micro_batches}"] * (self.micro_batches > 1) + [f"r{self.ranks}"] * (self.ranks > 1)
         return "-".join(words)

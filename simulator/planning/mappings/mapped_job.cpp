@@ -284,8 +284,6 @@ absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingF
 absl::Status FollowMemory(const TrainingJob& job, SearchRow& row) {
   const auto* mapping = std::get_if<ParallelMapping>(&row.mapping);
   if (mapping == nullptr) return absl::OkStatus();
-  row.reserved = row.evaluation.memory;
-  if (LeavesNoFragments(job)) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(row.reserved, ReservedMemoryOf(ModelUnder(job, *mapping), *mapping));
   return absl::OkStatus();
 }

@@ -36,10 +36,6 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping);
 // SearchRow::reserved, of parallel mappings.
 absl::Status FollowMemory(const TrainingJob& job, SearchRow& row);
-// Whether the software's allocator maps expandable segments, so that it reserves what is allocated.
-inline bool LeavesNoFragments(const TrainingJob& job) {
-  return job.software && job.software->release.expandable_segments;
-}
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
                                                  const MappingFile& mapping);
 

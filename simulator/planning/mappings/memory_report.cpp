@@ -43,11 +43,8 @@ std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mappin
   return fmt::format(
              "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
              "are; other: recomputed layer, logits, gathered weights; reserved: with what "
-             "PyTorch's "
-             "allocator holds in fragments{}{})\n",
-             Gib(RealBytes(job.capacity)),
-             LeavesNoFragments(job) ? ", none as its segments are expandable" : "",
-             on_host ? "; host: what it keeps for each device" : "") +
+             "PyTorch's allocator holds in fragments and for other streams{})\n",
+             Gib(RealBytes(job.capacity)), on_host ? "; host: what it keeps for each device" : "") +
          table.Format(style);
 }
 
@@ -119,11 +116,9 @@ absl::StatusOr<std::vector<StagePeak>> StagePeaks(const TrainingJob& job,
                    use.recomputed + use.logits + use.gathered,
                    use.total(),
                    Bytes()};
-    if (!LeavesNoFragments(job)) {
-      FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
-                                 FollowAllocations(model, mapping, s));
-      peak.reserved += followed.Fragments();
-    }
+    FORETRACE_ASSIGN_OR_RETURN(const AllocatorMemory followed,
+                               FollowAllocations(model, mapping, s));
+    peak.reserved = followed.Reserved(peak.reserved);
     if (mapping.uses_host()) peak.host = HostMemoryOf(model, mapping, s).total();
     peaks.push_back(peak);
   }

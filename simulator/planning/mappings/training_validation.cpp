@@ -221,9 +221,12 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
     const bool interleaves = row.mapping.chunks > 1;
     const auto reserved =
         ReservedMemoryOf(row.config, interleaves ? WholeGroups(row.mapping, true) : row.mapping);
-    judged.reserved_gib = reserved.ok() && !row.software.expandable_segments
+    judged.reserved_gib = reserved.ok()
                               ? static_cast<double>(reserved->count()) / (int64_t{1} << 30)
                               : judged.memory_gib;
+    if (row.software.prints_reserved && !row.reserved_gib) {
+      judged.memory_gib = judged.reserved_gib;
+    }
   }
   if (row.out_of_memory) return;
   judged.error = estimate->time.seconds() / row.measured.seconds() - 1;

@@ -63,5 +63,27 @@ TEST(CachingAllocatorTest, NeighboursJoin) {
   a.Free(a.Allocate(Bytes()));
 }
 
+// One segment grows: 30 and 20 MiB in steps of 20 are 40 and, of which 10 are there, 20 more. A
+// request that no free block holds takes what is free at the end and what is missing; blocks of 512
+// bytes are cut off.
+TEST(CachingAllocatorTest, ExpandableSegments) {
+  CachingAllocator a(true);
+  const auto first = a.Allocate(Bytes(30 * kMiB));
+  EXPECT_EQ(a.reserved(), Bytes(40 * kMiB));
+  const auto second = a.Allocate(Bytes(20 * kMiB));
+  EXPECT_EQ(a.reserved(), Bytes(60 * kMiB));  // 10 of them are free, behind the second
+  a.Free(first);
+  a.Allocate(Bytes(40 * kMiB));  // 30 in front are too few; 10 behind, and 40 more in steps of 20
+  EXPECT_EQ(a.reserved(), Bytes(100 * kMiB));
+  a.Allocate(Bytes(30 * kMiB - 512));
+  a.Allocate(Bytes(10 * kMiB));
+  EXPECT_EQ(a.reserved(), Bytes(100 * kMiB));
+  a.Free(second);
+  a.Allocate(Bytes(20 * kMiB));
+  EXPECT_EQ(a.reserved(), Bytes(100 * kMiB));
+  a.Allocate(Bytes(512));  // a segment of small ones
+  EXPECT_EQ(a.reserved(), Bytes(102 * kMiB));
+}
+
 }  // namespace
 }  // namespace foretrace

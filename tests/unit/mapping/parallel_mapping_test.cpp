@@ -361,7 +361,7 @@ TEST(MemoryModelTest, RecomputedBesideALargeEmbedding) {
   const StageMemory& first = over_time->front();
   EXPECT_EQ(first.peak.total(), StageMemoryOf(c, m, 0).total());
   EXPECT_GT(first.peak.gathered, Bytes());
-  const Bytes layer = LayersMemoryOf(ModelLayers(c), m, 0).total();
+  const Bytes layer = StageMemoryAt(StageMoment::kLayers, ModelLayers(c), m, 0).total();
   EXPECT_GT(first.peak.total(), layer);
   const auto at_layers = [&](const MemorySample& sample) { return sample.bytes == layer; };
   EXPECT_TRUE(std::ranges::any_of(first.samples, at_layers));

@@ -189,7 +189,8 @@ TEST(RecomputedModulesTest, BytesOfALayer) {
   // The ones of attention and of the feed-forward layer are not there at once.
   const auto again = [&](const char* modules) {
     const ParallelMapping m = Words(std::string("recompute=") + modules);
-    return static_cast<double>(MemoryOf(c, m).recomputed.count()) / kTokens / 2;
+    const MemoryLedger layers = StageMemoryAt(StageMoment::kLayers, ModelLayers(c), m, 0);
+    return static_cast<double>(layers.recomputed.count()) / kTokens / 2;
   };
   EXPECT_EQ(again("mlp"), 1024 + up + activated);
   EXPECT_EQ(again("mla_up_proj"), latents + heads);

@@ -71,6 +71,22 @@ TEST(UnfusedKernelsTest, SeparateGemms) {
   EXPECT_NEAR(eager.backward, 3 + 3 + 9, 0.01);
 }
 
+// Kernels that run one by one, but for norms: what norms add is gone.
+TEST(UnfusedKernelsTest, FusedNorms) {
+  ClusterParameters p = MemoryAlone();
+  p.fused_pointwise = false;
+  const auto stepwise = TimePasses(Grouped(), ParallelMapping(), p);
+  p.forms.fused_norms = true;
+  const auto fused = TimePasses(Grouped(), ParallelMapping(), p);
+  ASSERT_TRUE(stepwise.ok() && fused.ok());
+  // Of each of two norms, in units of the rows in 16 bits: casts 3 and 3, the square 4, its mean 2,
+  // the scaling 4; backward the weights' gradient 3, casts 3 and 3, scalings 4 and 6, the mean's
+  // gradient 2, the square's 4, the sum 6.
+  const double unit = 1024.0 * 1024 * 2 / 1e9;
+  EXPECT_NEAR((stepwise->layer_forward - fused->layer_forward).seconds() / unit, 2 * 16, 0.05);
+  EXPECT_NEAR((stepwise->layer_backward - fused->layer_backward).seconds() / unit, 2 * 31, 0.05);
+}
+
 // Of queries and a quarter as many keys 6 and 6 bytes for the casts and 4 more than the fused
 // kernel's 4.
 TEST(UnfusedKernelsTest, ComplexRotaryEmbedding) {

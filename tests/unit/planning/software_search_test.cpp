@@ -65,7 +65,7 @@ TEST(SoftwareSearchTest, AsValidationOfARow) {
   ASSERT_EQ(rows->rows.size(), 2u);
   EXPECT_GT(rows->rows[0].predicted, SimTime()) << rows->rows[0].row.refused;
   EXPECT_EQ(Predicted(Options("nemo@v25.04"), "tp8 cp2 dp4 mb1"), rows->rows[0].predicted);
-  EXPECT_EQ(Predicted(Options("torchtitan"), "dp64 full"), rows->rows[1].predicted)
+  EXPECT_EQ(Predicted(Options("torchtitan@2025-03"), "dp64 full"), rows->rows[1].predicted)
       << rows->rows[1].row.refused;
 }
 
