@@ -8,16 +8,19 @@
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/lane_lists.h"
 #include "simulator/engine/program_builder.h"
+#include "simulator/trace/device_units.h"
 
 namespace foretrace {
 namespace {
 
-// Blocks of a kernel are placed wave by wave; other streams find room when its last wave starts.
+// Blocks of a kernel, and of a copy within the device, are placed wave by wave; other streams find
+// room when its last wave starts.
 void SetOccupancy(const RankTrace& rank, Item& item) {
-  const NodeKind kind = rank.kind(item.node);
-  if (kind == NodeKind::kMemcpy) return;
+  if (!OnMultiprocessors(rank, item.node)) return;
   item.needs_room = true;
-  const uint32_t waves = kind == NodeKind::kKernel ? rank.waves_milli(item.node) : 0;
+  const NodeKind kind = rank.kind(item.node);
+  const bool placed = kind == NodeKind::kKernel || kind == NodeKind::kMemcpy;
+  const uint32_t waves = placed ? rank.waves_milli(item.node) : 0;
   if (waves <= 1000) return;
   const double share = 1.0 - 1000.0 / static_cast<double>(waves);
   item.placement_share = static_cast<uint16_t>(share * 65535.0);
@@ -142,16 +145,19 @@ void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines, const 
   RankProgram& program = builder.program();
   program.launch_queue_depth = index.driver().launch_queue_depth;
   AddLaunchQueue(program, builder.waits());
+  std::vector<bool> waits_for_recorded(program.items.size(), false);
+  for (const auto& [item, wait] : builder.waits()) {
+    if (wait.cause == WaitCause::kLaunchQueue) waits_for_recorded[item] = true;
+  }
   // What waited for work of before the recording.
   for (const CpuTimelinePoints& timeline : timelines) {
     for (const CpuPoint& p : timeline.points) {
       if (!p.queue_full) continue;
-      const uint32_t work = builder.item_of(index.issued_by(p.node).front());
-      if (work == kNoItem) continue;
-      if (work - program.lanes[program.items[work].lane].begin < program.launch_queue_depth) {
-        KeepAsRecorded(builder.item_of(p.node), builder.rank().end(p.node) - p.duration,
-                       builder.program().lanes.front().begin, builder);
-      }
+      const uint32_t launch = builder.item_of(p.node);
+      if (launch == kNoItem || waits_for_recorded[launch]) continue;
+      if (builder.item_of(index.issued_by(p.node).front()) == kNoItem) continue;
+      KeepAsRecorded(launch, builder.rank().end(p.node) - p.duration, program.lanes.front().begin,
+                     builder);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/trace/device_units.h"
 
 namespace foretrace {
 namespace {
@@ -152,25 +153,28 @@ SimTime MedianDuration(const std::vector<CpuPoint*>& launches) {
   return Median(times);
 }
 
-// When the work of each stream starts, in order, and how much of it comes before a piece of it.
-class StreamStarts {
+// When the work of each launch queue starts, in order, and how much of it comes before a piece of
+// it. A stream has two queues, one of multiprocessors and one of copy engines.
+class QueueStarts {
  public:
-  explicit StreamStarts(const RankTrace& rank)
-      : rank_(rank), starts_(rank.lanes().size()), place_(rank.size()) {
+  explicit QueueStarts(const RankTrace& rank)
+      : rank_(rank), starts_(2 * rank.lanes().size()), place_(rank.size()) {
     // Rows of a recorded trace are in order of start.
     for (uint32_t i = 0; i < rank.size(); ++i) {
       const NodeIndex n(i);
       if (!IsDeviceKind(rank.kind(n))) continue;
-      std::vector<SimTime>& stream = starts_[rank.lane(n).value];
-      place_[i] = stream.size();
-      stream.push_back(rank.start(n));
+      std::vector<SimTime>& queue = starts_[QueueOf(n)];
+      place_[i] = queue.size();
+      queue.push_back(rank.start(n));
     }
   }
 
-  const std::vector<SimTime>& around(NodeIndex device) const {
-    return starts_[rank_.lane(device).value];
+  size_t queues() const { return starts_.size(); }
+  size_t QueueOf(NodeIndex device) const {
+    return 2 * rank_.lane(device).value + (OnMultiprocessors(rank_, device) ? 1 : 0);
   }
-  // Launches of its stream that had been made, and whose work had not started, at a moment before
+  const std::vector<SimTime>& around(NodeIndex device) const { return starts_[QueueOf(device)]; }
+  // Launches of its queue that had been made, and whose work had not started, at a moment before
   // it.
   size_t Outstanding(NodeIndex device, SimTime at) const {
     const std::vector<SimTime>& starts = around(device);
@@ -181,12 +185,12 @@ class StreamStarts {
 
  private:
   const RankTrace& rank_;
-  std::vector<std::vector<SimTime>> starts_;  // by lane
+  std::vector<std::vector<SimTime>> starts_;  // by queue
   std::vector<size_t> place_;                 // by node
 };
 
-// Launches of one stream, by whether its queue had room.
-struct LaunchesOfStream {
+// Launches of one queue, by whether it had room.
+struct LaunchesOfQueue {
   std::vector<CpuPoint*> with_room, without_room;
   std::vector<CpuPoint*> before_all;  // with room, as far as is recorded: nothing had begun
 };
@@ -211,25 +215,25 @@ int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
                       std::vector<CpuPoint>& points, SimTime& typical) {
   const auto full = static_cast<size_t>(kNearlyFull * index.driver().launch_queue_depth);
   if (full == 0 || rank.size() < full) return 0;
-  const StreamStarts streams(rank);
-  std::vector<LaunchesOfStream> launches(rank.lanes().size());
+  const QueueStarts queues(rank);
+  std::vector<LaunchesOfQueue> launches(queues.queues());
   for (CpuPoint& p : points) {
     if (p.is_mark || p.blocking || index.issued_by(p.node).empty()) continue;
     const NodeIndex device = index.issued_by(p.node).front();
-    LaunchesOfStream& of_stream = launches[rank.lane(device).value];
-    const bool has_room = streams.Outstanding(device, p.recorded_start) < full;
-    const bool first = p.recorded_start < streams.around(device).front();
-    (!has_room ? of_stream.without_room
-     : first   ? of_stream.before_all
-               : of_stream.with_room)
+    LaunchesOfQueue& of_queue = launches[queues.QueueOf(device)];
+    const bool has_room = queues.Outstanding(device, p.recorded_start) < full;
+    const bool first = p.recorded_start < queues.around(device).front();
+    (!has_room ? of_queue.without_room
+     : first   ? of_queue.before_all
+               : of_queue.with_room)
         .push_back(&p);
   }
   std::vector<CpuPoint*> without_room;
   std::vector<SimTime> with_room, after_room;
-  for (LaunchesOfStream& l : launches) {
+  for (LaunchesOfQueue& l : launches) {
     if (!l.without_room.empty()) {
       const SimTime held = MedianDuration(l.without_room);
-      const auto& starts = streams.around(index.issued_by(l.without_room.front()->node).front());
+      const auto& starts = queues.around(index.issued_by(l.without_room.front()->node).front());
       for (const SimTime left : AfterRoom(l.without_room, starts)) after_room.push_back(left);
       // Before any recorded work began the queue may hold what the recording does not: then
       // launches take as long as those that were held.

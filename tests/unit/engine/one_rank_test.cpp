@@ -169,6 +169,29 @@ TEST(LaunchQueue, EachStreamHasItsOwn) {
   EXPECT_RAN(outcome, 0, "launch k1099", 6 * 1099, 6 * 1099 + 4);  // 549 before it on its stream
 }
 
+TEST(LaunchQueue, CopiesFromTheHostTakeNoPlaceAmongKernels) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Kernel("k0", {0, 4}, 7, {5, 10005});
+  for (int k = 1; k < 1100; ++k) {
+    const double issued = 6.0 * k;
+    const Span at = {10006.0 + 2 * (k - 1), 10007.0 + 2 * (k - 1)};
+    const std::string name = "k" + std::to_string(k);
+    if (k == 500 || k == 600) {
+      const auto kind = static_cast<uint8_t>(k == 500 ? MemcpyKind::kHostToDevicePinned
+                                                      : MemcpyKind::kDeviceToDevice);
+      rank.Device(name, NodeKind::kMemcpy, kind, {issued, issued + 4}, 7, at);
+    } else {
+      rank.Kernel(name, {issued, issued + 4}, 7, at);
+    }
+  }
+  const Outcome outcome = Simulate(job);
+  // As in the test before the last, but for the copy engine's k500: k1023 is the one that is held
+  // until k1 starts, 1,021 pieces of the multiprocessors' work before it.
+  EXPECT_RAN(outcome, 0, "launch k1022", 6 * 1022, 6 * 1022 + 4);
+  EXPECT_RAN(outcome, 0, "launch k1023", 10006, 10010);
+}
+
 JobScript ContentionJob() {
   JobScript job(1);
   job.rank(0).Kernel("wide", {0, 4}, 7, {9, 49}).Kernel("other", {6, 10}, 8, {40, 60});
@@ -182,6 +205,23 @@ TEST(Contention, OtherStreamsFindRoomWithTheLastWave) {
   // Four waves in 40 us: the last starts 30 us after 5. Shares are stored in 1/65536.
   EXPECT_NEAR(other.start, 35, 0.002);
   EXPECT_NEAR(other.end - other.start, 20, 1e-6);
+}
+
+TEST(Contention, CopiesWithinTheDeviceTakeRoomAndNeedIt) {
+  // As ContentionJob(), of copies; those from the host go by copy engines.
+  const auto other_start = [](MemcpyKind wide, MemcpyKind other) {
+    JobScript job(1);
+    job.rank(0)
+        .Device("wide", NodeKind::kMemcpy, static_cast<uint8_t>(wide), {0, 4}, 7, {9, 49})
+        .Device("other", NodeKind::kMemcpy, static_cast<uint8_t>(other), {6, 10}, 8, {40, 60})
+        // Without a second stream of kernels nothing contends.
+        .Kernel("k", {200, 204}, 8, {209, 219})
+        .Waves("wide", 4000);
+    return Simulate(job).Ran(0, "other").start;
+  };
+  EXPECT_NEAR(other_start(MemcpyKind::kDeviceToDevice, MemcpyKind::kDeviceToDevice), 35, 0.002);
+  EXPECT_NEAR(other_start(MemcpyKind::kDeviceToDevice, MemcpyKind::kHostToDevicePinned), 11, 0.002);
+  EXPECT_NEAR(other_start(MemcpyKind::kHostToDevicePinned, MemcpyKind::kDeviceToDevice), 11, 0.002);
 }
 
 TEST(Contention, WaitingForRoomIsNamedWithTheKernelThatTookIt) {
