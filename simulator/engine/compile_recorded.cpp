@@ -14,11 +14,12 @@ namespace foretrace {
 namespace {
 
 // Blocks of a kernel, and of a copy within the device, are placed wave by wave; other streams find
-// room when its last wave starts.
-void SetOccupancy(const RankTrace& rank, Item& item) {
-  if (!OnMultiprocessors(rank, item.node)) return;
-  item.needs_room = true;
+// room when its last wave starts, kernels of a stream with priority at once.
+void SetOccupancy(const RankTrace& rank, bool priority, Item& item) {
+  item.copy_engine = !OnMultiprocessors(rank, item.node);
+  if (item.copy_engine) return;
   const NodeKind kind = rank.kind(item.node);
+  item.needs_room = !(priority && kind == NodeKind::kKernel);
   const bool placed = kind == NodeKind::kKernel || kind == NodeKind::kMemcpy;
   const uint32_t waves = placed ? rank.waves_milli(item.node) : 0;
   if (waves <= 1000) return;
@@ -26,7 +27,7 @@ void SetOccupancy(const RankTrace& rank, Item& item) {
   item.placement_share = static_cast<uint16_t>(share * 65535.0);
 }
 
-void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies,
+void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies, bool priority,
                ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   SimTime previous_end = builder.recorded_begin();
@@ -40,14 +41,15 @@ void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies,
       // The first work of a stream has nothing to keep a gap from.
       if (previous.valid()) item.lead = latencies.gap_after(rank.kind(previous));
     }
-    SetOccupancy(rank, item);
+    SetOccupancy(rank, priority, item);
     builder.Add(item);
     previous_end = std::max(previous_end, rank.end(node));
     previous = node;
   }
 }
 
-void AddStreams(const Latencies& latencies, ProgramBuilder& builder) {
+void AddStreams(const Latencies& latencies, const std::vector<bool>& priority,
+                ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   const LaneLists streams(
       rank, [&](NodeIndex n) { return IsDeviceKind(rank.kind(n)) && rank.has_duration(n); });
@@ -56,7 +58,7 @@ void AddStreams(const Latencies& latencies, ProgramBuilder& builder) {
     LaneProgram lane;
     lane.lane = LaneIndex(s);
     builder.BeginLane(lane);
-    AddStream(streams.of(LaneIndex(s)), latencies, builder);
+    AddStream(streams.of(LaneIndex(s)), latencies, priority[s], builder);
     builder.EndLane();
   }
 }
@@ -69,12 +71,12 @@ bool Contends(const RankProgram& program) {
   bool fills = false;
   for (const LaneProgram& lane : program.lanes) {
     if (lane.cpu) continue;
-    bool needs_room = false;
+    bool on_multiprocessors = false;
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
-      needs_room = needs_room || program.items[i].needs_room;
+      on_multiprocessors = on_multiprocessors || !program.items[i].copy_engine;
       fills = fills || program.items[i].placement_share > 0;
     }
-    if (needs_room) ++streams;
+    if (on_multiprocessors) ++streams;
   }
   return fills && streams > 1;
 }
@@ -199,7 +201,7 @@ CompiledRank CompileRecorded(const RankInput& input, const RankReconstruction& r
   for (size_t t = 0; t < timelines.size(); ++t) {
     builder.AddTimeline(timelines[t], t == 0, ItemKind::kBlocking);
   }
-  AddStreams(input.latencies, builder);
+  AddStreams(input.latencies, recording.priority_streams, builder);
   builder.program().contention = Contends(builder.program());
   AddWaits(input, recording, timelines, builder);
   builder.FindIterations();

@@ -46,10 +46,10 @@ void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits) 
   };
   for (const LaneProgram& lane : program.lanes) {
     if (lane.cpu || lane.end - lane.begin <= depth) continue;
-    std::array<Queue, 2> queues;  // of copy engines, of multiprocessors
+    std::array<Queue, 2> queues;  // of multiprocessors, of copy engines
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
       const Item& item = program.items[i];
-      Queue& queue = queues[item.needs_room ? 1 : 0];
+      Queue& queue = queues[item.copy_engine ? 1 : 0];
       const size_t place = queue.items.size();
       queue.items.push_back(i);
       // One call issues all kernels of a graph: it finds room for the first.

@@ -29,6 +29,7 @@ struct RankReconstruction {
   DeviceIndex index;
   IssueOrder order;
   RankSync sync;
+  std::vector<bool> priority_streams;  // by lane: FindPriorityStreams
 };
 
 // Of a job.

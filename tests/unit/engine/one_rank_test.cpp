@@ -224,6 +224,26 @@ TEST(Contention, CopiesWithinTheDeviceTakeRoomAndNeedIt) {
   EXPECT_NEAR(other_start(MemcpyKind::kHostToDevicePinned, MemcpyKind::kDeviceToDevice), 11, 0.002);
 }
 
+TEST(Contention, KernelsOfAStreamWithPriorityTakeRoomAtOnce) {
+  // `late` is when the wide kernels of stream 8 began, five times within one of stream 7 of four
+  // waves in 400 us: 30 us after its begin, long before it has placed its blocks (300 us), or after.
+  const auto start_of_last = [](double late) {
+    JobScript job(1);
+    for (int k = 0; k < 5; ++k) {
+      const double at = 1000.0 * k;
+      const std::string i = std::to_string(k);
+      job.rank(0)
+          .Kernel("wide" + i, {at, at + 4}, 7, {at + 5, at + 405})
+          .Kernel("other" + i, {at + 10, at + 14}, 8, {at + 5 + late, at + 105 + late})
+          .Waves("wide" + i, 4000)
+          .Waves("other" + i, 2000);
+    }
+    return Simulate(job).Ran(0, "other4").start;
+  };
+  EXPECT_NEAR(start_of_last(30), 4015, 0.02);   // its call and a latency of 5 us
+  EXPECT_NEAR(start_of_last(310), 4305, 0.02);  // 5 us, and 3/4 of 400
+}
+
 TEST(Contention, WaitingForRoomIsNamedWithTheKernelThatTookIt) {
   class Causes : public EngineObserver {
    public:
