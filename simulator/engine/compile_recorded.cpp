@@ -27,6 +27,17 @@ void SetOccupancy(const RankTrace& rank, bool priority, Item& item) {
   item.placement_share = static_cast<uint16_t>(share * 65535.0);
 }
 
+// A kernel that was launched to begin while the one before it ends waits for that end before it
+// reads what that one wrote (CUDA programming guide, "Programmatic Dependent Launch"): what it took
+// after the end is its own.
+void CountFromPrevious(const RankTrace& rank, SimTime previous_end, Item& item) {
+  if (item.kind != ItemKind::kDevice || rank.start(item.node) >= previous_end) return;
+  item.lead = SimTime();
+  if (item.source == EstimateSource::kRecorded && !IsCommunicationKind(rank.kind(item.node))) {
+    item.duration = std::max(SimTime(), rank.end(item.node) - previous_end);
+  }
+}
+
 void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies, bool priority,
                ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
@@ -39,7 +50,10 @@ void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies, boo
     } else {
       item.issue_lag = latencies.launch_of(LaunchClassOf(rank, node));
       // The first work of a stream has nothing to keep a gap from.
-      if (previous.valid()) item.lead = latencies.gap_after(rank.kind(previous));
+      if (previous.valid()) {
+        item.lead = latencies.gap_after(rank.kind(previous));
+        CountFromPrevious(rank, previous_end, item);
+      }
     }
     SetOccupancy(rank, priority, item);
     builder.Add(item);

@@ -25,6 +25,17 @@ TEST(Stream, WorkFollowsInOrderAfterAGap) {
   EXPECT_RAN(Simulate(job), 0, "b", 16, 36);  // max(15 + gap 1, 6 + 5)
 }
 
+TEST(Stream, WorkThatBeganBeforeTheWorkBeforeEndedCountsFromThatEnd) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 109})
+      .Kernel("b", {6, 10}, 7, {100, 120})
+      .Kernel("c", {12, 16}, 7, {121, 131});
+  const Outcome outcome = Simulate(job);
+  EXPECT_RAN(outcome, 0, "b", 105, 116);  // a ends at 105, and b took 11 more; no gap
+  EXPECT_RAN(outcome, 0, "c", 117, 127);
+}
+
 TEST(Stream, StreamsWithoutSynchronisationOverlap) {
   JobScript job(1);
   job.rank(0).Kernel("a", {0, 4}, 7, {9, 109}).Kernel("b", {6, 10}, 8, {22, 42});
