@@ -156,10 +156,10 @@ std::vector<WaitOfItem> WaitsOf(const std::vector<SyncEdge>& edges, const RankIn
   return waits;
 }
 
-void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines, const DeviceIndex& index,
-                         ProgramBuilder& builder) {
+void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines,
+                         const RankReconstruction& recording, ProgramBuilder& builder) {
   RankProgram& program = builder.program();
-  program.launch_queue_depth = index.driver().launch_queue_depth;
+  program.launch_queue_depth = recording.launch_queue_depth;
   AddLaunchQueue(program, builder.waits());
   std::vector<bool> waits_for_recorded(program.items.size(), false);
   for (const auto& [item, wait] : builder.waits()) {
@@ -171,7 +171,7 @@ void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines, const 
       if (!p.queue_full) continue;
       const uint32_t launch = builder.item_of(p.node);
       if (launch == kNoItem || waits_for_recorded[launch]) continue;
-      if (builder.item_of(index.issued_by(p.node).front()) == kNoItem) continue;
+      if (builder.item_of(recording.index.issued_by(p.node).front()) == kNoItem) continue;
       KeepAsRecorded(launch, builder.rank().end(p.node) - p.duration, program.lanes.front().begin,
                      builder);
     }
@@ -193,7 +193,7 @@ void AddWaits(const RankInput& input, const RankReconstruction& recording,
     builder.unshown().others.push_back({waits_of(others.instead_of), waits_of(others.taken)});
   }
   KeepUnrecordedWaits(builder);
-  AddLaunchQueueWaits(timelines, recording.index, builder);
+  AddLaunchQueueWaits(timelines, recording, builder);
 }
 
 }  // namespace

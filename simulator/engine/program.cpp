@@ -55,9 +55,9 @@ void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits) 
       // One call issues all kernels of a graph: it finds room for the first.
       if (std::exchange(queue.issuer, item.issuer) == item.issuer) continue;
       if (item.issuer == kNoItem || place < depth) continue;
-      waits.push_back({item.issuer,
-                       {queue.items[place - depth], LagTable::kZero, true, false,
-                        WaitCause::kLaunchQueue}});
+      waits.push_back(
+          {item.issuer,
+           {queue.items[place - depth], LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
     }
   }
 }

@@ -88,8 +88,8 @@ struct Item {
   ItemKind kind : 4 = ItemKind::kCall;
   EstimateSource source : 4 = EstimateSource::kRecorded;
   bool extrapolated : 1 = false;  // the duration's model was asked beyond its range
-  bool copy_engine : 1 = false;  // device work of a copy engine rather than of multiprocessors
-  bool needs_room : 1 = false;   // waits while work of another stream still has blocks to place
+  bool copy_engine : 1 = false;   // device work of a copy engine rather than of multiprocessors
+  bool needs_room : 1 = false;    // waits while work of another stream still has blocks to place
 };
 static_assert(sizeof(Item) == 48);
 

@@ -30,6 +30,7 @@ struct RankReconstruction {
   IssueOrder order;
   RankSync sync;
   std::vector<bool> priority_streams;  // by lane: FindPriorityStreams
+  uint32_t launch_queue_depth = 0;     // MeasureQueueDepth
 };
 
 // Of a job.

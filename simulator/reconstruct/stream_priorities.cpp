@@ -73,8 +73,8 @@ std::vector<bool> FindPriorityStreams(const RankTrace& rank,
   for (uint32_t lane = 0; lane < priority.size(); ++lane) {
     if (!fills[lane]) continue;
     const Meetings meetings = counter.Of(LaneIndex(lane));
-    priority[lane] = meetings.at_once + meetings.waited >= kLeast &&
-                     meetings.at_once > meetings.waited;
+    priority[lane] =
+        meetings.at_once + meetings.waited >= kLeast && meetings.at_once > meetings.waited;
   }
   return priority;
 }

@@ -237,7 +237,8 @@ TEST(Contention, CopiesWithinTheDeviceTakeRoomAndNeedIt) {
 
 TEST(Contention, KernelsOfAStreamWithPriorityTakeRoomAtOnce) {
   // `late` is when the wide kernels of stream 8 began, five times within one of stream 7 of four
-  // waves in 400 us: 30 us after its begin, long before it has placed its blocks (300 us), or after.
+  // waves in 400 us: 30 us after its begin, long before it has placed its blocks (300 us), or
+  // after.
   const auto start_of_last = [](double late) {
     JobScript job(1);
     for (int k = 0; k < 5; ++k) {

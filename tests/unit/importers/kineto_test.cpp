@@ -220,9 +220,9 @@ TEST(Kineto, CopiesWithinTheDeviceHaveWavesByTheirBytes) {
         name);
   };
   const auto store =
-      ImportText(*MakeKinetoImporter(),
-                 "{" + device + R"(,"traceEvents":[)" + copy("Memcpy DtoD (Device -> Device)") +
-                     "," + copy("Memcpy HtoD (Pinned -> Device)") + "]}");
+      ImportText(*MakeKinetoImporter(), "{" + device + R"(,"traceEvents":[)" +
+                                            copy("Memcpy DtoD (Device -> Device)") + "," +
+                                            copy("Memcpy HtoD (Pinned -> Device)") + "]}");
   ASSERT_TRUE(store.ok()) << store.status();
   const RankTrace& rank = store->ranks()[0];
   const auto waves = [&](std::string_view name) {
