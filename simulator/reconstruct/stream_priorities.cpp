@@ -15,8 +15,8 @@ bool HasWaves(const RankTrace& rank, NodeIndex node) {
   return !IsCommunicationKind(rank.kind(node)) && rank.waves_milli(node) > 1000;
 }
 
-// How kernels of a stream began that met work of others with blocks left to place.
-struct Meetings {
+// How kernels of a stream began that were ready while another had blocks left to place.
+struct Starts {
   int64_t at_once = 0;
   int64_t waited = 0;
 };
@@ -26,21 +26,21 @@ class Counter {
   Counter(const RankTrace& rank, const std::vector<SyncEdge>& edges)
       : rank_(rank), edges_(edges), queues_(rank) {}
 
-  Meetings Of(LaneIndex stream) const {
-    Meetings meetings;
+  Starts Of(LaneIndex stream) const {
+    Starts starts;
     for (const StreamQueues::Entry& entry : queues_.of(stream)) {
       if (rank_.kind(entry.node) != NodeKind::kKernel || !HasWaves(rank_, entry.node)) continue;
       const SimTime ready = queues_.Explained(entry.node, edges_);
       for (uint32_t other = 0; other < rank_.lanes().size(); ++other) {
-        if (LaneIndex(other) != stream) Meet(entry.node, ready, LaneIndex(other), meetings);
+        if (LaneIndex(other) != stream) Count(entry.node, ready, LaneIndex(other), starts);
       }
     }
-    return meetings;
+    return starts;
   }
 
  private:
   // With what the other stream had running when the kernel was ready.
-  void Meet(NodeIndex kernel, SimTime ready, LaneIndex other, Meetings& meetings) const {
+  void Count(NodeIndex kernel, SimTime ready, LaneIndex other, Starts& starts) const {
     const auto& queue = queues_.of(other);
     const size_t running = queues_.EndedBy(other, ready);
     if (running == queue.size()) return;
@@ -50,7 +50,7 @@ class Counter {
         rank_.duration(met).ScaledBy(1000.0 / static_cast<double>(rank_.waves_milli(met)));
     const SimTime placed = rank_.end(met) - wave;
     if (placed - wave < ready + kLaunchTakes) return;
-    ++(rank_.start(kernel) < placed - wave ? meetings.at_once : meetings.waited);
+    ++(rank_.start(kernel) < placed - wave ? starts.at_once : starts.waited);
   }
 
   const RankTrace& rank_;
@@ -72,9 +72,8 @@ std::vector<bool> FindPriorityStreams(const RankTrace& rank,
   const Counter counter(rank, device_edges);
   for (uint32_t lane = 0; lane < priority.size(); ++lane) {
     if (!fills[lane]) continue;
-    const Meetings meetings = counter.Of(LaneIndex(lane));
-    priority[lane] =
-        meetings.at_once + meetings.waited >= kLeast && meetings.at_once > meetings.waited;
+    const Starts starts = counter.Of(LaneIndex(lane));
+    priority[lane] = starts.at_once + starts.waited >= kLeast && starts.at_once > starts.waited;
   }
   return priority;
 }
