@@ -1,5 +1,6 @@
 #include "simulator/engine/program.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
