@@ -8,22 +8,37 @@
 #include "simulator/engine/compile_rank.h"
 #include "simulator/engine/lane_lists.h"
 #include "simulator/engine/program_builder.h"
+#include "simulator/trace/device_units.h"
 
 namespace foretrace {
 namespace {
 
-// Blocks of a kernel are placed wave by wave; other streams find room when its last wave starts.
-void SetOccupancy(const RankTrace& rank, Item& item) {
+// Blocks of a kernel, and of a copy within the device, are placed wave by wave; other streams find
+// room when its last wave starts, kernels of a stream with priority at once.
+void SetOccupancy(const RankTrace& rank, bool priority, Item& item) {
+  item.copy_engine = !OnMultiprocessors(rank, item.node);
+  if (item.copy_engine) return;
   const NodeKind kind = rank.kind(item.node);
-  if (kind == NodeKind::kMemcpy) return;
-  item.needs_room = true;
-  const uint32_t waves = kind == NodeKind::kKernel ? rank.waves_milli(item.node) : 0;
+  item.needs_room = !(priority && kind == NodeKind::kKernel);
+  const bool placed = kind == NodeKind::kKernel || kind == NodeKind::kMemcpy;
+  const uint32_t waves = placed ? rank.waves_milli(item.node) : 0;
   if (waves <= 1000) return;
   const double share = 1.0 - 1000.0 / static_cast<double>(waves);
   item.placement_share = static_cast<uint16_t>(share * 65535.0);
 }
 
-void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies,
+// A kernel that was launched to begin while the one before it ends waits for that end before it
+// reads what that one wrote (CUDA programming guide, "Programmatic Dependent Launch"): what it took
+// after the end is its own.
+void CountFromPrevious(const RankTrace& rank, SimTime previous_end, Item& item) {
+  if (item.kind != ItemKind::kDevice || rank.start(item.node) >= previous_end) return;
+  item.lead = SimTime();
+  if (item.source == EstimateSource::kRecorded && !IsCommunicationKind(rank.kind(item.node))) {
+    item.duration = std::max(SimTime(), rank.end(item.node) - previous_end);
+  }
+}
+
+void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies, bool priority,
                ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   SimTime previous_end = builder.recorded_begin();
@@ -35,16 +50,20 @@ void AddStream(std::span<const NodeIndex> nodes, const Latencies& latencies,
     } else {
       item.issue_lag = latencies.launch_of(LaunchClassOf(rank, node));
       // The first work of a stream has nothing to keep a gap from.
-      if (previous.valid()) item.lead = latencies.gap_after(rank.kind(previous));
+      if (previous.valid()) {
+        item.lead = latencies.gap_after(rank.kind(previous));
+        CountFromPrevious(rank, previous_end, item);
+      }
     }
-    SetOccupancy(rank, item);
+    SetOccupancy(rank, priority, item);
     builder.Add(item);
     previous_end = std::max(previous_end, rank.end(node));
     previous = node;
   }
 }
 
-void AddStreams(const Latencies& latencies, ProgramBuilder& builder) {
+void AddStreams(const Latencies& latencies, const std::vector<bool>& priority,
+                ProgramBuilder& builder) {
   const RankTrace& rank = builder.rank();
   const LaneLists streams(
       rank, [&](NodeIndex n) { return IsDeviceKind(rank.kind(n)) && rank.has_duration(n); });
@@ -53,7 +72,7 @@ void AddStreams(const Latencies& latencies, ProgramBuilder& builder) {
     LaneProgram lane;
     lane.lane = LaneIndex(s);
     builder.BeginLane(lane);
-    AddStream(streams.of(LaneIndex(s)), latencies, builder);
+    AddStream(streams.of(LaneIndex(s)), latencies, priority[s], builder);
     builder.EndLane();
   }
 }
@@ -66,12 +85,12 @@ bool Contends(const RankProgram& program) {
   bool fills = false;
   for (const LaneProgram& lane : program.lanes) {
     if (lane.cpu) continue;
-    bool needs_room = false;
+    bool on_multiprocessors = false;
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
-      needs_room = needs_room || program.items[i].needs_room;
+      on_multiprocessors = on_multiprocessors || !program.items[i].copy_engine;
       fills = fills || program.items[i].placement_share > 0;
     }
-    if (needs_room) ++streams;
+    if (on_multiprocessors) ++streams;
   }
   return fills && streams > 1;
 }
@@ -137,21 +156,24 @@ std::vector<WaitOfItem> WaitsOf(const std::vector<SyncEdge>& edges, const RankIn
   return waits;
 }
 
-void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines, const DeviceIndex& index,
-                         ProgramBuilder& builder) {
+void AddLaunchQueueWaits(const std::vector<CpuTimelinePoints>& timelines,
+                         const RankReconstruction& recording, ProgramBuilder& builder) {
   RankProgram& program = builder.program();
-  program.launch_queue_depth = index.driver().launch_queue_depth;
+  program.launch_queue_depth = recording.launch_queue_depth;
   AddLaunchQueue(program, builder.waits());
+  std::vector<bool> waits_for_recorded(program.items.size(), false);
+  for (const auto& [item, wait] : builder.waits()) {
+    if (wait.cause == WaitCause::kLaunchQueue) waits_for_recorded[item] = true;
+  }
   // What waited for work of before the recording.
   for (const CpuTimelinePoints& timeline : timelines) {
     for (const CpuPoint& p : timeline.points) {
       if (!p.queue_full) continue;
-      const uint32_t work = builder.item_of(index.issued_by(p.node).front());
-      if (work == kNoItem) continue;
-      if (work - program.lanes[program.items[work].lane].begin < program.launch_queue_depth) {
-        KeepAsRecorded(builder.item_of(p.node), builder.rank().end(p.node) - p.duration,
-                       builder.program().lanes.front().begin, builder);
-      }
+      const uint32_t launch = builder.item_of(p.node);
+      if (launch == kNoItem || waits_for_recorded[launch]) continue;
+      if (builder.item_of(recording.index.issued_by(p.node).front()) == kNoItem) continue;
+      KeepAsRecorded(launch, builder.rank().end(p.node) - p.duration, program.lanes.front().begin,
+                     builder);
     }
   }
 }
@@ -171,7 +193,7 @@ void AddWaits(const RankInput& input, const RankReconstruction& recording,
     builder.unshown().others.push_back({waits_of(others.instead_of), waits_of(others.taken)});
   }
   KeepUnrecordedWaits(builder);
-  AddLaunchQueueWaits(timelines, recording.index, builder);
+  AddLaunchQueueWaits(timelines, recording, builder);
 }
 
 }  // namespace
@@ -193,7 +215,7 @@ CompiledRank CompileRecorded(const RankInput& input, const RankReconstruction& r
   for (size_t t = 0; t < timelines.size(); ++t) {
     builder.AddTimeline(timelines[t], t == 0, ItemKind::kBlocking);
   }
-  AddStreams(input.latencies, builder);
+  AddStreams(input.latencies, recording.priority_streams, builder);
   builder.program().contention = Contends(builder.program());
   AddWaits(input, recording, timelines, builder);
   builder.FindIterations();

@@ -1,5 +1,6 @@
 #include "simulator/engine/program.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -40,14 +41,24 @@ void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits) {
 void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits) {
   const uint32_t depth = program.launch_queue_depth;
   if (depth == 0) return;
+  struct Queue {
+    std::vector<uint32_t> items;
+    uint32_t issuer = kNoItem;  // of the last
+  };
   for (const LaneProgram& lane : program.lanes) {
     if (lane.cpu || lane.end - lane.begin <= depth) continue;
-    uint32_t issuer = kNoItem;
+    std::array<Queue, 2> queues;  // of multiprocessors, of copy engines
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      const Item& item = program.items[i];
+      Queue& queue = queues[item.copy_engine ? 1 : 0];
+      const size_t place = queue.items.size();
+      queue.items.push_back(i);
       // One call issues all kernels of a graph: it finds room for the first.
-      if (std::exchange(issuer, program.items[i].issuer) == program.items[i].issuer) continue;
-      if (issuer == kNoItem || i - lane.begin < depth) continue;
-      waits.push_back({issuer, {i - depth, LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
+      if (std::exchange(queue.issuer, item.issuer) == item.issuer) continue;
+      if (item.issuer == kNoItem || place < depth) continue;
+      waits.push_back(
+          {item.issuer,
+           {queue.items[place - depth], LagTable::kZero, true, false, WaitCause::kLaunchQueue}});
     }
   }
 }

@@ -88,8 +88,8 @@ struct Item {
   ItemKind kind : 4 = ItemKind::kCall;
   EstimateSource source : 4 = EstimateSource::kRecorded;
   bool extrapolated : 1 = false;  // the duration's model was asked beyond its range
-  // Needs multiprocessors: waits while work of another stream still has blocks to place.
-  bool needs_room : 1 = false;
+  bool copy_engine : 1 = false;   // device work of a copy engine rather than of multiprocessors
+  bool needs_room : 1 = false;    // waits while work of another stream still has blocks to place
 };
 static_assert(sizeof(Item) == 48);
 
@@ -135,7 +135,7 @@ struct RankProgram {
   // What leads consist of, by item; empty unless CompileOptions::keep_overheads.
   std::vector<OverheadPart> overheads;
   SimTime start;  // when the rank begins: its skew against the first
-  // Launches that the queue of each stream holds before a launch call waits for room; 0: any
+  // Launches that each queue of a stream holds before a launch call waits for room; 0: any
   // number. The waits for it (WaitCause::kLaunchQueue) are among `waits`.
   uint32_t launch_queue_depth = 0;
   // Streams of the device contend for multiprocessors (Item::placement_share).
@@ -156,8 +156,8 @@ using WaitOfItem = std::pair<uint32_t, ItemWait>;
 // Replaces the waits of a rank. Those of one item keep their order.
 void SetWaits(RankProgram& program, std::vector<WaitOfItem> waits);
 
-// Adds the waits for room in the launch queues: a launch finds it once what came
-// launch_queue_depth places before on its stream has started.
+// Adds the waits for room in the launch queues, one of a stream's multiprocessors and one of its
+// copy engines: a launch finds it once what came launch_queue_depth places before has started.
 void AddLaunchQueue(const RankProgram& program, std::vector<WaitOfItem>& waits);
 
 // A change of a duration: `factor` times as long, and longer by `added`.

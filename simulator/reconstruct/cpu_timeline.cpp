@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/reconstruct/launch_queues.h"
 
 namespace foretrace {
 namespace {
 
-// A long launch is a wait for room where nearly as many launches are outstanding as the queue
-// holds: some of those in flight when the recording began are not in it.
-constexpr double kNearlyFull = 0.98;
 constexpr SimTime kUnexplained = SimTime::FromNs(100'000);
 
 struct OutermostOp {
@@ -152,41 +150,8 @@ SimTime MedianDuration(const std::vector<CpuPoint*>& launches) {
   return Median(times);
 }
 
-// When the work of each stream starts, in order, and how much of it comes before a piece of it.
-class StreamStarts {
- public:
-  explicit StreamStarts(const RankTrace& rank)
-      : rank_(rank), starts_(rank.lanes().size()), place_(rank.size()) {
-    // Rows of a recorded trace are in order of start.
-    for (uint32_t i = 0; i < rank.size(); ++i) {
-      const NodeIndex n(i);
-      if (!IsDeviceKind(rank.kind(n))) continue;
-      std::vector<SimTime>& stream = starts_[rank.lane(n).value];
-      place_[i] = stream.size();
-      stream.push_back(rank.start(n));
-    }
-  }
-
-  const std::vector<SimTime>& around(NodeIndex device) const {
-    return starts_[rank_.lane(device).value];
-  }
-  // Launches of its stream that had been made, and whose work had not started, at a moment before
-  // it.
-  size_t Outstanding(NodeIndex device, SimTime at) const {
-    const std::vector<SimTime>& starts = around(device);
-    const auto next = std::upper_bound(starts.begin(), starts.end(), at);
-    const auto started = static_cast<size_t>(next - starts.begin());
-    return place_[device.value] - std::min(place_[device.value], started);
-  }
-
- private:
-  const RankTrace& rank_;
-  std::vector<std::vector<SimTime>> starts_;  // by lane
-  std::vector<size_t> place_;                 // by node
-};
-
-// Launches of one stream, by whether its queue had room.
-struct LaunchesOfStream {
+// Launches of one queue, by whether it had room.
+struct LaunchesOfQueue {
   std::vector<CpuPoint*> with_room, without_room;
   std::vector<CpuPoint*> before_all;  // with room, as far as is recorded: nothing had begun
 };
@@ -209,27 +174,28 @@ std::vector<SimTime> AfterRoom(const std::vector<CpuPoint*>& launches,
 // work began, when it held what the recording does not. `typical` is set where there are any.
 int64_t MarkQueueFull(const RankTrace& rank, const DeviceIndex& index,
                       std::vector<CpuPoint>& points, SimTime& typical) {
-  const auto full = static_cast<size_t>(kNearlyFull * index.driver().launch_queue_depth);
+  const size_t full = NearlyFull(index.driver().launch_queue_depth);
   if (full == 0 || rank.size() < full) return 0;
-  const StreamStarts streams(rank);
-  std::vector<LaunchesOfStream> launches(rank.lanes().size());
+  const LaunchQueues queues(rank);
+  std::vector<LaunchesOfQueue> launches(queues.size());
   for (CpuPoint& p : points) {
     if (p.is_mark || p.blocking || index.issued_by(p.node).empty()) continue;
     const NodeIndex device = index.issued_by(p.node).front();
-    LaunchesOfStream& of_stream = launches[rank.lane(device).value];
-    const bool has_room = streams.Outstanding(device, p.recorded_start) < full;
-    const bool first = p.recorded_start < streams.around(device).front();
-    (!has_room ? of_stream.without_room
-     : first   ? of_stream.before_all
-               : of_stream.with_room)
+    LaunchesOfQueue& of_queue = launches[queues.QueueOf(device)];
+    const bool has_room = queues.Outstanding(device, p.recorded_start) < full;
+    const bool first = p.recorded_start < queues.StartsAround(device).front();
+    (!has_room ? of_queue.without_room
+     : first   ? of_queue.before_all
+               : of_queue.with_room)
         .push_back(&p);
   }
   std::vector<CpuPoint*> without_room;
   std::vector<SimTime> with_room, after_room;
-  for (LaunchesOfStream& l : launches) {
+  for (LaunchesOfQueue& l : launches) {
     if (!l.without_room.empty()) {
       const SimTime held = MedianDuration(l.without_room);
-      const auto& starts = streams.around(index.issued_by(l.without_room.front()->node).front());
+      const auto& starts =
+          queues.StartsAround(index.issued_by(l.without_room.front()->node).front());
       for (const SimTime left : AfterRoom(l.without_room, starts)) after_room.push_back(left);
       // Before any recorded work began the queue may hold what the recording does not: then
       // launches take as long as those that were held.

@@ -4,7 +4,9 @@
 
 #include "simulator/base/status_macros.h"
 #include "simulator/reconstruct/clock_bounds.h"
+#include "simulator/reconstruct/launch_queues.h"
 #include "simulator/reconstruct/recorded_accelerators.h"
+#include "simulator/reconstruct/stream_priorities.h"
 
 namespace foretrace {
 
@@ -13,7 +15,9 @@ RankReconstruction::RankReconstruction(const TraceStore& store, const RankTrace&
     : rank(of),
       index(of, store, driver),
       order(FindIssueOrder(of, index)),
-      sync(InferSync(of, index, order)) {}
+      sync(InferSync(of, index, order)),
+      priority_streams(FindPriorityStreams(of, sync.device_edges)),
+      launch_queue_depth(MeasureQueueDepth(of, driver.launch_queue_depth)) {}
 
 CpuTimelinePoints RankReconstruction::TimelineOf(const CpuTimeline& timeline,
                                                  const SyncCosts& costs, bool with_marks) const {

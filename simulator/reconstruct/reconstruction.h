@@ -29,6 +29,8 @@ struct RankReconstruction {
   DeviceIndex index;
   IssueOrder order;
   RankSync sync;
+  std::vector<bool> priority_streams;  // by lane: FindPriorityStreams
+  uint32_t launch_queue_depth = 0;     // MeasureQueueDepth
 };
 
 // Of a job.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/trace/device_units.h"
+
 namespace foretrace {
 
 StreamQueues::StreamQueues(const RankTrace& rank)
@@ -42,17 +44,17 @@ NodeIndex StreamQueues::TailAt(LaneIndex stream, SimTime at) const {
   return issued == 0 ? NodeIndex() : queues_[stream.value][issued - 1].node;
 }
 
-bool StreamQueues::DeviceIsFull(NodeIndex kernel) const {
-  if (rank_.kind(kernel) != NodeKind::kKernel) return false;
+bool StreamQueues::DeviceIsFull(NodeIndex device) const {
+  if (IsCommunicationKind(rank_.kind(device)) || !OnMultiprocessors(rank_, device)) return false;
   constexpr SimTime kJustEnded = SimTime::FromNs(10'000);
-  const SimTime at = rank_.start(kernel);
+  const SimTime at = rank_.start(device);
   for (uint32_t lane = 0; lane < queues_.size(); ++lane) {
     const LaneIndex stream(lane);
-    if (stream == rank_.lane(kernel) || queues_[lane].empty()) continue;
+    if (stream == rank_.lane(device) || queues_[lane].empty()) continue;
     for (size_t i = EndedBy(stream, at - kJustEnded); i < queues_[lane].size(); ++i) {
       const NodeIndex other = queues_[lane][i].node;
       if (rank_.start(other) > at) break;
-      if (rank_.kind(other) == NodeKind::kKernel && rank_.waves_milli(other) > 1000) return true;
+      if (!IsCommunicationKind(rank_.kind(other)) && rank_.waves_milli(other) > 1000) return true;
     }
   }
   return false;

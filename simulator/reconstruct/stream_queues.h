@@ -28,9 +28,9 @@ class StreamQueues {
   // The moment at which device work could have begun as far as its launch, the work before it on
   // its stream and `edges` (by consumer) tell; without latencies.
   SimTime Explained(NodeIndex device, const std::vector<SyncEdge>& edges) const;
-  // Whether a kernel of another stream that needs more than one wave of blocks was running when the
-  // kernel started: it may have waited for room.
-  bool DeviceIsFull(NodeIndex kernel) const;
+  // Whether work of another stream that needs more than one wave of blocks was running when this
+  // started on the multiprocessors: it may have waited for room.
+  bool DeviceIsFull(NodeIndex device) const;
   // Device work before it on its stream; invalid for the first.
   NodeIndex Previous(NodeIndex device) const;
 

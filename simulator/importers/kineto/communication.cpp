@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 // elements * size, or nullopt when either is unknown or out of range.
-std::optional<int64_t> Bytes(std::optional<int64_t> elements, DType dtype) {
+std::optional<int64_t> BytesOf(std::optional<int64_t> elements, DType dtype) {
   const int64_t size = ElementSize(dtype);
   if (!elements || *elements < 0 || size == 0 || *elements > kMaxBytes / size) return std::nullopt;
   return *elements * size;
@@ -40,7 +40,7 @@ std::optional<int64_t> ArgumentBytes(const Event& event, uint32_t argument, DTyp
     }
     elements = std::min(elements.value_or(0), kMaxBytes - count) + count;
   }
-  return Bytes(elements, dtype);
+  return BytesOf(elements, dtype);
 }
 
 // Of a list of rows as text.
@@ -74,8 +74,8 @@ void SetOperation(std::string_view name, CommInfo& info) {
 void DescribeFromArguments(const Event& event, CommInfo& info) {
   SetOperation(event.Text(Field::kCollectiveName), info);
   info.dtype = ParseDType(event.Text(Field::kDtype));
-  info.bytes_in = Bytes(event.Integer(Field::kInElements), info.dtype);
-  info.bytes_out = Bytes(event.Integer(Field::kOutElements), info.dtype);
+  info.bytes_in = BytesOf(event.Integer(Field::kInElements), info.dtype);
+  info.bytes_out = BytesOf(event.Integer(Field::kOutElements), info.dtype);
   info.group_size = std::max<int64_t>(0, event.IntegerOr(Field::kGroupSize, 0));
   info.sequence = event.IntegerOr(Field::kSequence, -1);
   info.group = event.Text(Field::kGroupName);
@@ -218,7 +218,7 @@ std::string UnusableArgument(const Event& event) {
   if (!event.Has(Field::kCollectiveName)) return "";
   const DType dtype = ParseDType(event.Text(Field::kDtype));
   const auto is_size = [&](std::string_view text) {
-    return Bytes(json::ParseInteger(text), dtype == DType::kUnknown ? DType::kInt8 : dtype)
+    return BytesOf(json::ParseInteger(text), dtype == DType::kUnknown ? DType::kInt8 : dtype)
         .has_value();
   };
   const auto is_list = [](std::string_view text) {

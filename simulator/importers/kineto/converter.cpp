@@ -307,13 +307,25 @@ absl::Status Converter::AddDeviceNode(const Event& event, Category category,
   if (collective) {
     collectives_.push_back({node, correlation, std::move(info)});
   } else if (const auto bytes = event.Integer(Field::kBytes); bytes && *bytes >= 0) {
-    builder_->SetWork(node, {Flop(), Bytes(*bytes)});
+    AddBytes(device_nodes_.back(), Bytes(*bytes), KernelLaunchOf(event).exact_waves_milli);
   } else if (KernelLaunch launch = KernelLaunchOf(event); launch.known()) {
     kernel_launches_.push_back({node, device, launch});
   } else {
     device_nodes_.back().described = false;
   }
   return absl::OkStatus();
+}
+
+void Converter::AddBytes(const DeviceNode& device, Bytes bytes,
+                         std::optional<uint32_t> exact_waves) {
+  builder_->SetWork(device.node, {Flop(), bytes});
+  if (builder_->kind(device.node) != NodeKind::kMemcpy ||
+      builder_->detail(device.node) != static_cast<uint8_t>(MemcpyKind::kDeviceToDevice)) {
+    return;
+  }
+  KernelLaunch launch = CopyLaunchOf(bytes);
+  launch.exact_waves_milli = exact_waves;
+  kernel_launches_.push_back({device.node, device.device, launch});
 }
 
 // The device side of a synchronising call: completes the call of the same correlation.

@@ -75,6 +75,8 @@ class Converter : public EventSink {
   absl::Status ReadDeviceProperties(std::string_view json_text);
   void ResolveLaunches();
   void DescribeByCall(const DeviceNode& device);
+  // What copies and fills move; `exact_waves`: KernelLaunch::exact_waves_milli of a copy.
+  void AddBytes(const DeviceNode& device, Bytes bytes, std::optional<uint32_t> exact_waves);
   // After the header: producers write the devices before the events or behind them.
   absl::Status ResolveWaves();
   void ResolveSyncs();

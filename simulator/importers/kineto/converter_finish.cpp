@@ -203,7 +203,7 @@ void Converter::DescribeByCall(const DeviceNode& device) {
       kernel_launches_.push_back({device.node, device.device, issued.launch});
     }
   } else if (issued.bytes >= 0) {
-    builder_->SetWork(device.node, {Flop(), Bytes(issued.bytes)});
+    AddBytes(device, Bytes(issued.bytes), issued.launch.exact_waves_milli);
   }
 }
 

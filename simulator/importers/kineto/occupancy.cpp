@@ -67,6 +67,16 @@ KernelLaunch KernelLaunchOf(const Event& event) {
   return launch;
 }
 
+KernelLaunch CopyLaunchOf(Bytes bytes) {
+  // CUDA programming guide, "Device Memory Accesses": words of up to 16 bytes.
+  constexpr double kWidestAccess = 16;
+  constexpr double kBlock = 256;  // of which any number of resident threads is a multiple
+  KernelLaunch launch;
+  launch.grid = std::ceil(static_cast<double>(bytes.count()) / (kBlock * kWidestAccess));
+  launch.block = kBlock;
+  return launch;
+}
+
 uint32_t KernelWavesMilli(const KernelLaunch& launch, const OccupancyLimits& limits,
                           int32_t multiprocessors) {
   if (launch.exact_waves_milli) return *launch.exact_waves_milli;

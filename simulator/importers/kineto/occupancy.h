@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "simulator/base/units.h"
 #include "simulator/hardware/accelerator.h"
 #include "simulator/importers/kineto/event.h"
 #include "simulator/trace/rank_trace.h"
@@ -25,6 +26,10 @@ struct KernelLaunch {
   }
 };
 KernelLaunch KernelLaunchOf(const Event& event);
+
+// The launch of a copy within the device's memory, of which profiles state the bytes alone: each
+// thread is taken to copy what its widest access moves.
+KernelLaunch CopyLaunchOf(Bytes bytes);
 
 // How many times over a kernel's blocks fill the device, in thousandths (RankTrace::waves_milli);
 // 0 when the limits of a multiprocessor are not known, or how many there are where the grid says

@@ -25,6 +25,17 @@ TEST(Stream, WorkFollowsInOrderAfterAGap) {
   EXPECT_RAN(Simulate(job), 0, "b", 16, 36);  // max(15 + gap 1, 6 + 5)
 }
 
+TEST(Stream, WorkThatBeganBeforeTheWorkBeforeEndedCountsFromThatEnd) {
+  JobScript job(1);
+  job.rank(0)
+      .Kernel("a", {0, 4}, 7, {9, 109})
+      .Kernel("b", {6, 10}, 7, {100, 120})
+      .Kernel("c", {12, 16}, 7, {121, 131});
+  const Outcome outcome = Simulate(job);
+  EXPECT_RAN(outcome, 0, "b", 105, 116);  // a ends at 105, and b took 11 more; no gap
+  EXPECT_RAN(outcome, 0, "c", 117, 127);
+}
+
 TEST(Stream, StreamsWithoutSynchronisationOverlap) {
   JobScript job(1);
   job.rank(0).Kernel("a", {0, 4}, 7, {9, 109}).Kernel("b", {6, 10}, 8, {22, 42});
@@ -169,6 +180,29 @@ TEST(LaunchQueue, EachStreamHasItsOwn) {
   EXPECT_RAN(outcome, 0, "launch k1099", 6 * 1099, 6 * 1099 + 4);  // 549 before it on its stream
 }
 
+TEST(LaunchQueue, CopiesFromTheHostTakeNoPlaceAmongKernels) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Kernel("k0", {0, 4}, 7, {5, 10005});
+  for (int k = 1; k < 1100; ++k) {
+    const double issued = 6.0 * k;
+    const Span at = {10006.0 + 2 * (k - 1), 10007.0 + 2 * (k - 1)};
+    const std::string name = "k" + std::to_string(k);
+    if (k == 500 || k == 600) {
+      const auto kind = static_cast<uint8_t>(k == 500 ? MemcpyKind::kHostToDevicePinned
+                                                      : MemcpyKind::kDeviceToDevice);
+      rank.Device(name, NodeKind::kMemcpy, kind, {issued, issued + 4}, 7, at);
+    } else {
+      rank.Kernel(name, {issued, issued + 4}, 7, at);
+    }
+  }
+  const Outcome outcome = Simulate(job);
+  // As in the test before the last, but for the copy engine's k500: k1023 is the one that is held
+  // until k1 starts, 1,021 pieces of the multiprocessors' work before it.
+  EXPECT_RAN(outcome, 0, "launch k1022", 6 * 1022, 6 * 1022 + 4);
+  EXPECT_RAN(outcome, 0, "launch k1023", 10006, 10010);
+}
+
 JobScript ContentionJob() {
   JobScript job(1);
   job.rank(0).Kernel("wide", {0, 4}, 7, {9, 49}).Kernel("other", {6, 10}, 8, {40, 60});
@@ -182,6 +216,44 @@ TEST(Contention, OtherStreamsFindRoomWithTheLastWave) {
   // Four waves in 40 us: the last starts 30 us after 5. Shares are stored in 1/65536.
   EXPECT_NEAR(other.start, 35, 0.002);
   EXPECT_NEAR(other.end - other.start, 20, 1e-6);
+}
+
+TEST(Contention, CopiesWithinTheDeviceTakeRoomAndNeedIt) {
+  // As ContentionJob(), of copies; those from the host go by copy engines.
+  const auto other_start = [](MemcpyKind wide, MemcpyKind other) {
+    JobScript job(1);
+    job.rank(0)
+        .Device("wide", NodeKind::kMemcpy, static_cast<uint8_t>(wide), {0, 4}, 7, {9, 49})
+        .Device("other", NodeKind::kMemcpy, static_cast<uint8_t>(other), {6, 10}, 8, {40, 60})
+        // Without a second stream of kernels nothing contends.
+        .Kernel("k", {200, 204}, 8, {209, 219})
+        .Waves("wide", 4000);
+    return Simulate(job).Ran(0, "other").start;
+  };
+  EXPECT_NEAR(other_start(MemcpyKind::kDeviceToDevice, MemcpyKind::kDeviceToDevice), 35, 0.002);
+  EXPECT_NEAR(other_start(MemcpyKind::kDeviceToDevice, MemcpyKind::kHostToDevicePinned), 11, 0.002);
+  EXPECT_NEAR(other_start(MemcpyKind::kHostToDevicePinned, MemcpyKind::kDeviceToDevice), 11, 0.002);
+}
+
+TEST(Contention, KernelsOfAStreamWithPriorityTakeRoomAtOnce) {
+  // `late` is when the wide kernels of stream 8 began, five times within one of stream 7 of four
+  // waves in 400 us: 30 us after its begin, long before it has placed its blocks (300 us), or
+  // after.
+  const auto start_of_last = [](double late) {
+    JobScript job(1);
+    for (int k = 0; k < 5; ++k) {
+      const double at = 1000.0 * k;
+      const std::string i = std::to_string(k);
+      job.rank(0)
+          .Kernel("wide" + i, {at, at + 4}, 7, {at + 5, at + 405})
+          .Kernel("other" + i, {at + 10, at + 14}, 8, {at + 5 + late, at + 105 + late})
+          .Waves("wide" + i, 4000)
+          .Waves("other" + i, 2000);
+    }
+    return Simulate(job).Ran(0, "other4").start;
+  };
+  EXPECT_NEAR(start_of_last(30), 4015, 0.02);   // its call and a latency of 5 us
+  EXPECT_NEAR(start_of_last(310), 4305, 0.02);  // 5 us, and 3/4 of 400
 }
 
 TEST(Contention, WaitingForRoomIsNamedWithTheKernelThatTookIt) {

@@ -208,6 +208,30 @@ TEST(Kineto, WavesFollowTheRecordedDeviceWhereverItStands) {
   }
 }
 
+TEST(Kineto, CopiesWithinTheDeviceHaveWavesByTheirBytes) {
+  // 4 multiprocessors of 2,048 threads that copy 16 bytes each take 131,072 bytes at once.
+  const std::string device =
+      R"("deviceProperties":[{"id":0,"name":"A","maxThreadsPerMultiprocessor":2048,"warpSize":32,
+          "numSms":4}])";
+  const auto copy = [](std::string_view name) {
+    return fmt::format(
+        R"({{"ph":"X","cat":"gpu_memcpy","name":"{}","pid":0,"tid":7,"ts":2,"dur":1,
+             "args":{{"device":0,"stream":7,"bytes":327680}}}})",
+        name);
+  };
+  const auto store =
+      ImportText(*MakeKinetoImporter(), "{" + device + R"(,"traceEvents":[)" +
+                                            copy("Memcpy DtoD (Device -> Device)") + "," +
+                                            copy("Memcpy HtoD (Pinned -> Device)") + "]}");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const RankTrace& rank = store->ranks()[0];
+  const auto waves = [&](std::string_view name) {
+    return rank.waves_milli(FindNode(*store, rank, name));
+  };
+  EXPECT_EQ(waves("Memcpy DtoD (Device -> Device)"), 2500u);  // 327,680 / 131,072
+  EXPECT_EQ(waves("Memcpy HtoD (Pinned -> Device)"), 0u);     // by a copy engine
+}
+
 TEST(Kineto, KernelsKeepTheirGrid) {
   const auto kernel = [](std::string_view name, std::string_view arguments) {
     return fmt::format(
