@@ -76,6 +76,19 @@ absl::StatusOr<FlatLinks> FlatLinksOf(const PlatformSpec& spec, const ExchangeTi
   return flat;
 }
 
+// What is assumed of kernels beside collectives where the device's are not known.
+std::string BesideNote(const ClusterParameters& cluster) {
+  if (cluster.measured != nullptr) return "";
+  if (cluster.multiprocessors > 0) {
+    return "kernels beside collectives take longer by the share of multiprocessors that these hold";
+  }
+  return fmt::format(
+      "kernels beside collectives take {:.3f} times as long, as measured on A100: the device's "
+      "file "
+      "states no multiprocessors",
+      1 + cluster.overlap_slowdown);
+}
+
 }  // namespace
 
 void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
@@ -190,6 +203,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
                                 c.errors));
   }
   notes.push_back(Describe(cluster));
+  if (std::string note = BesideNote(cluster); !note.empty()) notes.push_back(std::move(note));
   if (files != nullptr) files->insert(files->end(), read.begin(), read.end());
   return cluster;
 }
