@@ -71,10 +71,11 @@ HeldDevice GroupCosts::Held(CollectiveOp op, SpacedGroup group, double bytes, Si
   }
   held.multiprocessors = *channels;
   if (time <= SimTime()) return held;
+  const bool sends = op == CollectiveOp::kAllToAll || op == CollectiveOp::kSendRecv;
   const double passes = op == CollectiveOp::kAllReduce ? 2 : 1;
-  const double accesses = op == CollectiveOp::kAllToAll ? kOfSends : kAccesses;
-  held.memory = Bandwidth::BytesPerSecond(accesses * passes * bytes * (group.ranks - 1) /
-                                          group.ranks / time.seconds());
+  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
+  const double passed = op == CollectiveOp::kSendRecv ? bytes : passes * others * bytes;
+  held.memory = Bandwidth::BytesPerSecond((sends ? kOfSends : kAccesses) * passed / time.seconds());
   return held;
 }
 

@@ -212,30 +212,33 @@ class Coster {
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
-  // Kernels beside collectives: over the replicas, and those of tensor parallelism that a backward
-  // pass hides. Userbuffers take few multiprocessors and copy by engines of their own; what one
-  // neighbour sends another has few channels.
+  // Kernels beside collectives: over the replicas, and those of layers that a pass hides.
+  // Userbuffers take few multiprocessors and copy by engines of their own.
   void SlowDown(PassTimes& times, const WaitsForCpu& idle) const {
     const SimTime reduces = std::max(times.reduce_behind, times.copies_behind - times.Gather());
     times.layer_forward += Lost(times, true, SimTime(), idle.forward);
     times.layer_backward += Lost(times, false, reduces, idle.backward);
     for (const bool forward : {true, false}) {
-      for (const PassExchange& e : times.layer_exchanges.of(forward)) {
-        if (!e.beside || e.goes_on || !OfExperts(e.group)) continue;
-        const double lost = (1 - 1 / e.slowed) * e.cover.seconds();
-        (forward ? times.layer_forward : times.layer_backward) += SimTime::FromSeconds(lost);
-      }
+      SimTime& pass = forward ? times.layer_forward : times.layer_backward;
+      pass += SimTime::FromSeconds(LostToHidden(times.layer_exchanges.of(forward)));
     }
-    if (m_.chunked_tensor) return;
-    const PassExchanges::List& exchanges = times.layer_exchanges.backward;
+  }
+
+  // What kernels lose to the exchanges of a layer's pass that they hide.
+  double LostToHidden(const PassExchanges::List& exchanges) const {
+    double lost = 0;
     for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
-      const bool tensor = exchanges[i].group == ShardGroup::kTensor;
-      const double cover = exchanges[i].cover.seconds(), slowed = exchanges[i].slowed;
-      SimTime time = exchanges[i].time;
+      const PassExchange& first = exchanges[i];
+      SimTime time = first.time;
       for (++i; i < exchanges.size() && exchanges[i].goes_on; ++i) time += exchanges[i].time;
-      if (!tensor) continue;
-      times.layer_backward += SimTime::FromSeconds(LostBeside(cover, slowed, time.seconds()));
+      if (m_.chunked_tensor && first.group == ShardGroup::kTensor) continue;
+      // Of experts' the kernels' share of the time is in it (HideExperts).
+      const double cover = first.cover.seconds();
+      lost += OfExperts(first.group)
+                  ? (1 - 1 / first.slowed) * cover
+                  : first.count * LostBeside(cover, first.slowed, time.seconds());
     }
+    return lost;
   }
 
   // What kernels of a layer's pass take longer beside gatherings and reductions over the replicas,

@@ -131,7 +131,12 @@ bool ReducesInSwitch(const Communicator& c, const PlatformSpec& spec, DType dtyp
 int32_t HeldChannels(const Communicator& c, const PlatformSpec& spec, CollectiveOp op,
                      DType dtype) {
   constexpr int32_t kInSwitch = 16;  // NVLS_NCHANNELS_SM90 (src/transport/nvls.cc)
+  // Up to so many one to a neighbour has as few as its peers leave it (SplitPair).
+  constexpr RealBytes kMessage(64.0 * 1024 * 1024);
   if (op == CollectiveOp::kAllToAll) return ChannelsOfSends(c.channels);
+  if (op == CollectiveOp::kSendRecv) {
+    return SplitPair(kMessage, c.size(), c.nodes, c.channels).channels;
+  }
   return op == CollectiveOp::kAllReduce && ReducesInSwitch(c, spec, dtype) ? kInSwitch : c.channels;
 }
 

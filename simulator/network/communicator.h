@@ -41,7 +41,8 @@ struct Communicator {
 // Whether NVSwitches of its only node add up what an all-reduce sums (NVLink
 // SHARP, since Hopper). Two ranks would exchange more than their data.
 bool ReducesInSwitch(const Communicator& communicator, const PlatformSpec& platform, DType dtype);
-// Channels that a large collective runs on, each a thread block that holds a multiprocessor.
+// Channels that a large collective, or a message to one neighbour, runs on, each a thread block
+// that holds a multiprocessor.
 int32_t HeldChannels(const Communicator& communicator, const PlatformSpec& platform,
                      CollectiveOp op, DType dtype);
 

@@ -99,6 +99,33 @@ TEST(PassKernelsTest, LayersLoseTheMultiprocessorsOfCollectives) {
   EXPECT_NEAR((tensor.layer_backward - tensor_alone.layer_backward).seconds(), lost, 1e-9);
 }
 
+// Attention over a ring of two, and its gradients over two messages: steps that a message hides
+// behind lose a fifth of its time, or take a quarter longer where it outlasts them.
+TEST(PassKernelsTest, RingsLoseThemToTheirMessages) {
+  const ClusterParameters p = Known();
+  ClusterParameters free = p;
+  free.exchanges = GemmsAlone().exchanges;
+  free.overlap_slowdown = 0;
+  TransformerConfig c = Model();
+  c.fused_attention = true;
+  ParallelMapping m = Mapping(1, 1);
+  m.context = 2;
+  m.ring = true;
+  const PassTimes alone = Times(c, m, free), beside = Times(c, m, p);
+  for (const bool forward : {true, false}) {
+    double lost = 0;
+    for (const PassExchange& e : alone.layer_exchanges.of(forward)) {
+      if (!e.beside) continue;
+      lost += e.count * std::min(e.cover.seconds() / 4, e.time.seconds() / 5);
+    }
+    EXPECT_GT(lost, 0);
+    const auto pass = [&](const PassTimes& times) {
+      return (forward ? times.layer_forward : times.layer_backward).seconds();
+    };
+    EXPECT_NEAR(pass(beside) - pass(alone), lost, 1e-9) << forward;
+  }
+}
+
 // What passes wait for goes on without kernels: of a gathering the share of the pass that kernels
 // have is beside them. And kernels that wait for the CPU lose what they would have waited.
 TEST(PassKernelsTest, CollectivesRunBesideWaitsToo) {
@@ -157,6 +184,7 @@ TEST(PassKernelsTest, WhatCollectivesMove) {
   EXPECT_NEAR(rate(CollectiveOp::kReduceScatter), 150, 1e-6);
   EXPECT_NEAR(rate(CollectiveOp::kAllReduce), 300, 1e-6);
   EXPECT_NEAR(rate(CollectiveOp::kAllToAll), 200, 1e-6);
+  EXPECT_NEAR(rate(CollectiveOp::kSendRecv), 400, 1e-6);  // all of it
 }
 
 }  // namespace

@@ -148,6 +148,9 @@ TEST_F(EightGpus, ChannelsThatCollectivesHold) {
   EXPECT_EQ(held(node, CollectiveOp::kAllReduce), 16);
   EXPECT_EQ(held({0, 1}, CollectiveOp::kAllReduce), 24);
   EXPECT_EQ(held(node, CollectiveOp::kAllToAll), 32);
+  // To one neighbour what eight, or two, peers leave it of 32.
+  EXPECT_EQ(held(node, CollectiveOp::kSendRecv), 4);
+  EXPECT_EQ(held({0, 1}, CollectiveOp::kSendRecv), 16);
   EXPECT_EQ(HeldChannels(**communicators.Get(node), spec, CollectiveOp::kAllReduce, DType::kInt8),
             24);  // which switches do not add
 }

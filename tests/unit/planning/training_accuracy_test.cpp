@@ -26,7 +26,7 @@ TEST(TrainingAccuracyTest, NemoOnH100) {
   EXPECT_EQ(result.summary.count, 145u);
   EXPECT_EQ(result.refused, 2u);  // a batch of 1,204 for 16 replicas
   EXPECT_LE(result.summary.mape_percent, 4.85);
-  EXPECT_LE(result.fitted_summary.mape_percent, 5.05);
+  EXPECT_LE(result.fitted_summary.mape_percent, 5.15);
 }
 
 TEST(TrainingAccuracyTest, FsdpOnA100) {
