@@ -59,7 +59,8 @@ double GemmTimes(double tiles, const SharedDevice& device, const HeldDevice& hel
     return PassingWaves(tiles, left, device.multiprocessors) /
            PassingWaves(tiles, device.multiprocessors, device.multiprocessors);
   }
-  const double pairs = std::ceil(tiles / 2), all = std::floor(device.multiprocessors / 2);
+  const double pairs = std::ceil(tiles / 2),
+               all = std::max(std::floor(device.multiprocessors / 2), 1.0);
   // Few that are held leave few groups odd.
   const double odd =
       held.in_clusters ? 0 : kPairsLostInGroup * std::min(kGroups, 2 * held.multiprocessors);

@@ -54,7 +54,8 @@ TEST(KernelsBesideTest, OthersGoWithWhatIsLeft) {
   EXPECT_NEAR(TimesBeside({0, 0, 1}, device, Held(20, 450)), 2, 1e-9);  // half of 900 GB/s
   EXPECT_NEAR(TimesBeside({0, 0.5, 0.5}, device, Held(20, 450)), std::sqrt(2.5), 1e-9);
   EXPECT_EQ(TimesBeside({0, 1, 1}, device, {}), 1);
-  // Not more than the device has.
+  // Not more than the device has, and not less than 1 of what has a single multiprocessor.
+  EXPECT_EQ(TimesBeside({500, 0, 1}, {1, Bandwidth::GBps(10), true}, Held(1)), 1);
   EXPECT_TRUE(std::isfinite(TimesBeside({0, 1, 1}, device, Held(200, 5000))));
   EXPECT_TRUE(std::isfinite(TimesBeside({500, 0, 1}, device, Held(200, 5000))));
 }
