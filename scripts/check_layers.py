@@ -24,7 +24,7 @@ ALLOWED = {
     "plan": ["base", "trace"],
     "mapping": ["base", "trace", "plan", "workload", "hardware", "topology", "graph", "optimise",
                 "cost:operator/kernel_work.h", "cost:operator/element_work.h",
-                "cost:collective/expert_exchange.h"],
+                "cost:collective/expert_exchange.h", "cost:kernel/kernels_beside.h"],
     "engine": ["base", "trace", "reconstruct", "hardware", "topology", "network:network_model.h", "cost:cost_model.h"],
     "report": ["base", "trace", "engine:observer.h",
                "exporters:timeline/timeline_writer.h", "exporters:timeline/trace_event_writer.h"],

@@ -9,6 +9,7 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/estimate.h"
 #include "simulator/base/units.h"
+#include "simulator/cost/kernel/kernels_beside.h"
 #include "simulator/cost/operator/kernel_work.h"
 
 namespace foretrace {
@@ -46,6 +47,11 @@ class DeviceMeasurements {
   virtual bool Covers(CollectiveOp /*op*/, int32_t /*ranks*/, Bytes /*bytes*/) const {
     return false;
   }
+  // What a kernel needs of what collectives beside it hold; nullopt: not known.
+  virtual std::optional<KernelDemand> Demand(const KernelWork& /*work*/) const {
+    return std::nullopt;
+  }
+  virtual SharedDevice Shared() const { return {}; }
   // Where they come from, for reports and to tell searches apart.
   virtual std::string Source() const = 0;
 };

@@ -138,8 +138,10 @@ class ExchangeCoster {
       e.goes_on = &e != &experts.front();
       all += e.time;
     }
-    const double slowed = std::max(left, 0.0) / (1 - DispatchShare(m_, p_));
-    experts.front().cover = std::min(SimTime::FromSeconds(slowed), all);
+    const PassKernels& kernels = forward ? kernels_.of_forward : kernels_.of_backward;
+    const double times = groups_.TimesBeside(kernels, dispatcher_.Held(experts));
+    experts.front().cover = std::min(SimTime::FromSeconds(std::max(left, 0.0) * times), all);
+    experts.front().slowed = times;
     beside.insert(beside.end(), experts.begin(), experts.end());
   }
 
@@ -166,6 +168,11 @@ class ExchangeCoster {
         timed.goes_on = op != ops.front();
         const bool gathers = ops.size() > 1;
         timed.cover = SimTime::FromSeconds(column->weight + (gathers ? column->input : 0));
+        PassKernels cover = column->weight_kernels;
+        if (gathers) cover.Add(column->input_kernels);
+        const SpacedGroup ranks = groups_.RanksOf(exchange.group);
+        const auto bytes = static_cast<double>(timed.bytes.count());
+        timed.slowed = groups_.TimesBeside(cover, groups_.Held(op, ranks, bytes, timed.time));
         beside_.backward.push_back(timed);
       }
     }

@@ -53,6 +53,10 @@ class ExchangeTimes {
                                              Bytes bytes) const = 0;
   // From every device to the one `distance` further.
   virtual absl::StatusOr<SimTime> Send(int32_t distance, Bytes bytes) const = 0;
+  // Multiprocessors that each device's kernel of a collective holds, one a channel; 0: not known.
+  virtual absl::StatusOr<int32_t> Channels(CollectiveOp /*op*/, SpacedGroup /*group*/) const {
+    return 0;
+  }
 };
 
 }  // namespace foretrace

@@ -18,12 +18,19 @@ int32_t ExpertNodes(const ParallelMapping& m, int32_t devices_per_node) {
   return static_cast<int32_t>(std::min<int64_t>(nodes, m.expert));
 }
 
-double DispatchShare(const ParallelMapping& m, const ClusterParameters& p) {
-  // Of collectives what was measured of kernels beside them (overlap_slowdown).
-  if (m.dispatch != ExpertDispatch::kDeepEp || p.multiprocessors <= kDispatchMultiprocessors) {
-    return p.overlap_slowdown / (1 + p.overlap_slowdown);
+// All of a pass; one kernel of DeepEP is a list too.
+HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
+  SimTime time;
+  double bytes = 0;
+  for (const PassExchange& e : exchanges) {
+    time += SimTime::FromPs(e.time.ps() * e.count);
+    bytes += static_cast<double>(e.bytes.count()) * e.count;
   }
-  return static_cast<double>(kDispatchMultiprocessors) / p.multiprocessors;
+  if (exchanges.empty()) return {};
+  const CollectiveOp op = exchanges.front().op;
+  HeldDevice held = groups_.Held(op, groups_.RanksOf(ShardGroup::kExpert), bytes, time);
+  if (m_.dispatch == ExpertDispatch::kDeepEp) held.multiprocessors = kDispatchMultiprocessors;
+  return held;
 }
 
 double ExpertDispatcher::TokenWidth(bool to_experts) const {

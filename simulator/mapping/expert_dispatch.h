@@ -23,9 +23,6 @@ struct DeepEpDevice {
 // Nodes that a group of devices with different experts is spread over.
 int32_t ExpertNodes(const ParallelMapping& mapping, int32_t devices_per_node);
 
-// Share of a device's multiprocessors that exchanges of experts take while they run.
-double DispatchShare(const ParallelMapping& mapping, const ClusterParameters& cluster);
-
 class ExpertDispatcher {
  public:
   // Keeps references to all.
@@ -39,6 +36,8 @@ class ExpertDispatcher {
   // gradients come back, on which routers' weights, or theirs, go too where experts weigh their
   // activations (Megatron Core, transformer/moe/token_dispatcher.py, token_dispatch).
   PassExchanges::List Exchange(bool to_experts, Bytes routed, bool choices) const;
+  // What the kernels of exchanges hold of a device while they run.
+  HeldDevice Held(const PassExchanges::List& exchanges) const;
 
  private:
   double Busiest(double bytes) const;

@@ -46,12 +46,47 @@ SimTime GroupCosts::TensorReduction(double bytes) const {
 }
 
 // Ranks of a tensor-parallel group are neighbours.
+SpacedGroup GroupCosts::RanksOf(ShardGroup group) const {
+  if (group == ShardGroup::kContext) return {m_.context, m_.tensor};
+  if (group == ShardGroup::kExpert) return {m_.expert, m_.expert_width()};
+  if (group == ShardGroup::kTokens) return {m_.tensor * m_.context, 1};
+  return {m_.tensor, 1};
+}
+
 SimTime GroupCosts::Exchange(ShardGroup group, CollectiveOp op, double bytes) const {
-  SpacedGroup ranks{m_.tensor, 1};
-  if (group == ShardGroup::kContext) ranks = {m_.context, m_.tensor};
-  if (group == ShardGroup::kExpert) ranks = {m_.expert, m_.expert_width()};
-  if (group == ShardGroup::kTokens) ranks = {m_.tensor * m_.context, 1};
-  return Collective(op, ranks, bytes) + Handovers();
+  return Collective(op, RanksOf(group), bytes) + Handovers();
+}
+
+// A ring's step writes into the next device's buffer what it has read of its own: with what arrives
+// there each byte is read once and written twice, or read twice and written once where it is added
+// (src/device/all_gather.h, reduce_scatter.h). Grouped sends read what they send besides.
+HeldDevice GroupCosts::Held(CollectiveOp op, SpacedGroup group, double bytes, SimTime time) const {
+  constexpr double kAccesses = 3, kOfSends = 4;
+  HeldDevice held;
+  if (group.ranks < 2 || p_.exchanges == nullptr) return held;
+  const absl::StatusOr<int32_t> channels = p_.exchanges->Channels(op, group);
+  if (!channels.ok()) {
+    status_.Update(channels.status());
+    return held;
+  }
+  held.multiprocessors = *channels;
+  if (time <= SimTime()) return held;
+  const bool sends = op == CollectiveOp::kAllToAll || op == CollectiveOp::kSendRecv;
+  const double passes = op == CollectiveOp::kAllReduce ? 2 : 1;
+  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
+  const double passed = op == CollectiveOp::kSendRecv ? bytes : passes * others * bytes;
+  held.memory = Bandwidth::BytesPerSecond((sends ? kOfSends : kAccesses) * passed / time.seconds());
+  return held;
+}
+
+double GroupCosts::TimesBeside(const PassKernels& kernels, const HeldDevice& held) const {
+  if (held.multiprocessors > 0 && p_.measured != nullptr && !kernels.empty()) {
+    return kernels.TimesBeside(p_.measured->Shared(), held);
+  }
+  if (held.multiprocessors <= 0 || p_.multiprocessors <= held.multiprocessors) {
+    return 1 + p_.overlap_slowdown;
+  }
+  return p_.multiprocessors / (p_.multiprocessors - held.multiprocessors);
 }
 
 SimTime GroupCosts::ContextHop(double bytes) const {

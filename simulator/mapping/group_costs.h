@@ -31,6 +31,14 @@ class GroupCosts {
   // Every tensor-parallel rank sends its share to the next stage; the receivers gather it. The
   // gradient goes back likewise, as ClusterParameters says.
   SimTime Transfer(double bytes, bool gradient = false) const;
+  // What a device's kernel of a collective holds of it, which takes `time`. No multiprocessors: not
+  // known.
+  HeldDevice Held(CollectiveOp op, SpacedGroup group, double bytes, SimTime time) const;
+  // How many times as long kernels take beside what holds that: where the device's kernels are not
+  // known (`measured`), by the share of its multiprocessors alone.
+  double TimesBeside(const PassKernels& kernels, const HeldDevice& held) const;
+  // The devices of a group of a layer.
+  SpacedGroup RanksOf(ShardGroup group) const;
   // A few bytes over all devices of a stage.
   SimTime SmallAllReduce() const;
   // Devices from one that holds the same experts to the next.

@@ -126,9 +126,16 @@ class IterationCoster {
     times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
     if (!ReducesByLayer(m_)) return;
     // What the reductions behind the last backward pass take from it.
-    const double beside = std::min((times.gradient_reduction + times.expert_reduction).seconds(),
-                                   layers * times.layer_backward.seconds());
-    times.optimizer += SimTime::FromSeconds(p_.overlap_slowdown * beside);
+    const double reduces = (times.gradient_reduction + times.expert_reduction).seconds();
+    // They go on while passes wait for exchanges.
+    const double pass = times.layer_backward.seconds();
+    const double share = pass > 0 ? 1 - times.Exchanges(false).seconds() / pass : 0;
+    const auto op = m_.zero == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kReduceScatter;
+    const SpacedGroup all{m_.shards() * m_.shard_groups(), groups_.Shards().span};
+    const HeldDevice held = groups_.Held(op, all, dense * width, times.gradient_reduction);
+    const double slowed = groups_.TimesBeside(times.backward_kernels, held);
+    times.optimizer +=
+        SimTime::FromSeconds(LostBeside(layers * share * pass, slowed, share * reduces));
     times.optimizer += LastReduction(times.gradient_reduction.ScaledBy(1 / std::max(layers, 1.0)));
   }
 

@@ -19,6 +19,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/model_layers.h"
 #include "simulator/mapping/parallel_mapping.h"
+#include "simulator/mapping/pass_kernels.h"
 #include "simulator/mapping/software_behaviour.h"
 #include "simulator/plan/pipeline_timing.h"
 
@@ -76,8 +77,9 @@ struct ClusterParameters : SoftwareBehaviour {
   bool eight_bit_gathers = false;
   // Operands in 8 bits have a scale for each row of what a GEMM sums over (operand_casts.cpp).
   bool scaled_by_row = false;
-  // What kernels that run beside a collective take longer, both sharing memory and multiprocessors:
-  // measured on eight A100 (Galvatron, overlap_coefficient.json: 1.1256).
+  // What kernels that run beside a collective take longer where the device's multiprocessors or the
+  // collective's channels are not known: measured on eight A100 (Galvatron,
+  // overlap_coefficient.json: 1.1256).
   double overlap_slowdown = 0.1256;
   // Standard deviation of GEMMs and attention between devices of one kind, relative to the median.
   // Sinha et al. (2022), "Not all GPUs are created equal", abstract: 8 % on average between devices
@@ -122,6 +124,8 @@ struct PassExchange {
   // Otherwise the pass waits for it.
   bool beside = false, goes_on = false;
   SimTime cover;
+  // How many times as long these kernels take meanwhile, of the first of those that go on.
+  double slowed = 1;
 };
 inline bool OfExperts(ShardGroup group) {
   return group == ShardGroup::kExpert || group == ShardGroup::kExpertNodes ||
@@ -177,6 +181,7 @@ struct PassTimes {
   SimTime layer_forward, layer_backward;
   KeptInput kept_forward, kept_backward;  // of layers that have a backward pass alone
   SimTime layer_weight;  // of layer_backward: the weights' gradient, where it is split off
+  PassKernels forward_kernels, backward_kernels;      // of a layer
   SimTime embedding_forward, embedding_backward;      // on the first stage
   SimTime head_forward, head_backward;                // output layer and loss, on the last stage
   PassExchanges embedding_exchanges, head_exchanges;  // part of these

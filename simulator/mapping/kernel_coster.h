@@ -1,6 +1,8 @@
 #pragma once
 // What kernels take on a cluster's devices.
 
+#include <optional>
+
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/mapping/iteration_model.h"
 
@@ -19,6 +21,10 @@ class KernelCoster {
   explicit KernelCoster(const ClusterParameters& cluster) : p_(cluster) {}
   SimTime Time(const KernelWork& work, CostSources& sources, const GemmForm& form = {}) const {
     return SimTime::FromSeconds(Seconds(work, sources, form));
+  }
+  // nullopt: no kernels are known of the device.
+  std::optional<KernelDemand> Demand(const KernelWork& work) const {
+    return p_.measured != nullptr ? p_.measured->Demand(work) : std::nullopt;
   }
   // Sum over kernels that run one after another.
   SimTime Time(const KernelList& list, CostSources& sources) const {

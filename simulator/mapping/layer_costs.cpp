@@ -43,7 +43,9 @@ class OpCoster {
     experts_.Apply(op, list, work);
     const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
-    double forward = Seconds(op, list), input = Seconds(op, work.input, true), weight = 0;
+    PassKernels of_forward, of_input, of_weight;
+    double forward = Seconds(op, list, false, of_forward),
+           input = Seconds(op, work.input, true, of_input), weight = 0;
     if (op.kind == GraphOpKind::kAttention && m_.ring) {
       cost.ring = RingAttention(l_, m_, p_, sources_).Cost(id);
       forward = cost.ring.forward.kernels;
@@ -54,7 +56,7 @@ class OpCoster {
     if (op.name == "dispatch") SortByExpert(op, forward, input);
     // The gradient of a table of rows is of its weights alone.
     if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
-    if (trained) weight = WeightGradients(op, work.weights);
+    if (trained) weight = WeightGradients(op, work.weights, of_weight);
     if (op.kind == GraphOpKind::kMatmul && op.in_block) {
       const CastTimes casts = TakesCasts(op) ? casts_.Of(op, trained) : CastTimes();
       forward += casts.forward;
@@ -65,6 +67,9 @@ class OpCoster {
     const RegionEdge edge = EdgeOf(l_, op);
     cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
     const double alone = forward;
+    AddAll(of_forward, forward, cost.of_forward);
+    AddAll(of_input, input, cost.of_backward);
+    AddAll(of_weight, weight, cost.of_backward);
     if (RunsBesideForward(edge, m_)) {
       const double longer = partwise_.Forward(id, edge, forward) - forward;
       cost.beside += longer;
@@ -83,7 +88,9 @@ class OpCoster {
     cost.backward_kernels += static_cast<int64_t>(work.input.size());
     if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
     if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
-    if (edge == RegionEdge::kEnters) cost.columns.push_back({id, input, weight});
+    if (edge == RegionEdge::kEnters) {
+      cost.columns.push_back({id, input, weight, of_input, of_weight});
+    }
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += forward;
@@ -195,10 +202,22 @@ class OpCoster {
     const GemmForm form{narrow && !m_.nvfp4, narrow && m_.nvfp4, backward};
     return kernels_.Time(work, sources_, form).seconds();
   }
-  double Seconds(const GraphOp& op, const KernelList& list, bool backward = false) const {
+  // Adds to `kernels` those that it times.
+  double Seconds(const GraphOp& op, const KernelList& list, bool backward,
+                 PassKernels& kernels) const {
     double sum = 0;
-    for (const KernelWork& work : list) sum += Seconds(op, work, backward);
+    for (const KernelWork& work : list) sum += Seconds(op, work, backward, kernels);
     return sum;
+  }
+  double Seconds(const GraphOp& op, const KernelWork& work, bool backward,
+                 PassKernels& kernels) const {
+    const double seconds = Seconds(op, work, backward);
+    if (const auto demand = kernels_.Demand(work)) kernels.Add(*demand, seconds);
+    return seconds;
+  }
+  // What an operator takes, as if all of it were like its own kernels.
+  static void AddAll(const PassKernels& own, double seconds, PassKernels& all) {
+    if (!own.empty()) all.Add(own, seconds / own.seconds());
   }
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
     return kernels_.Time(Kernels({shape, dtype, Direction::kForward}), sources_).seconds();
@@ -213,11 +232,11 @@ class OpCoster {
   // (SimuMax, efficiency_matmul of b200_bf16_ceperm.json, 131 shapes) gradients accumulated in 32
   // bits take 1.1 times the extra bytes at the memory's peak longer than the forward GEMM, in the
   // median.
-  double WeightGradients(const GraphOp& op, const KernelList& list) const {
+  double WeightGradients(const GraphOp& op, const KernelList& list, PassKernels& kernels) const {
     const double bytes = Num(l_.gradient_bytes());
     double seconds = 0;
     for (const KernelWork& work : list) {
-      seconds += Seconds(op, work, true);
+      seconds += Seconds(op, work, true, kernels);
       if (p_.fused_accumulation && CopiesGradients()) continue;
       if (!p_.fused_accumulation) {
         seconds += Accumulation(work);

@@ -20,6 +20,7 @@ struct PassCost {
   struct Column {
     OpId op = kNoOp;
     double input = 0, weight = 0;
+    PassKernels input_kernels, weight_kernels;
   };
   absl::InlinedVector<Column, 2> columns;
   std::vector<bool> parts_again;  // by operator of the graph: PartsAgain's, of a layer alone
@@ -27,6 +28,7 @@ struct PassCost {
   // What GEMMs take longer beside gatherings and scatterings (partwise_gemms.h), of forward.
   double beside = 0;
   int64_t forward_kernels = 0, backward_kernels = 0;
+  PassKernels of_forward, of_backward;  // the kernels, as long as they take by themselves
 };
 
 // Where weights are divided parameter by parameter, in seconds: of gathered shards, which lie rank

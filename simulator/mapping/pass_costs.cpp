@@ -67,6 +67,11 @@ class Coster {
     }
   }
 
+  // In seconds of a layer's passes.
+  struct WaitsForCpu {
+    double forward, backward;
+  };
+
   void SetPasses(PassTimes& times, const OpCosts& costs) const {
     const PassCost &before = costs.before, &layer = costs.layer, &after = costs.after;
     const double again = m_.recompute == Recompute::kFull        ? 1
@@ -77,14 +82,20 @@ class Coster {
                          static_cast<int64_t>(again * Num(layer.forward_kernels)) +
                          layer.again_kernels;
     const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
-    times.layer_forward = SimTime::FromSeconds(Issued(layer.forward, 1, layer.forward_kernels)) +
-                          times.Exchanges(true);
+    const double forward = Issued(layer.forward, 1, layer.forward_kernels);
+    const WaitsForCpu idle{forward - layer.forward, backward - layer.backward - Repeated(layer)};
+    times.layer_forward = SimTime::FromSeconds(forward) + times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);
     times.layer_forward += SimTime::FromSeconds(costs.layer_copies.weights);
     times.layer_backward +=
         SimTime::FromSeconds(costs.layer_copies.weights + costs.layer_copies.gradients);
     if (!p_.gathers_ahead) WaitForGathers(times);
-    SlowDown(times);
+    times.forward_kernels = layer.of_forward;
+    times.backward_kernels = layer.of_backward;
+    if (layer.forward > 0) {
+      times.backward_kernels.Add(layer.of_forward, Repeated(layer) / layer.forward);
+    }
+    SlowDown(times, idle);
     if (m_.recompute == Recompute::kFull) SetKeptInput(times);
     times.layer_weight = SimTime::FromSeconds(layer.weight);
     const ShardCopies &first = costs.first_copies, &last = costs.last_copies;
@@ -201,33 +212,58 @@ class Coster {
     times.weight_gather = times.expert_weight_gather = SimTime();
   }
 
-  // Kernels beside collectives: over the replicas, and those of tensor parallelism that a backward
-  // pass hides. Userbuffers take few multiprocessors and copy by engines of their own; what one
-  // neighbour sends another has few channels.
-  void SlowDown(PassTimes& times) const {
-    const auto slower = [&](SimTime beside) {
-      return SimTime::FromSeconds(p_.overlap_slowdown * beside.seconds());
-    };
-    const SimTime behind = std::max(times.Gather() + times.reduce_behind, times.copies_behind);
-    times.layer_forward += slower(std::min(times.layer_forward, times.Gather()));
-    times.layer_backward += slower(std::min(times.layer_backward, behind));
+  // Kernels beside collectives: over the replicas, and those of layers that a pass hides.
+  // Userbuffers take few multiprocessors and copy by engines of their own.
+  void SlowDown(PassTimes& times, const WaitsForCpu& idle) const {
+    const SimTime reduces = std::max(times.reduce_behind, times.copies_behind - times.Gather());
+    times.layer_forward += Lost(times, true, SimTime(), idle.forward);
+    times.layer_backward += Lost(times, false, reduces, idle.backward);
     for (const bool forward : {true, false}) {
-      for (const PassExchange& e : times.layer_exchanges.of(forward)) {
-        if (!e.beside || e.goes_on || !OfExperts(e.group)) continue;
-        const double lost = DispatchShare(m_, p_) * e.cover.seconds();
-        (forward ? times.layer_forward : times.layer_backward) += SimTime::FromSeconds(lost);
-      }
+      SimTime& pass = forward ? times.layer_forward : times.layer_backward;
+      pass += SimTime::FromSeconds(LostToHidden(times.layer_exchanges.of(forward)));
     }
-    if (m_.chunked_tensor) return;
-    const PassExchanges::List& exchanges = times.layer_exchanges.backward;
+  }
+
+  // What kernels lose to the exchanges of a layer's pass that they hide.
+  double LostToHidden(const PassExchanges::List& exchanges) const {
+    double lost = 0;
     for (size_t i = 0; i < exchanges.size() && exchanges[i].beside;) {
-      const bool tensor = exchanges[i].group == ShardGroup::kTensor;
-      const SimTime cover = exchanges[i].cover;
-      SimTime time = exchanges[i].time;
+      const PassExchange& first = exchanges[i];
+      SimTime time = first.time;
       for (++i; i < exchanges.size() && exchanges[i].goes_on; ++i) time += exchanges[i].time;
-      if (!tensor) continue;
-      times.layer_backward += slower(std::min(cover, time));
+      if (m_.chunked_tensor && first.group == ShardGroup::kTensor) continue;
+      // Of experts' the kernels' share of the time is in it (HideExperts).
+      const double cover = first.cover.seconds();
+      lost += OfExperts(first.group)
+                  ? (1 - 1 / first.slowed) * cover
+                  : first.count * LostBeside(cover, first.slowed, time.seconds());
     }
+    return lost;
+  }
+
+  // What kernels of a layer's pass take longer beside gatherings and reductions over the replicas,
+  // one after the other, of which those that the pass waits for have their share. `idle`: what
+  // kernels wait for the CPU of it.
+  SimTime Lost(const PassTimes& times, bool forward, SimTime reduce, double idle) const {
+    const PassKernels& kernels = forward ? times.forward_kernels : times.backward_kernels;
+    const double pass = (forward ? times.layer_forward : times.layer_backward).seconds();
+    double left = pass - times.Exchanges(forward).seconds(), lost = 0;
+    if (left <= 0) return SimTime();
+    const double share = left / pass;
+    const auto beside = [&](SimTime time, CollectiveOp op, Bytes bytes, SimTime of_bytes) {
+      const HeldDevice held = groups_.Held(op, groups_.Shards(), Num(bytes.count()), of_bytes);
+      const double slowed = groups_.TimesBeside(kernels, held), window = share * time.seconds();
+      const double longer = LostBeside(left, slowed, window);
+      lost += longer;
+      left -= std::min(window - longer, left);
+    };
+    if (times.Gather() > SimTime()) {
+      beside(times.Gather(), CollectiveOp::kAllGather, times.weight_bytes, times.weight_gather);
+    }
+    if (reduce > SimTime()) {
+      beside(reduce, CollectiveOp::kReduceScatter, times.gradient.bytes, times.gradient.time);
+    }
+    return SimTime::FromSeconds(std::max(lost - idle, 0.0));
   }
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {

@@ -21,12 +21,6 @@ ElementwiseOp AddNarrow(int64_t n) { return {n, n + n / 2}; }
 PassExchange Timed(CollectiveOp op, SimTime time, Bytes bytes) {
   return {ShardGroup::kContext, op, time, bytes};
 }
-PassExchange Behind(PassExchange exchange, double cover, int32_t count = 1) {
-  exchange.beside = true;
-  exchange.cover = SimTime::FromSeconds(cover);
-  exchange.count = count;
-  return exchange;
-}
 
 }  // namespace
 
@@ -119,7 +113,11 @@ RingCost RingAttention::Cost(OpId id) const {
                             : merged ? forward ? MergedForward(s) : MergedBackward(s)
                             : forward ? Forward(s)
                                      : Backward(s);
-    return RingPass{kernels, s.own, s.other};
+    RingPass ring{kernels, s.own, s.other, {}};
+    for (const KernelWork& work : Kernels({own, s.dtype, direction})) {
+      if (const auto demand = kernels_.Demand(work)) ring.attention.Add(*demand, s.own);
+    }
+    return ring;
   };
   RingCost cost;
   cost.forward = pass(Direction::kForward);
@@ -139,10 +137,22 @@ PassExchanges RingExchanges(const RingCost& cost, const KernelForms& forms, int3
   };
   const PassExchange keys = hop(part), both = hop(part * 2);
   const int32_t others = devices - 1;
+  const auto behind = [&](PassExchange exchange, const RingPass& pass, double cover,
+                          int32_t count = 1) {
+    exchange.beside = true;
+    exchange.cover = SimTime::FromSeconds(cover);
+    exchange.count = count;
+    const HeldDevice held = groups.Held(exchange.op, groups.RanksOf(ShardGroup::kContext),
+                                        static_cast<double>(exchange.bytes.count()), exchange.time);
+    exchange.slowed = groups.TimesBeside(pass.attention, held);
+    return exchange;
+  };
+  const RingPass &forward = cost.forward, &backward = cost.backward;
   PassExchanges out;
   if (!forms.wide_merges) {
-    out.forward = {Behind(keys, cost.forward.other, others)};
-    out.backward = {Behind(both, cost.backward.own), Behind(both, cost.backward.other, others)};
+    out.forward = {behind(keys, forward, forward.other, others)};
+    out.backward = {behind(both, backward, backward.own),
+                    behind(both, backward, backward.other, others)};
     return out;
   }
   const Bytes all = part * devices;
@@ -157,9 +167,9 @@ PassExchanges RingExchanges(const RingCost& cost, const KernelForms& forms, int3
     out.backward = {gather, waited};
     return out;
   }
-  out.forward = {Behind(gather, cost.forward.own)};
-  out.backward = {Behind(gather, cost.backward.own), Behind(both, cost.backward.other, others),
-                  both};
+  out.forward = {behind(gather, forward, forward.own)};
+  out.backward = {behind(gather, backward, backward.own),
+                  behind(both, backward, backward.other, others), both};
   return out;
 }
 

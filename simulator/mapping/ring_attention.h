@@ -14,6 +14,7 @@ namespace foretrace {
 // one.
 struct RingPass {
   double kernels = 0, own = 0, other = 0;
+  PassKernels attention;
 };
 struct RingCost {
   RingPass forward, backward;

@@ -7,6 +7,8 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/folded_exchange.h"
+#include "simulator/network/nccl_channels.h"
+#include "simulator/network/nccl_tuning.h"
 #include "simulator/network/ring_orders.h"
 
 namespace foretrace {
@@ -120,6 +122,23 @@ void MeasureRings(const Topology& topology, Communicator& c) {
 }
 
 }  // namespace
+
+bool ReducesInSwitch(const Communicator& c, const PlatformSpec& spec, DType dtype) {
+  return spec.library.generation >= 2 && c.nodes == 1 && c.size() >= 3 &&
+         spec.node.interconnect == InterconnectKind::kSwitch && !AddsByBytes(dtype);
+}
+
+int32_t HeldChannels(const Communicator& c, const PlatformSpec& spec, CollectiveOp op,
+                     DType dtype) {
+  constexpr int32_t kInSwitch = 16;  // NVLS_NCHANNELS_SM90 (src/transport/nvls.cc)
+  // Up to so many one to a neighbour has as few as its peers leave it (SplitPair).
+  constexpr RealBytes kMessage(64.0 * 1024 * 1024);
+  if (op == CollectiveOp::kAllToAll) return ChannelsOfSends(c.channels);
+  if (op == CollectiveOp::kSendRecv) {
+    return SplitPair(kMessage, c.size(), c.nodes, c.channels).channels;
+  }
+  return op == CollectiveOp::kAllReduce && ReducesInSwitch(c, spec, dtype) ? kInSwitch : c.channels;
+}
 
 absl::StatusOr<std::shared_ptr<const Communicator>> CommunicatorCache::Get(
     const std::vector<int32_t>& members) {

@@ -9,6 +9,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "simulator/base/collective_op.h"
+#include "simulator/base/dtype.h"
 #include "simulator/base/real_quantities.h"
 #include "simulator/network/collective/schedule.h"
 #include "simulator/network/flow_backend.h"
@@ -35,6 +37,14 @@ struct Communicator {
 
   int32_t size() const { return static_cast<int32_t>(devices.size()); }
 };
+
+// Whether NVSwitches of its only node add up what an all-reduce sums (NVLink
+// SHARP, since Hopper). Two ranks would exchange more than their data.
+bool ReducesInSwitch(const Communicator& communicator, const PlatformSpec& platform, DType dtype);
+// Channels that a large collective, or a message to one neighbour, runs on, each a thread block
+// that holds a multiprocessor.
+int32_t HeldChannels(const Communicator& communicator, const PlatformSpec& platform,
+                     CollectiveOp op, DType dtype);
 
 // Not thread-safe. `topology` must outlive it.
 class CommunicatorCache {

@@ -143,14 +143,10 @@ void TransferPlanner::ConsiderTree(const Job& job, std::vector<Choice>& out) con
   }
 }
 
-// Hopper's NVSwitch reduces in the switch. Two ranks would exchange more than their data.
 void TransferPlanner::ConsiderInSwitch(const Job& job, std::vector<Choice>& out) const {
   const Communicator& c = *job.communicator;
   const PlatformSpec& spec = topology_.spec();
-  if (spec.library.generation < 2 || c.nodes > 1 || c.size() < 3 ||
-      spec.node.interconnect != InterconnectKind::kSwitch || AddsByBytes(job.spec.dtype)) {
-    return;
-  }
+  if (!ReducesInSwitch(c, spec, job.spec.dtype)) return;
   Choice candidate{Algorithm::kInSwitch, Protocol::kSimple};
   candidate.cost = NvlsCost(c.size());
   candidate.cost.launch += RealSeconds(spec.library.launch);

@@ -16,11 +16,6 @@ constexpr double kNicRateOfChannel = 14;    // NCCL_P2P_PER_CHANNEL_NET_BW, GB/s
 constexpr double kWarpsOfCollectives = 16;  // NCCL_SIMPLE_MAX_NTHREADS / 32
 constexpr double kWarpsOfSends = 20;        // NCCL_MAX_NTHREADS / 32
 
-int32_t ChannelsOfSends(int32_t channels) {
-  return std::min(kMaxChannels, static_cast<int32_t>(
-                                    std::bit_ceil(static_cast<uint32_t>(std::max(channels, 1)))));
-}
-
 // The most channels of a peer on another node: fewer where all peers at a time would load a channel
 // with more than four of them (before 2.29), or would not fit their channels (from then on).
 int32_t MostOfRemotePeer(int32_t ranks, int32_t all, int32_t of_nic, int32_t of_peer) {
@@ -36,6 +31,11 @@ int32_t MostOfRemotePeer(int32_t ranks, int32_t all, int32_t of_nic, int32_t of_
 }
 
 }  // namespace
+
+int32_t ChannelsOfSends(int32_t channels) {
+  return std::min(kMaxChannels, static_cast<int32_t>(
+                                    std::bit_ceil(static_cast<uint32_t>(std::max(channels, 1)))));
+}
 
 int32_t ChannelsOfNic(Bandwidth nic) {
   return std::max(1, static_cast<int32_t>(std::ceil(std::floor(nic.gbps()) / kNicRateOfChannel)));

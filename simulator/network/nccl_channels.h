@@ -31,6 +31,8 @@ struct PairSplit {
 // Channels that releases from 2.29 on give a peer behind a NIC of that rate (14 GB/s each), where
 // older ones give two.
 int32_t ChannelsOfNic(Bandwidth nic);
+// Those of all sends and receives together, by those of the communicator's collectives.
+int32_t ChannelsOfSends(int32_t channels);
 // `channels`: those of the communicator's collectives; `of_nic`: ChannelsOfNic, 0 for releases
 // before 2.29; `of_peer`: of one on another node, for those.
 PairSplit SplitPair(RealBytes bytes, int32_t ranks, int32_t nodes, int32_t channels,

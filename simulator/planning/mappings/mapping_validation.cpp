@@ -168,6 +168,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
   FORETRACE_ASSIGN_OR_RETURN(
       const ClusterParameters start,
       ClusterOf({o.platform, o.calibration, o.kernels}, DType::kFloat16, &device, &devices, notes));
+  if (std::string note = BesideNote(start); !note.empty()) notes.push_back(std::move(note));
   FORETRACE_ASSIGN_OR_RETURN(const Rows rows, Load(o, o.rows));
   if (o.hold_out_half) {
     if (!o.fit.empty()) return InvalidInput("give either --fit or --hold-out-half");

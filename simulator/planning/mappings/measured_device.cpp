@@ -49,6 +49,11 @@ class CalibratedDevice : public DeviceMeasurements {
     return set_.collectives != nullptr && SizesOf(*set_.collectives, op, ranks, 1).Covers(bytes);
   }
 
+  std::optional<KernelDemand> Demand(const KernelWork& work) const override {
+    return DemandOf(set_.kernels->device(), PrecisionOf(work.dtype, false), work);
+  }
+  SharedDevice Shared() const override { return SharedBy(set_.kernels->device()); }
+
   std::string Source() const override {
     if (set_.folder.empty()) return "analytic kernels of " + set_.kernels->device().name;
     return fmt::format("{} of {}",
@@ -96,6 +101,11 @@ class OnOtherLinks : public DeviceMeasurements {
   bool Covers(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     return measured_->Covers(op, ranks, bytes);
   }
+
+  std::optional<KernelDemand> Demand(const KernelWork& work) const override {
+    return measured_->Demand(work);
+  }
+  SharedDevice Shared() const override { return measured_->Shared(); }
 
   std::string Source() const override { return measured_->Source(); }
 

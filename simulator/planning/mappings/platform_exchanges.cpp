@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/network/communicator.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/topology/platform_loader.h"
 
@@ -66,6 +67,22 @@ class PlatformExchanges : public ExchangeTimes {
     });
   }
 
+  absl::StatusOr<int32_t> Channels(CollectiveOp op, SpacedGroup group) const override {
+    if (group.ranks < 2) return 0;
+    const std::tuple key(op, group.ranks, group.span);
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto it = channels_.find(key); it != channels_.end()) return it->second;
+    }
+    const TransferSpec transfer = Members(group, Bytes());
+    const std::unique_lock lock(mutex_);
+    FORETRACE_ASSIGN_OR_RETURN(Network * network, NetworkOf(transfer.members.back() + 1));
+    FORETRACE_ASSIGN_OR_RETURN(const auto communicator,
+                               network->communicators.Get(transfer.members));
+    return channels_[key] =
+               HeldChannels(*communicator, network->topology.spec(), op, transfer.dtype);
+  }
+
   absl::StatusOr<SimTime> Send(int32_t distance, Bytes bytes) const override {
     return Known({CollectiveOp::kUnknown, 2, distance, bytes.count()}, [&] {
       TransferSpec transfer = Members({2, distance}, bytes);
@@ -79,8 +96,11 @@ class PlatformExchanges : public ExchangeTimes {
   struct Network {
     Topology topology;
     FittedNetwork times;
+    CommunicatorCache communicators;
     explicit Network(Topology t)
-        : topology(std::move(t)), times(topology, NetworkOptions(), FittedNetwork::Measured()) {}
+        : topology(std::move(t)),
+          times(topology, NetworkOptions(), FittedNetwork::Measured()),
+          communicators(topology) {}
   };
 
   static TransferSpec Members(SpacedGroup group, Bytes bytes) {
@@ -126,6 +146,7 @@ class PlatformExchanges : public ExchangeTimes {
   mutable std::shared_mutex mutex_;
   mutable std::map<int64_t, std::unique_ptr<Network>> networks_;
   mutable absl::flat_hash_map<Key, SimTime> known_;
+  mutable absl::flat_hash_map<std::tuple<CollectiveOp, int32_t, int32_t>, int32_t> channels_;
 };
 
 }  // namespace

@@ -129,6 +129,18 @@ void TrainingJobOptions::Register(CLI::App& command) {
                    "kernels are compiled, where the stack leaves that to its users");
 }
 
+std::string BesideNote(const ClusterParameters& cluster) {
+  if (cluster.measured != nullptr) return "";
+  if (cluster.multiprocessors > 0) {
+    return "kernels beside collectives take longer by the share of multiprocessors that these hold";
+  }
+  return fmt::format(
+      "kernels beside collectives take {:.3f} times as long, as measured on A100: the device's "
+      "file "
+      "states no multiprocessors",
+      1 + cluster.overlap_slowdown);
+}
+
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
                                             Accelerator* device, int64_t* devices,
                                             std::vector<std::string>& notes,
@@ -261,6 +273,9 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
         "workload {}: weights and gradients are not trained in {}; state dtype bfloat16, and fp8 "
         "as a word of mappings or --precision for GEMMs in 8 bits",
         job.model.workload.name, Name(job.model.workload.dtype));
+  }
+  if (std::string note = BesideNote(job.cluster); job.model.transformer && !note.empty()) {
+    job.notes.push_back(std::move(note));
   }
   FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device.chip, job));
   job.device_watts = device.physical.power_w;

@@ -64,6 +64,9 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
                                             std::vector<std::string>& notes,
                                             std::vector<std::string>* files = nullptr);
 
+// What is assumed of kernels beside collectives where the device's are not known; empty: nothing.
+std::string BesideNote(const ClusterParameters& cluster);
+
 // Errors: unreadable files; infeasible: more devices than the platform can have.
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options);
 

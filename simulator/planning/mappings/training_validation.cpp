@@ -71,6 +71,7 @@ class Clusters {
                                           .kernels = o_.kernels,
                                           .experts = true},
                                          dtype, &device, &devices, found));
+    if (std::string note = BesideNote(cluster); !note.empty()) found.push_back(std::move(note));
     for (const std::string& note : found) {
       const std::string own = name + ": " + note;
       if (std::ranges::find(notes, own) == notes.end()) notes.push_back(own);

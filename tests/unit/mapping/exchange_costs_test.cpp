@@ -215,18 +215,20 @@ TEST(ExchangeCostsTest, ScalesAreReducedAfterEveryPass) {
   EXPECT_NEAR((with->time - without->time).us(), 4 * 76, 0.04);
 }
 
-// Kernels that hide a reduction take longer by a share of the time that both run: of a hidden
-// reduction's time, or of its cover's where that is shorter.
+// Kernels that hide a reduction take 1.5 times as long: a third of a hidden reduction's time is
+// lost, or half of its cover's where that is all they do meanwhile.
 TEST(ExchangeCostsTest, KernelsBesideHiddenReductionsAreSlower) {
   ClusterParameters p = GemmsAlone();
   const ParallelMapping m = Mapping(4, 1);
   const PassTimes alone = Times(Model(), m, p);
   ASSERT_FALSE(HiddenOf(alone).empty());
   double beside = 0;
-  for (const HiddenChain& h : HiddenOf(alone)) beside += std::min(h.cover, h.time).seconds();
+  for (const HiddenChain& h : HiddenOf(alone)) {
+    beside += std::min(h.cover.seconds() / 2, h.time.seconds() / 3);
+  }
   p.overlap_slowdown = 0.5;
   const PassTimes slowed = Times(Model(), m, p);
-  EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), 0.5 * beside, 1e-9);
+  EXPECT_NEAR((slowed.layer_backward - alone.layer_backward).seconds(), beside, 1e-9);
   EXPECT_EQ(slowed.layer_forward, alone.layer_forward);
 }
 

@@ -134,6 +134,27 @@ class EightGpus : public testing::Test {
   TransferSpec transfer_;
 };
 
+// 24 of rings on 12 paths through switches, 16 of a sum within them, 32 of grouped sends; two a NIC
+// between nodes, and twice as many where fewer than eight devices of a node take part.
+TEST_F(EightGpus, ChannelsThatCollectivesHold) {
+  const PlatformSpec& spec = topology_->spec();
+  CommunicatorCache communicators(*topology_);
+  const auto held = [&](const std::vector<int32_t>& members, CollectiveOp op) {
+    return HeldChannels(**communicators.Get(members), spec, op, DType::kBFloat16);
+  };
+  const std::vector<int32_t>& node = transfer_.members;
+  EXPECT_EQ(held(node, CollectiveOp::kAllGather), 24);
+  EXPECT_EQ(held(node, CollectiveOp::kReduceScatter), 24);
+  EXPECT_EQ(held(node, CollectiveOp::kAllReduce), 16);
+  EXPECT_EQ(held({0, 1}, CollectiveOp::kAllReduce), 24);
+  EXPECT_EQ(held(node, CollectiveOp::kAllToAll), 32);
+  // To one neighbour what eight, or two, peers leave it of 32.
+  EXPECT_EQ(held(node, CollectiveOp::kSendRecv), 4);
+  EXPECT_EQ(held({0, 1}, CollectiveOp::kSendRecv), 16);
+  EXPECT_EQ(HeldChannels(**communicators.Get(node), spec, CollectiveOp::kAllReduce, DType::kInt8),
+            24);  // which switches do not add
+}
+
 // A shift of 32 MiB: four channels of 16 steps and a copy out of the last, at half of 20 warps'
 // copying, whose channels hardly meet on the link (NCCL 2.29 measures 421 us).
 TEST_F(EightGpus, ShiftsCopyOverFewChannels) {

@@ -145,6 +145,34 @@ TEST(MeasuredDeviceTest, ShippedPlatformsHaveTheirDevicesLinks) {
   EXPECT_EQ(scaled, (std::vector<std::string>{"hgx-a800", "hgx-h800"}));
 }
 
+// What kernels and collectives share is the platform's; where it is not known it is said what is
+// taken.
+TEST(MeasuredDeviceTest, WhatKernelsAndCollectivesShare) {
+  Accelerator device;
+  int64_t devices = 0;
+  std::vector<std::string> notes;
+  const auto cluster_of = [&](const char* platform, const char* kernels) {
+    const auto cluster =
+        ClusterOf({platform, "none", kernels}, DType::kBFloat16, &device, &devices, notes);
+    EXPECT_TRUE(cluster.ok()) << cluster.status();
+    return cluster.value_or(ClusterParameters());
+  };
+  const ClusterParameters h100 = cluster_of("dgx-h100", "auto");
+  EXPECT_EQ(h100.measured->Shared().multiprocessors, 132);
+  const KernelList gemm = Kernels({LinearOp{8192, 4096, 4096}, DType::kBFloat16});
+  EXPECT_EQ(h100.measured->Demand(gemm.front()).value_or(KernelDemand()).tiles, 1024);
+  EXPECT_EQ(h100.exchanges->Channels(CollectiveOp::kAllGather, {8, 1}).value(), 24);
+  EXPECT_EQ(h100.exchanges->Channels(CollectiveOp::kAllGather, {32, 1}).value(), 16);
+  EXPECT_EQ(h100.exchanges->Channels(CollectiveOp::kAllGather, {1, 1}).value(), 0);
+  EXPECT_EQ(BesideNote(h100), "");
+  // Of links that were not measured: the same device.
+  EXPECT_EQ(cluster_of("hgx-h800", "auto").measured->Shared().multiprocessors, 132);
+  EXPECT_NE(BesideNote(cluster_of("dgx-h100", "none")).find("share of multiprocessors"),
+            std::string::npos);
+  EXPECT_NE(BesideNote(cluster_of("tpu-v4-512", "auto")).find("1.126 times as long"),
+            std::string::npos);
+}
+
 // Where 8 bits are twice as fast as 16 they take 0.58 of the time. The board of 500 W was measured
 // at 575 of 720 TFLOP/s in 16 bits and 1,083 of 1,280 in 8: 0.58 x (575 / 720) / (1,083 / 1,280).
 TEST(MeasuredDeviceTest, EightBitsByTheirRates) {
