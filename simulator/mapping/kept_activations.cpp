@@ -84,4 +84,22 @@ double MadeAgainBytes(const MappedLayer& layer, const ParallelMapping& m) {
   return std::max(of_half(true), of_half(false));
 }
 
+double KeptSingly(const MappedLayer& layer, bool eager, bool repeats) {
+  const OperatorGraph& g = layer.graph();
+  const auto bytes = [&](TensorId t) {
+    return static_cast<double>(SizeOf(g, layer.sizes(), t).count());
+  };
+  double more = 0;
+  for (const GraphOp& op : g.ops()) {
+    if (!op.in_block || op.inputs.empty()) continue;
+    if (eager && op.kind == GraphOpKind::kElementwise && op.kept == 1) {
+      if (bytes(op.inputs[0]) > bytes(op.outputs[0])) more += bytes(op.outputs[0]);
+    }
+    if (repeats && op.name == "rotary" && op.inputs.size() > 1) {
+      more += 2 * std::max(bytes(op.inputs[0]) - bytes(op.inputs[1]), 0.0);
+    }
+  }
+  return more;
+}
+
 }  // namespace foretrace

@@ -19,4 +19,9 @@ double MadeAgainBytes(const MappedLayer& layer, const ParallelMapping& mapping);
 // In which share of its own bytes a tensor of the block is kept.
 double KeptShare(const OperatorGraph& graph, TensorId tensor, const ParallelMapping& mapping);
 
+// What a layer's operators keep one by one beyond what the graph's, which are fused, do, in bytes:
+// `eager`: what the function of a gated activation gave, for the product's gradient; `repeats`:
+// copies of keys and values, in place of them.
+double KeptSingly(const MappedLayer& layer, bool eager, bool repeats);
+
 }  // namespace foretrace

@@ -5,7 +5,6 @@
 
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/kept_activations.h"
-#include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {

@@ -70,22 +70,6 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
 
 }  // namespace
 
-double KeptSingly(const MappedLayer& layer, bool eager, bool repeats) {
-  const OperatorGraph& g = layer.graph();
-  const auto bytes = [&](TensorId t) { return Num(SizeOf(g, layer.sizes(), t).count()); };
-  double more = 0;
-  for (const GraphOp& op : g.ops()) {
-    if (!op.in_block || op.inputs.empty()) continue;
-    if (eager && op.kind == GraphOpKind::kElementwise && op.kept == 1) {
-      if (bytes(op.inputs[0]) > bytes(op.outputs[0])) more += bytes(op.outputs[0]);
-    }
-    if (repeats && op.name == "rotary" && op.inputs.size() > 1) {
-      more += 2 * std::max(bytes(op.inputs[0]) - bytes(op.inputs[1]), 0.0);
-    }
-  }
-  return more;
-}
-
 double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                   int32_t chunk) {
   const TransformerConfig& c = model.model();

@@ -10,7 +10,6 @@
 
 namespace foretrace {
 
-class MappedLayer;
 class ModelLayers;
 
 // Mixed precision: weights of the model's type, gradients of GradientBytes; optimizer states of
@@ -74,11 +73,6 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int3
 // with others (ParallelMapping::recomputed_together) whole. Layers are of one kind.
 double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
                   Recompute recompute);
-
-// What a layer's operators keep one by one beyond what the graph's, which are fused, do, in bytes:
-// `eager`: what the function of a gated activation gave, for the product's gradient; `repeats`:
-// copies of keys and values, in place of them.
-double KeptSingly(const MappedLayer& layer, bool eager, bool repeats);
 
 // What may go to the host, as far as the platform states what that takes.
 struct HostUse {
