@@ -48,6 +48,26 @@ TEST(TraceExtensions, MatricesAmongScales) {
                    2.0 * 2048 * 512 * 256);
 }
 
+// As torch.compile's code calls them, extern_kernels.mm(a, b, out=c), with c as the last argument.
+TEST(TraceExtensions, AProductThatIsWrittenToAnArgument) {
+  const double flop = 2.0 * 512 * 4096 * 1024;
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::mm", {{{512, 4096}}, {{4096, 1024}}, {{512, 1024}}})), flop);
+  // b and c would be factors too, of 512 x 1024 by 1024 columns: n = m.
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::mm", {{{512, 4096}}, {{4096, 512}}, {{512, 512}}})),
+                   flop / 2);
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("aten::addmm", {{{1024}}, {{512, 4096}}, {{4096, 1024}}, {{512, 1024}}})), flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::addmm", {{{512, 1024}}, {{512, 4096}}, {{4096, 1024}}})),
+                   flop);
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("aten::bmm", {{{8, 512, 4096}}, {{8, 4096, 1024}}, {{8, 512, 1024}}})), 8 * flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::baddbmm", {{{8, 512, 1024}},
+                                                 {{8, 512, 4096}},
+                                                 {{8, 4096, 1024}},
+                                                 {{8, 512, 1024}}})),
+                   8 * flop);
+}
+
 // FSDP2 packs gradients of 2 bytes into 4 bytes each to be reduced: lists have no types in
 // profiles.
 TEST(TraceExtensions, GradientsAreConvertedAsTheyArePacked) {
