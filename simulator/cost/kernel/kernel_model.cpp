@@ -206,7 +206,7 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 25>;
+  using Key = std::array<int64_t, 26>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
@@ -238,6 +238,7 @@ class KernelModels::Memo {
             work.parts,
             std::bit_cast<int64_t>(work.flop.count()),
             std::bit_cast<int64_t>(work.instructions),
+            std::bit_cast<int64_t>(work.bandwidth_share),
             work.trips};
   }
 

@@ -76,6 +76,8 @@ struct KernelWork {
   // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments
   // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
+  // Of what streaming kernels reach of the memory's bandwidth, by how blocks are spread over it.
+  double bandwidth_share = 1;
   // Accesses of single threads, that those of their neighbours do not go with; 0: none, or not
   // known.
   int64_t scattered = 0;
