@@ -29,8 +29,10 @@ constexpr double kBackwardInstructions = 12;
 // gradients of both at its end, while no other block of its multiprocessor runs; forward the
 // queries and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's
 // kernels of bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked. Where
-// tiles are paired, whose rates differ (below), kernels of a B200 agree with the second.
-constexpr double kBackwardBlockCycles = 4000, kBackwardPairCycles = 7500, kForwardBlockCycles = 700;
+// tiles are paired, whose rates differ (below), kernels of a B200 agree with the second of each, as
+// do those of fp32 tensors.
+constexpr double kBackwardBlockCycles = 4000, kBackwardPairCycles = 7500;
+constexpr double kForwardBlockCycles = 300, kForwardPairCycles = 700;
 
 // Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after
 // the mean: by this share of the mean where each has one block, less the more it has. Set by the
@@ -70,6 +72,13 @@ constexpr double kStepCycles = 220;
 bool PairsTiles(const GpuPeaks& device) {
   return device.accelerator.instructions.asynchronous_matrices;
 }
+
+// Of Hopper's forward pass: warpgroups of a block take turns, so that one multiplies while the
+// other takes its exponentials ("FlashAttention-3", 2024, section 3.1), which hides a part of
+// either. The power of their sum is what cuDNN's kernels for heads of 128 take
+// (llama3-8b-l4-s8192-b1-none, H100, traces/README.md, "Captured"); those for heads of 64 took no
+// part.
+constexpr double kTurnsPower = 1.5;
 
 // FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
@@ -118,8 +127,10 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
     rate = std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
   }
   const VectorRates vector = VectorRatesOf(device);
+  const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts;
   double between = 1 / vector.exponentials_per_us;
   if (!forward) between += kBackwardInstructions / vector.instructions_per_us;
+  if (in_turn) between += kForwardInstructions / vector.instructions_per_us;
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
@@ -130,8 +141,9 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   if (masked > 1 && persistent && !PairsTiles(device)) filled *= 1 + kUneven / full;
   // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
   const double multiplied = 2 * k * gemms / rate;
-  const double score_us =
-      forward && PairsTiles(device) ? std::max(multiplied, between) : multiplied + between;
+  const double score_us = forward && PairsTiles(device) ? std::max(multiplied, between)
+                          : in_turn ? SmoothSum(multiplied, between, kTurnsPower)
+                                    : multiplied + between;
   time.compute_us = masked * scores * score_us * filled / time.waves;
   // Under a causal mask blocks differ, and the longest is no faster than one multiprocessor.
   if (masked > 1) {
@@ -143,7 +155,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
   const double cycles = !persistent   ? 0
-                        : forward     ? kForwardBlockCycles
+                        : in_turn     ? kForwardBlockCycles
+                        : forward     ? kForwardPairCycles
                         : small_tiles ? kBackwardBlockCycles
                                       : kBackwardPairCycles;
   const double block_us = p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
