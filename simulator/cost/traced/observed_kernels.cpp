@@ -182,6 +182,7 @@ void AddStepsOfWeights(const GpuPeaks& device, std::string_view name, KernelWork
   if (!steps) return;
   const bool cached = !older && static_cast<double>(work.read.count()) < device.l2_mbytes * 1e6;
   work.kind = KernelKind::kOther;  // its own steps are all that it waits for
+  work.trips_are_steps = !older && !cached;
   work.trips = 1 + (cached ? kCachedTrips : kTrips) *
                        ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
 }
@@ -312,6 +313,9 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
   // Given the statistics, one pass over the input is enough.
   if (work.kind == KernelKind::kBatchNorm && forward && !seen.statistics) work.read = work.written;
   if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
+  // vectorized_layer_norm_kernel<type, accumulator, rms_norm>.
+  constexpr std::string_view kNorm = "vectorized_layer_norm_kernel<";
+  work.mean_square = ContainsAny(name, {kNorm}) && ContainsAny(name, {"float, true>("});
   work.load_elements = std::max(work.load_elements, seen.load_elements);
   work.by_warps = seen.by_warps;
   if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {

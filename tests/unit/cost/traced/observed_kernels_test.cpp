@@ -243,7 +243,7 @@ TEST(ObservedKernels, ACopyWithinTheDeviceLoadsOnce) {
 }
 
 // Of the kernel that sums the gradients of a layer norm's weights over its rows.
-int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
+KernelWork WeightsOf(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
   constexpr std::string_view kInput =
       "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>";
   JobScript job(1);
@@ -261,7 +261,10 @@ int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mby
   const std::vector<NodeIndex> kernels = {rank.Of(kInput), rank.Of(kWeights)};
   GpuPeaks device;
   device.l2_mbytes = cache_mbytes;
-  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1].trips;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1];
+}
+int64_t TripsOfWeights(int64_t rows, std::string_view kernel, double cache_mbytes = 0) {
+  return WeightsOf(rows, kernel, cache_mbytes).trips;
 }
 
 TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
@@ -278,6 +281,14 @@ TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
   EXPECT_EQ(TripsOfWeights(1024, kTemplate), 1 + 4 * 3);
   EXPECT_EQ(TripsOfWeights(1024, kTemplate, 100), 1 + 4 * 2);
   EXPECT_EQ(TripsOfWeights(32, kSmall), 0);
+}
+
+TEST(ObservedKernels, StepsOfWeightsAddToWhatMemoryTakes) {
+  constexpr std::string_view kTemplate =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 32u, 256u, false, true, false>";
+  EXPECT_TRUE(WeightsOf(1024, kTemplate).trips_are_steps);
+  EXPECT_FALSE(WeightsOf(1024, kTemplate, 100).trips_are_steps);
 }
 
 // The only kernel of a call, as it is timed.
@@ -298,6 +309,15 @@ KernelWork WorkOf(std::string_view op, std::string_view kernel,
   device.accelerator.chip = "GH100";
   const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
   return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+TEST(ObservedKernels, NormsKernelsNameWhatTheySum) {
+  const auto squares = [](std::string_view kernel) {
+    return WorkOf("aten::_fused_rms_norm", kernel, {{8, 512}, {512}}).mean_square;
+  };
+  EXPECT_TRUE(squares("void vectorized_layer_norm_kernel<c10::BFloat16, float, true>(int, float)"));
+  EXPECT_FALSE(
+      squares("void vectorized_layer_norm_kernel<c10::BFloat16, float, false>(int, float)"));
 }
 
 TEST(ObservedKernels, ABlockGathersARowByOneIndex) {
