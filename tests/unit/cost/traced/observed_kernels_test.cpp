@@ -61,13 +61,16 @@ KernelWork WorkOf(std::string_view call, const TracedOperator& traced,
   JobScript job(1);
   RankScript& rank = job.rank(0);
   rank.Op(call, {0, 90});
-  std::vector<NodeIndex> kernels;
+  double at = 10;
   for (const std::string_view name : names) {
-    const double at = 10 * (1.0 + static_cast<double>(kernels.size()));
     rank.Kernel(name, {at, at + 2}, 7, {20 * at, 20 * at + 4});
-    kernels.push_back(rank.Of(name));
+    at += 10;
   }
   const TraceStore store = job.Build();
+  std::vector<NodeIndex> kernels;
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    if (store.ranks()[0].kind(NodeIndex(i)) == NodeKind::kKernel) kernels.emplace_back(i);
+  }
   return Observe(*FindGpuPeaks("h100-sxm5-80gb"), store, store.ranks()[0], traced, kernels).list[0];
 }
 
