@@ -30,7 +30,7 @@ constexpr double kBackwardInstructions = 12;
 // queries and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's
 // kernels of bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked. Where
 // tiles are paired, whose rates differ (below), kernels of a B200 agree with the second of each, as
-// do those of fp32 tensors.
+// do those of fp32 tensors and of single queries.
 constexpr double kBackwardBlockCycles = 4000, kBackwardPairCycles = 7500;
 constexpr double kForwardBlockCycles = 300, kForwardPairCycles = 700;
 
@@ -127,7 +127,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
     rate = std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
   }
   const VectorRates vector = VectorRatesOf(device);
-  const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts;
+  // One query of each sequence leaves nothing to take turns with.
+  const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts && work.m > 1;
   double between = 1 / vector.exponentials_per_us;
   if (!forward) between += kBackwardInstructions / vector.instructions_per_us;
   if (in_turn) between += kForwardInstructions / vector.instructions_per_us;

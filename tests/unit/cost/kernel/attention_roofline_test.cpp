@@ -70,6 +70,13 @@ TEST(AttentionRooflineTest, ExponentialsRunBesideGemmsOrBetween) {
               scores * Forward(128) / 2 * 1.05 * (1 + 0.3 / 8) + 8 * 0.3, 1e-6);
 }
 
+// 800 heads of one query and 2,560 keys: as many blocks, whose GEMMs no other's exponentials hide.
+TEST(AttentionRooflineTest, SingleQueriesTakeNoTurns) {
+  const double scores = 800.0 * 2560;
+  EXPECT_NEAR(Us({1, 800, 800, 1, 2560, 128}, Direction::kForward),
+              scores * (512 / 100e6 + 1 / 1.6e6) + 8 * 0.7, 1e-6);
+}
+
 // One head of 2,560 queries and keys: 20 blocks on 100 multiprocessors, of which that of the last
 // 128 queries has no key masked.
 TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
