@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "simulator/base/contains.h"
-#include "simulator/cost/kernel/name_numbers.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
@@ -27,8 +26,7 @@ constexpr double kStepRegisters = 46, kOperationRegisters = 32;
 constexpr double kChunkShare = 0.94;
 // Steps of a thread over its chunk, four elements each, and trips to memory for each step of a
 // fused optimizer: loads, then square roots and divisions of all its threads, which take as long as
-// two. Three chunks of llama3-8b-l4-s8192-b1-none's likes (llama3-70b-l1-s4096-b2-none) take 35 us
-// alone.
+// two. The last three chunks of llama3-70b-l1-s4096-b2-none take 35 us alone.
 constexpr double kStepsOfChunk = kChunk / (4 * kChunkThreads), kTripsOfStep = 3;
 
 // The number behind `key`, of one digit; 0: there is none.
@@ -95,8 +93,7 @@ bool HasSmallPages(const GpuPeaks& device) {
 }
 
 // What the last blocks of a launch, with a part of the device idle, take longer than their share of
-// the bytes would. Of 320 chunks fused Adam's registers let an H100
-// hold 264 at once.
+// the bytes would. Of 320 chunks fused Adam's registers let an H100 hold 264 at once.
 double TailUs(const GpuPeaks& device, const Chunks& chunks, double chunk_us) {
   if (chunks.blocks <= chunks.resident) return 0;
   const double last = std::fmod(chunks.blocks, chunks.resident);
