@@ -27,6 +27,8 @@ LEAST = 0.03
 # were looked at, and judge.
 SET = ("dlrm-heavy-b1024", "dlrm-mixed-b2048", "dlrm-mixed-b512-device", "resnet50-b16-fp32", "resnet50-b64-tf32",
        "resnet50-b256-bf16", "bert-base-b64-bf16", "bert-base-b4-tf32", "gpt2-small-b8-bf16", "gpt2-small-b2-fp32")
+# Likewise, whose names others begin with that are no twins.
+SET_ALONE = ("llama3-8b-l4-s8192-b1-none", "llama3-8b-l4-s8192-b1-none-compiled", "llama3-70b-l1-s4096-b2-none")
 
 
 def jobs_of(archive):
@@ -69,7 +71,7 @@ def rows(studied):
 def by_operator(studied):
     share, error = collections.Counter(), collections.Counter()
     for job, _, modelled in studied:
-        group = "set" if job.startswith(SET) else "others"
+        group = "set" if job in SET_ALONE or job.startswith(SET) else "others"
         for o in modelled["durations"]:
             for key in ("all", group):
                 share[key, o["operator"]] += o["share"]

@@ -62,6 +62,7 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
                         const KernelWork& work) {
   if (work.kind == KernelKind::kReduction) return AnalyticReductionUs(streaming, device, work);
   MemoryParameters parameters = BeyondCache(streaming, device, work);
+  parameters.bandwidth_efficiency *= work.bandwidth_share;
   if (work.kind == KernelKind::kBatchNorm && work.rows > 0) {
     if (work.read > work.written) parameters.bandwidth_efficiency *= kTwoPassShare;
     const MemoryTime time = MemoryRoofline(parameters, device, work);

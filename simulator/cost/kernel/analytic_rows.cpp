@@ -73,6 +73,32 @@ RowBlocks LayerNorm(const KernelWork& work, const VectorRates& rates) {
   return r;
 }
 
+// The same kernel where squares alone are summed (PyTorch 2.9's _fused_rms_norm): chains are those
+// of an engine's norm, a step is a load and four products that are added up. Its second pass reads
+// rows from L2, as those of all blocks at once are more than the first cache holds: bytes of a
+// cycle and multiprocessor are what llama3-8b-l4-s8192-b1-none's kernels take (H100,
+// traces/README.md, "Captured").
+constexpr double kMeanSquareCycles = 700 + 400 + 300, kMeanSquareStepCycles = 100;
+constexpr double kMeanSquareStepInstructions = 15, kSecondPassBytesPerCycle = 21;
+
+RowBlocks MeanSquareNorm(const KernelWork& work, const VectorRates& rates) {
+  constexpr double kThreads = 128, kVector = 4;
+  RowBlocks r;
+  r.blocks = static_cast<double>(work.rows);
+  r.threads = kThreads;
+  const double steps = std::ceil(static_cast<double>(work.cols) / (kVector * kThreads));
+  r.latency_us = (kMeanSquareCycles + steps * kMeanSquareStepCycles) / rates.cycles_per_us;
+  r.instructions = steps * kThreads * kMeanSquareStepInstructions;
+  r.registers = kNormGradientRegisters;
+  return r;
+}
+
+double SecondPassUs(const KernelWork& work, const GpuPeaks& device, const VectorRates& rates) {
+  const double bytes =
+      2 * static_cast<double>(work.read.count()) + static_cast<double>(work.written.count());
+  return bytes / (kSecondPassBytesPerCycle * device.sms * rates.cycles_per_us);
+}
+
 // A norm of a serving engine (vLLM, csrc/layernorm_kernels.cu; TensorRT-LLM's and SGLang's are of
 // its form): a block a row, loads of 16 bytes, one sum of squares over the block, then the row's
 // elements once more, out of registers or the first cache, by the weights. A trip to memory; ten
@@ -130,14 +156,17 @@ double AnalyticRowsUs(const MemoryParameters& streaming, const GpuPeaks& device,
                       const KernelWork& work) {
   const VectorRates rates = VectorRatesOf(device);
   const bool norm = work.kind == KernelKind::kLayerNorm;
+  const bool squares = norm && work.mean_square && work.load_elements == 0;
   const RowBlocks rows = norm && work.load_elements > 0 ? EngineNorm(work, rates)
+                         : squares                      ? MeanSquareNorm(work, rates)
                          : norm                         ? LayerNorm(work, rates)
                          : KeepsRowsInRegisters(work)   ? WarpSoftmax(work, rates)
                                                         : BlockSoftmax(work, rates);
   // Later passes over a row miss the cache where the rows in flight outgrow it.
   const double memory_us =
       MemoryRoofline(BeyondCache(streaming, device, work), device, work).memory_us;
-  const double blocks_us = BlocksUs(rows, device, rates);
+  double blocks_us = BlocksUs(rows, device, rates);
+  if (squares) blocks_us = std::max(blocks_us, SecondPassUs(work, device, rates));
   // A block of a norm waits for each of its few loads, the longer the busier the memory is.
   constexpr double kLoaded = 2.5;
   // Of one kernel in a stream of others; what fits to benchmarks' loops do not have.

@@ -13,6 +13,10 @@ namespace {
 constexpr double kTile = 128;
 constexpr double kLargestTileIntensity = 128.0 * 256 / (128 + 256);
 constexpr double kForwardGemms = 2, kBackwardGemms = 5;
+// Backward, warpgroups multiply tiles of 64 x 64, whose operands pass through shared memory for
+// each, as names of cuDNN's kernels for Hopper state ("flash_bprop_wgmma_f16_knob_26_64x64x128",
+// H100, traces/README.md, "Captured").
+constexpr double kBackwardTileIntensity = 64.0 * 64 / (64 + 64);
 
 // Instructions a score that the backward pass has beyond its exponentials: difference, product,
 // mask, conversions of P and dS, their stores, the sums of dQ. Unlike forward, registers leave no
@@ -24,8 +28,11 @@ constexpr double kBackwardInstructions = 12;
 // A block of the backward pass loads its keys and values, fills its pipeline, and writes the
 // gradients of both at its end, while no other block of its multiprocessor runs; forward the
 // queries and results of a persistent block pass beside the neighbours' GEMMs. Set by cuDNN's
-// kernels of bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked.
-constexpr double kBackwardBlockCycles = 7500, kForwardBlockCycles = 700;
+// kernels of bert-base-b64-bf16 (H100, traces/README.md, "Captured"), which are not masked. Where
+// tiles are paired, whose rates differ (below), kernels of a B200 agree with the second of each, as
+// do those of fp32 tensors and of single queries.
+constexpr double kBackwardBlockCycles = 4000, kBackwardPairCycles = 7500;
+constexpr double kForwardBlockCycles = 300, kForwardPairCycles = 700;
 
 // Under a causal mask blocks differ, so that the multiprocessor with the longest ones ends after
 // the mean: by this share of the mean where each has one block, less the more it has. Set by the
@@ -66,6 +73,13 @@ bool PairsTiles(const GpuPeaks& device) {
   return device.accelerator.instructions.asynchronous_matrices;
 }
 
+// Of Hopper's forward pass: warpgroups of a block take turns, so that one multiplies while the
+// other takes its exponentials ("FlashAttention-3", 2024, section 3.1), which hides a part of
+// either. The power of their sum is what cuDNN's kernels for heads of 128 take
+// (llama3-8b-l4-s8192-b1-none, H100, traces/README.md, "Captured"); those for heads of 64 took no
+// part.
+constexpr double kTurnsPower = 1.5;
+
 // FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
 // each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
 double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
@@ -101,29 +115,36 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // A tile's GEMMs load one row of keys and one of values for each key and use both for all
   // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
   // is what limits the GEMM's largest.
-  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * kLargestTileIntensity /
-                (kLargestTileIntensity + p.tile_intensity);
+  const bool persistent = device.accelerator.instructions.by_warpgroups();
   const bool in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
+  const bool small_tiles = !forward && persistent && !PairsTiles(device) && !in_parts &&
+                           WarpInstructionShare(device, work) == 1;
+  const double intensity = small_tiles ? kBackwardTileIntensity : kLargestTileIntensity;
+  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * intensity /
+                (intensity + p.tile_intensity);
   if (in_parts) {
     const double warps = device.accelerator.instructions.warp_gemms;
     rate = std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
   }
   const VectorRates vector = VectorRatesOf(device);
+  // One query of each sequence leaves nothing to take turns with.
+  const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts && work.m > 1;
   double between = 1 / vector.exponentials_per_us;
   if (!forward) between += kBackwardInstructions / vector.instructions_per_us;
+  if (in_turn) between += kForwardInstructions / vector.instructions_per_us;
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
   // A block for each multiprocessor takes whole tiles, one after the other.
-  const bool persistent = device.accelerator.instructions.by_warpgroups();
   double filled = in_parts     ? std::max(time.waves, 1.0)
                   : persistent ? full
                                : full + p.partial_wave * (std::max(time.waves, 1.0) - full);
   if (masked > 1 && persistent && !PairsTiles(device)) filled *= 1 + kUneven / full;
   // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
   const double multiplied = 2 * k * gemms / rate;
-  const double score_us =
-      forward && PairsTiles(device) ? std::max(multiplied, between) : multiplied + between;
+  const double score_us = forward && PairsTiles(device) ? std::max(multiplied, between)
+                          : in_turn ? SmoothSum(multiplied, between, kTurnsPower)
+                                    : multiplied + between;
   time.compute_us = masked * scores * score_us * filled / time.waves;
   // Under a causal mask blocks differ, and the longest is no faster than one multiprocessor.
   if (masked > 1) {
@@ -134,7 +155,11 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
   // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
   // those of one multiprocessor follow each other.
-  const double cycles = !persistent ? 0 : forward ? kForwardBlockCycles : kBackwardBlockCycles;
+  const double cycles = !persistent   ? 0
+                        : in_turn     ? kForwardBlockCycles
+                        : forward     ? kForwardPairCycles
+                        : small_tiles ? kBackwardBlockCycles
+                                      : kBackwardPairCycles;
   const double block_us = p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
   time.compute_us += block_us * time.waves;
   if (forward && WarpInstructionShare(device, work) < 1) {

@@ -26,6 +26,10 @@ double ElementInstructions(KernelRole role, const ElementAccess& access) {
   }
 }
 
+bool ConvertsChunks(std::string_view name) {
+  return name.find("chunk_cat_cuda_kernel<float, c10::BFloat16") != name.npos;
+}
+
 double PoolInstructions(std::string_view name, double elements) {
   const auto has = [name](std::string_view part) { return name.find(part) != name.npos; };
   if (has("max_pool_backward_nchw")) return MaxPoolGradientInstructions(elements);

@@ -206,14 +206,16 @@ bool KernelModel::InRange(const KernelWork& work) const {
 // Answers by everything that an estimate may depend on.
 class KernelModels::Memo {
  public:
-  using Key = std::array<int64_t, 25>;
+  using Key = std::array<int64_t, 26>;
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
         work.load_elements << 40 | static_cast<int64_t>(work.kind) << 32 |
         static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
-        static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.block_scaled) << 4 |
-        static_cast<int64_t>(work.by_warps) << 3 | static_cast<int64_t>(work.weight_gradient) << 2 |
+        static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.mean_square) << 6 |
+        static_cast<int64_t>(work.trips_are_steps) << 5 |
+        static_cast<int64_t>(work.block_scaled) << 4 | static_cast<int64_t>(work.by_warps) << 3 |
+        static_cast<int64_t>(work.weight_gradient) << 2 |
         static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
     return {small,
             static_cast<int64_t>(precision),
@@ -238,6 +240,7 @@ class KernelModels::Memo {
             work.parts,
             std::bit_cast<int64_t>(work.flop.count()),
             std::bit_cast<int64_t>(work.instructions),
+            std::bit_cast<int64_t>(work.bandwidth_share),
             work.trips};
   }
 
@@ -328,7 +331,10 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
       us = SmoothSum(us, ArithmeticUs(device_, work.flop), 2);
     }
     const double base_us = generic_memory_.memory.base_us;
-    us = base_us + SmoothMax(std::max(us - base_us, 0.0), ColdStartUs(device_, work.trips));
+    const double moved_us = std::max(us - base_us, 0.0);
+    const double waits_us = ColdStartUs(device_, work.trips);
+    us = base_us +
+         (work.trips_are_steps ? SmoothSum(moved_us, waits_us, 2) : SmoothMax(moved_us, waits_us));
   }
   if (work.blocks > 0) {
     us = std::max(us, generic_memory_.memory.base_us + DispatchUs(device_, work.blocks));

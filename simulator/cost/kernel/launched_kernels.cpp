@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/chunked_steps.h"
 #include "simulator/cost/kernel/convolution_names.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/element_instructions.h"
@@ -17,6 +18,7 @@
 #include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
+#include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
 namespace {
@@ -32,13 +34,9 @@ constexpr double kTypicalDepth = 256, kTypicalChannels = 128;
 // which three ask for 1, were in view too.
 constexpr double kTrainingDepth = 320, kDepthPower = 0.75, kLeastDepth = 16, kMostDepth = 1 << 20;
 constexpr double kResultsPerThread = 32;  // of a kernel for matrices whose name has no block
-// aten/src/ATen/native/cuda/MultiTensorApply.cuh and apex: a chunk of a tensor is one block's.
-constexpr double kChunk = 65536, kChunkThreads = 512, kMostChunks = 320;
-// Registers of a thread: of a whole step, of one of its operations (PyTorch's foreach functors).
-constexpr double kStepRegisters = 46, kOperationRegisters = 32;
 // Winograd's algorithm in one kernel: 256 threads to a block of 128 x 128, and their transforms.
 constexpr double kFusedRegisters = 128;
-constexpr double kChannelRegisters = 40;  // of cuDNN's batch norms
+constexpr double kChannelThreads = 512, kChannelRegisters = 40;  // of cuDNN's batch norms
 // Strided kernels and gathers take 40 registers a thread.
 constexpr double kStridedRegisters = 40;
 // A thread of a Winograd transform reads a tile of 4 x 4 and writes its 6 x 6, or the reverse.
@@ -55,28 +53,6 @@ int64_t NumberAfter(std::string_view name, std::string_view key) {
     number = 10 * number + (name[i] - '0');
   }
   return number;
-}
-
-// Lists that an operation of a step reads: the third number of PyTorch's foreach functors,
-// "BinaryOpListAlphaFunctor<float, 3, 2, 2>" (aten/src/ATen/native/cuda/ForeachFunctors.cuh: depth,
-// arguments, where the result goes); it writes one. Products that are added up are squares of
-// gradients (torch/optim/adam.py and others, _foreach_addcmul_), whose two factors are one list.
-// 0: another functor.
-int64_t ListsRead(std::string_view name) {
-  constexpr std::string_view kFunctor = "Functor<";
-  const size_t at = name.find(kFunctor);
-  if (at == name.npos) return 0;
-  std::string_view rest = name.substr(at + kFunctor.size());
-  int64_t number = 0;
-  for (int place = 0; place < 3; ++place) {  // depth, arguments, result
-    const size_t comma = rest.find(", ");
-    if (comma == rest.npos || comma + 2 >= rest.size()) return 0;
-    rest.remove_prefix(comma + 2);
-    if (rest[0] < '0' || rest[0] > '9') return 0;
-    if (place == 1) number = rest[0] - '0';
-  }
-  const bool squares = ContainsAny(name, {"PointwiseOp"}) && ContainsAny(name, {"multiplies<"});
-  return squares ? std::max<int64_t>(number - 1, 1) : number;
 }
 
 // Elements of a thread of an element-wise kernel.
@@ -202,6 +178,8 @@ Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel
 }
 
 bool IsAttentionKernel(std::string_view name) {
+  // Generated kernels name the operators around which they move elements.
+  if (name.starts_with("triton_") && !name.starts_with("triton_tem_")) return false;
   return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
 }
 
@@ -271,21 +249,7 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
   const std::string_view name = launch.name;
   if (launch.waves_milli == 0) return std::nullopt;
   const DType dtype = ElementOf(name);
-  if (ContainsAny(name, {"multi_tensor_apply_kernel"})) {
-    const int64_t read = ListsRead(name);
-    const double resident =
-        device.resident_blocks(kChunkThreads, read > 0 ? kOperationRegisters : kStepRegisters);
-    // More registers than supposed make fewer blocks of as many waves, up to half.
-    const double supposed = launch.waves_milli / 1000.0 * device.sms * resident;
-    const double blocks = supposed <= 2 * kMostChunks ? std::min(supposed, kMostChunks) : supposed;
-    const auto lists =
-        static_cast<double>(std::max<int64_t>(NumberAfter(name, "TensorListMetadata<"), 1));
-    if (read > 0) {
-      return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, static_cast<double>(read), 1);
-    }
-    // The first list is read alone: gradients.
-    return Moves(KernelKind::kOptimizer, dtype, blocks * kChunk, lists, std::max(lists - 1, 1.0));
-  }
+  if (const auto chunks = WorkOfChunks(launch, device, dtype)) return chunks;
   // A block gathers a row, 16 bytes a thread (aten/src/ATen/native/cuda/IndexKernelUtils.cu).
   if (launch.attr != nullptr && ContainsAny(name, {"vectorized_gather_kernel<16,"})) {
     constexpr double kLoad = 16, kIndex = 8;
@@ -393,10 +357,11 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   KernelWork work = Moves(sums || channels ? named.kind : KernelKind::kElementwise,
                           ElementOf(launch.name), elements, named.read, named.written);
   if (channels) {  // a block each
-    const double resident = device.resident_blocks(kChunkThreads, kChannelRegisters);
+    const double resident = device.resident_blocks(kChannelThreads, kChannelRegisters);
     work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident), 1);
   }
-  work.instructions = PoolInstructions(launch.name, elements);
+  work.instructions = ConvertsChunks(launch.name) ? ConvertedChunkInstructions(elements)
+                                                  : PoolInstructions(launch.name, elements);
   LaunchEstimate estimate = predict(work);
   estimate.kind = named.kind;
   return estimate;

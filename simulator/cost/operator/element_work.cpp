@@ -36,6 +36,14 @@ double ConvertedInstructions(double elements, double tensors) {
 double ConcatInstructions(double elements) {
   return elements * (kElement + kConcatDivisions * kDivision);
 }
+double ConvertedChunkInstructions(double elements) {
+  // aten/src/ATen/native/cuda/TensorShape.cu, chunk_cat_cuda_kernel: a thread finds its tensor,
+  // that's begin, its part and its size in six tables and multiplies in 64 bits, then takes four
+  // elements in turn. Set with the packings of llama3-8b-l4-s8192-b1-none (H100, traces/README.md,
+  // "Captured"); those of other jobs took no part.
+  constexpr double kThread = 73, kElementsOfThread = 4;
+  return elements * (kElement + kThread / kElementsOfThread);
+}
 double GatherInstructions(double elements) {
   return elements * (kElement + kGatherDivisions * kDivision);
 }

@@ -8,6 +8,8 @@ namespace foretrace {
 double StridedInstructions(double elements, double dimensions, double tensors);
 double ConvertedInstructions(double elements, double tensors);
 double ConcatInstructions(double elements);
+// FSDP2's gradients of bfloat16, packed in chunks to be reduced in float.
+double ConvertedChunkInstructions(double elements);
 // Of rows: index_select, index_add.
 double GatherInstructions(double elements);
 // Casts to 8 bits with a scale for every 128: their largest by shuffles, then each by itself. What

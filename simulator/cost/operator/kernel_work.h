@@ -60,6 +60,7 @@ struct KernelWork {
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
   Bytes read_again;          // by later passes over a row, where no cache kept it
+  bool mean_square = false;  // of a norm: all that it takes of a row, in one sum
   bool across_rows = false;  // reductions down the columns of a row-major matrix
   // Filter and image geometry of convolutions.
   int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
@@ -76,6 +77,9 @@ struct KernelWork {
   // Loads of a thread of which each waits for the one before, of a kernel whose code and arguments
   // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
+  bool trips_are_steps = false;  // between which threads meet, so that memory idles meanwhile
+  // Of what streaming kernels reach of the memory's bandwidth, by how blocks are spread over it.
+  double bandwidth_share = 1;
   // Accesses of single threads, that those of their neighbours do not go with; 0: none, or not
   // known.
   int64_t scattered = 0;

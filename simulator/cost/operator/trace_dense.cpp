@@ -62,17 +62,36 @@ Result PackedAttention(const Call& call, size_t first, Direction pass) {
   return traced;
 }
 
+// Whether `c` has the sizes of a x b, of matrices or batches of them.
+bool IsProduct(const TensorShape& a, const TensorShape& b, const TensorShape& c) {
+  const size_t last = a.dims.size() - 1;
+  return a.dims[last] == b.dims[last - 1] && c.dims[last - 1] == a.dims[last - 1] &&
+         c.dims[last] == b.dims[last];
+}
+
+// The factors of a product among a call's tensors of `rank` dimensions: the last two, as the addend
+// of addmm comes before them, unless a tensor to write to comes behind. Calls with "out=" have the
+// operator's name, and that tensor as their last argument (PyTorch's native_functions.yaml); the
+// code that its compiler generates makes all its GEMMs so (extern_kernels.mm). Both can be had of
+// one call only where all its matrices are square.
+std::optional<std::pair<TensorShape, TensorShape>> FactorsOf(const Call& call, size_t rank) {
+  Tensors of_rank;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() == rank) of_rank.push_back(t);
+  }
+  size_t n = of_rank.size();
+  if (n >= 3 && IsProduct(of_rank[n - 3], of_rank[n - 2], of_rank[n - 1])) --n;
+  if (n < 2 || of_rank[n - 2].dims[rank - 1] != of_rank[n - 1].dims[rank - 2]) return std::nullopt;
+  return std::pair(of_rank[n - 2], of_rank[n - 1]);
+}
+
 }  // namespace
 
-// [m,k] x [k,n]; the last two matrices are the factors, so that addmm's addend comes before them.
+// [m,k] x [k,n].
 Result Matmul(const Call& call, bool bias) {
-  Tensors matrices;
-  for (const TensorShape& t : call.in) {
-    if (t.dims.size() == 2) matrices.push_back(t);
-  }
-  if (matrices.size() < 2) return std::nullopt;
-  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
-  if (a.dims[1] != b.dims[0]) return std::nullopt;
+  const auto factors = FactorsOf(call, 2);
+  if (!factors) return std::nullopt;
+  const auto& [a, b] = *factors;
   return Traced(LinearOp{a.dims[0], b.dims[1], a.dims[1], bias}, call);
 }
 
@@ -85,13 +104,9 @@ Result Linear(const Call& call) {
 }
 
 Result BatchedMatmul(const Call& call) {
-  Tensors matrices;
-  for (const TensorShape& t : call.in) {
-    if (t.dims.size() == 3) matrices.push_back(t);
-  }
-  if (matrices.size() < 2) return std::nullopt;
-  const auto &a = matrices[matrices.size() - 2], &b = matrices[matrices.size() - 1];
-  if (a.dims[2] != b.dims[1]) return std::nullopt;
+  const auto factors = FactorsOf(call, 3);
+  if (!factors) return std::nullopt;
+  const auto& [a, b] = *factors;
   return Traced(BatchedMatmulOp{a.dims[0], a.dims[1], b.dims[2], a.dims[2]}, call);
 }
 

@@ -168,10 +168,12 @@ Call CallOf(std::span<const TensorShape> inputs, std::span<const TensorShape> ou
   return call;
 }
 
-// Kernels that PyTorch's compiler generates, and operators of serving engines.
+constexpr std::string_view kGenerated = "triton_";  // by PyTorch's compiler
+
+// Generated kernels, and operators of serving engines.
 bool GivenItsResults(std::string_view name) {
   return std::ranges::any_of(
-      std::array<std::string_view, 4>{"triton_", "_C", "_moe_C::", "sgl_kernel::"},
+      std::array<std::string_view, 4>{kGenerated, "_C", "_moe_C::", "sgl_kernel::"},
       [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
@@ -354,6 +356,8 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
       name.find("SplitLookupFunction") != name.npos) {
     return BatchedLookup(name, CallOf(inputs, outputs));
   }
+  // A generated kernel's name lists the operators that it begins or ends for, and computes none.
+  if (name.starts_with(kGenerated)) return std::nullopt;
   if (!name.starts_with(kNamespace)) return ServingCall(name, CallOf(inputs, outputs));
   name.remove_prefix(kNamespace.size());
   const Call call = CallOf(inputs, outputs);
@@ -381,10 +385,13 @@ Result OpaqueOperator(std::string_view name, std::span<const TensorShape> inputs
     return SaturatingProduct({Elements(t), ElementSize(t.dtype)});
   };
   OpaqueOp op;
-  int64_t largest = 0;
+  int64_t largest = 0, most_elements = 0, rows = 0;
   for (const TensorShape& t : call.in) {
     op.read_bytes += std::min(bytes_of(t), (int64_t{1} << 62) - op.read_bytes);
     largest = std::max(largest, bytes_of(t));
+    if (Elements(t) <= most_elements) continue;
+    most_elements = Elements(t);
+    rows = LeadingElements(t, 1);
   }
   for (const TensorShape& t : call.out) {
     op.written_bytes += std::min(bytes_of(t), (int64_t{1} << 62) - op.written_bytes);
@@ -396,6 +403,8 @@ Result OpaqueOperator(std::string_view name, std::span<const TensorShape> inputs
   }
   if (op.written_bytes == 0) return std::nullopt;
   TracedOperator traced = Traced(op, call);
+  traced.access.largest = most_elements;
+  traced.access.rows = rows;
   traced.assumed = true;
   return traced;
 }

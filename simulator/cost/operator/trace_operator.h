@@ -26,8 +26,10 @@ struct ElementAccess {
   // every tensor has, or lacks, together count as one where tensors are broadcast.
   int64_t dimensions = 1;
   int64_t indices = 0;  // tensors of indices that a gather reads
-  int64_t largest = 0;  // elements of the largest tensor that is concatenated; 0: not known
-  int64_t rows = 0;     // that a gather moves whole, where its index is as large as its result
+  // Elements of the largest tensor of a concatenation, or of a call of which only the tensors are
+  // known; 0: not known.
+  int64_t largest = 0;
+  int64_t rows = 0;  // that a gather moves whole, where its index is as large as its result
   // Tensors that neighbouring threads access at places apart; nullopt: not known.
   std::optional<int> scattered = std::nullopt;
 };

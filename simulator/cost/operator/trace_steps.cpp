@@ -1,20 +1,40 @@
 // Optimizer steps from the shapes of framework calls.
 
+#include <algorithm>
+#include <iterator>
+#include <span>
+
 #include "simulator/cost/operator/trace_call.h"
 
 namespace foretrace::trace_call {
+namespace {
+
+// A second operand is a list of tensors like the first's, or a number, or a tensor with one, which
+// has no dimensions.
+bool HasTwoLists(std::span<const TensorShape> tensors) {
+  const size_t half = tensors.size() / 2;
+  if (tensors.size() % 2 != 0) return false;
+  return std::ranges::equal(tensors.first(half), tensors.subspan(half),
+                            [](const TensorShape& a, const TensorShape& b) {
+                              return std::ranges::equal(a.dims, b.dims);
+                            });
+}
+
+}  // namespace
 
 Result ForeachStep(std::string_view name, const Call& call) {
   if (call.in.empty()) return std::nullopt;  // no shapes for lists in Kineto
   const int64_t elements = TotalElements(call.in);
-  // The list holds every operand's tensors; the first operand is the one that is written.
-  const bool three = name.starts_with("addc");
-  const bool one = name.starts_with("sqrt") || name.starts_with("reciprocal") ||
-                   name.starts_with("zero") || name.starts_with("neg");
-  const int64_t operands = three ? 3 : one ? 1 : 2;
   ElementwiseOp op;
   op.read_elements = elements;
-  op.elements = elements / operands;
+  // One result a tensor.
+  if (name.starts_with("norm") || name.starts_with("max")) {
+    op.elements = std::ssize(call.in);
+    return Traced(op, call);
+  }
+  // The list holds every operand's tensors; the first operand is the one that is written.
+  const bool three = name.starts_with("addc");
+  op.elements = elements / (three ? 3 : HasTwoLists(call.in) ? 2 : 1);
   return Traced(op, call);
 }
 

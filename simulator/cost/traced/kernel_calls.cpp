@@ -67,7 +67,9 @@ std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const Rank
 std::optional<TracedOperator> OpaqueCall(const TraceStore& store, const RankTrace& rank,
                                          NodeIndex call) {
   const CallTensors tensors(rank, call);
-  return OpaqueOperator(store.name(rank, call), tensors.inputs, tensors.outputs);
+  auto traced = OpaqueOperator(store.name(rank, call), tensors.inputs, tensors.outputs);
+  if (traced) traced->access.scattered = rank.scattered_tensors(call);
+  return traced;
 }
 
 // The innermost enclosing call that `find` knows as an operator; invalid when there is none.

@@ -4,8 +4,11 @@
 #include <cmath>
 
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/chunked_steps.h"
 #include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/element_instructions.h"
+#include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
 namespace {
@@ -63,6 +66,14 @@ int64_t TripsOf(const GpuPeaks& device, KernelKind kind, const KernelTraits& tra
   }
 }
 
+// Tensors of more than 2^31 bytes are gone through in parts, by a launch each
+// (aten/src/ATen/TensorIterator.cpp, with_32bit_indexing).
+bool InParts(const RankTrace& rank, std::span<const NodeIndex> kernels) {
+  return std::ranges::all_of(kernels, [&](NodeIndex node) {
+    return rank.kind(node) == NodeKind::kKernel && rank.name(node) == rank.name(kernels.front());
+  });
+}
+
 // Kernels whose launches say how their threads find what they move.
 void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
                 const ElementAccess& access) {
@@ -94,6 +105,10 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
     const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
     work.trips = kTrips * ((std::max<int64_t>(access.elements, 1) - 1) / threads + 1);
   }
+  if (ConvertsChunks(name)) {
+    work.instructions = ConvertedChunkInstructions(static_cast<double>(work.written.count()) /
+                                                   static_cast<double>(sizeof(float)));
+  }
 }
 
 // Kernels that take eight elements of 16 bits at a time (PyTorch 2.7 and later) compute as much
@@ -118,6 +133,41 @@ void AddStepsOfChosen(std::string_view name, KernelWork& work) {
   work.trips = chain * ((samples - 1) / threads + 1);
 }
 
+// A softmax's maximum and sum in one pass, as PyTorch's compiler generates it: for each element the
+// larger of two, tests of both for infinities, two exponentials of differences, a product, a sum
+// (torch/_inductor/runtime/triton_helpers.py, online_softmax_combine). The count is what
+// llama3-8b-l4-s8192-b1-none-compiled's takes (H100, traces/README.md, "Captured") beside its
+// bytes.
+void AddOnlineSoftmax(std::string_view name, const ElementAccess& access, KernelWork& work) {
+  constexpr double kInstructions = 19;
+  if (!name.starts_with("triton_red_") || name.find("prepare_softmax_online") == name.npos) return;
+  work.instructions = kInstructions * static_cast<double>(access.largest);
+}
+
+// Kernels of reductions that PyTorch's compiler generates have a block for a row, or a few; those
+// of point-wise work have tiles where tensors lie differently (torch/_inductor/codegen/triton.py).
+// Rows of a tensor that lies the other way are stored element by element, neighbours of which
+// belong to other blocks, or to the block's next rows. Sectors that the cache cannot hold until
+// their other elements come are read and written back for each.
+void AddStoresAcrossRows(const GpuPeaks& device, const Launch& launch, const ElementAccess& access,
+                         KernelWork& work) {
+  constexpr int64_t kSector = 32;
+  const int64_t scattered = access.scattered.value_or(0);
+  if (TraitsOfKernel(launch.name).role != KernelRole::kReduction || scattered <= 0 ||
+      !launch.name.starts_with("triton_") || access.rows <= 0 || launch.attr == nullptr) {
+    return;
+  }
+  const double waves = std::max(launch.waves_milli / 1000.0, 1.0);
+  const double held = launch.attr->blocks() / waves * static_cast<double>(scattered * kSector) *
+                      static_cast<double>(access.largest / access.rows);
+  work.scattered = SaturatingProduct({access.largest, scattered});
+  if (held < device.l2_mbytes * 1e6) return;
+  constexpr int64_t kMost = int64_t{1} << 61;
+  const Bytes sectors(std::min(SaturatingProduct({work.scattered, kSector}), kMost));
+  work.read += sectors;
+  work.written += sectors;
+}
+
 // PyTorch's sums of gradients over the rows of a layer norm (aten/src/ATen/native/cuda/
 // layer_norm_kernel.cu, GammaBetaBackwardCUDAKernel, since 2.7 ...KernelTemplate): 32 threads share
 // the rows of a column, each eight at a step, before which one of them takes the rows' means and
@@ -132,6 +182,7 @@ void AddStepsOfWeights(const GpuPeaks& device, std::string_view name, KernelWork
   if (!steps) return;
   const bool cached = !older && static_cast<double>(work.read.count()) < device.l2_mbytes * 1e6;
   work.kind = KernelKind::kOther;  // its own steps are all that it waits for
+  work.trips_are_steps = !older && !cached;
   work.trips = 1 + (cached ? kCachedTrips : kTrips) *
                        ((std::max<int64_t>(work.cols, 1) - 1) / kRowsOfStep + 1);
 }
@@ -252,15 +303,19 @@ NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
   return at == mains.end() ? NodeIndex() : *at;
 }
 
-// The only kernel of an operator; `first` is the first of its call.
+// The only kernel of an operator, of which its call has launched `kernels`.
 void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
-            const TracedOperator& traced, const Seen& seen, NodeIndex first,
+            const TracedOperator& traced, const Seen& seen, std::span<const NodeIndex> kernels,
             const ObservedKernels& observed, KernelWork& work) {
+  const NodeIndex first = kernels.front();
   const std::string_view name = store.name(rank, first);
   const bool forward = observed.call.pass == Direction::kForward;
   // Given the statistics, one pass over the input is enough.
   if (work.kind == KernelKind::kBatchNorm && forward && !seen.statistics) work.read = work.written;
   if (traced.engine_norm) AsEngineNorm(traced.residuals, work);
+  // vectorized_layer_norm_kernel<type, accumulator, rms_norm>.
+  constexpr std::string_view kNorm = "vectorized_layer_norm_kernel<";
+  work.mean_square = ContainsAny(name, {kNorm}) && ContainsAny(name, {"float, true>("});
   work.load_elements = std::max(work.load_elements, seen.load_elements);
   work.by_warps = seen.by_warps;
   if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
@@ -271,6 +326,13 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
     AsLaunched(device, name, work, traced.access);
     AsVectorsOfEight(name, work);
     AddStepsOfChosen(name, work);
+    AddOnlineSoftmax(name, traced.access, work);
+    const Launch launch = LaunchOf(store, rank, first);
+    AddStoresAcrossRows(device, launch, traced.access, work);
+    if (const double share = BandwidthShareOfChunks(launch, device); share < 1) {
+      work.kind = KernelKind::kOptimizer;
+      work.bandwidth_share = share;
+    }
   } else if (rank.kind(first) == NodeKind::kMemcpy) {
     work.trips = 1;  // within the device a kernel copies too
   }
@@ -299,8 +361,10 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
     return observed;
   }
   work.scattered = SaturatingProduct({traced.access.elements, traced.access.scattered.value_or(0)});
-  if (kernels.size() == 1) work.instructions = ElementInstructions(seen.last.role, traced.access);
-  Refine(device, store, rank, traced, seen, kernels.front(), observed, work);
+  if (InParts(rank, kernels)) {
+    work.instructions = ElementInstructions(seen.last.role, traced.access);
+  }
+  Refine(device, store, rank, traced, seen, kernels, observed, work);
   return observed;
 }
 

@@ -42,8 +42,9 @@ CallDetail MaskOf(const Event& event) {
   return causal ? CallDetail::kCausal : CallDetail::kUnknown;
 }
 
+// Of dimensions of more than one element: those of one neither place nor tell elements apart.
 struct Strided {
-  std::span<const int64_t> dims, strides;
+  std::vector<int64_t> dims, strides;
   int64_t element_bytes = 0;
 };
 
@@ -62,9 +63,14 @@ std::vector<Strided> TensorsOf(const Event& event) {
     if (dims->count != strides.count || strides.argument >= event.types.size()) continue;
     const int64_t bytes = ElementSize(ParseDType(event.types[strides.argument]));
     if (bytes == 0) continue;
-    tensors.push_back({std::span(event.dim_values).subspan(dims->begin, dims->count),
-                       std::span(event.stride_values).subspan(strides.begin, strides.count),
-                       bytes});
+    Strided& tensor = tensors.emplace_back();
+    tensor.element_bytes = bytes;
+    for (size_t i = 0; i < dims->count; ++i) {
+      const int64_t size = event.dim_values[dims->begin + i];
+      if (size == 1) continue;
+      tensor.dims.push_back(size);
+      tensor.strides.push_back(event.stride_values[strides.begin + i]);
+    }
   }
   return tensors;
 }

@@ -72,6 +72,8 @@ TEST(Kineto, StridesSayWhichTensorsAreScattered) {
   EXPECT_EQ(ScatteredOf(kMatrices, "[2000,1],[1,3000]", "c10::complex<double>"), 1);
   // A permutation of outer dimensions leaves the last where it is.
   EXPECT_EQ(ScatteredOf("[8,12,64,64],[8,12,64,64]", "[49152,4096,64,1],[49152,64,768,1]"), 0);
+  // A dimension of one element is none.
+  EXPECT_EQ(ScatteredOf("[1,3000,2000],[3000,2000]", "[6000000,2000,1],[1,3000]"), 1);
   // A column that is spread over rows is cached; what is missing or does not fit is not known.
   EXPECT_EQ(ScatteredOf("[3000,2000],[3000,1]", "[2000,1],[1,1]"), 0);
   EXPECT_EQ(ScatteredOf(kMatrices, ""), std::nullopt);

@@ -22,6 +22,8 @@ TEST(AnalyticMemory, WhatOnlyWritesReachesMoreOfTheDram) {
   copy.kind = KernelKind::kCopy;
   copy.read = copy.written = Bytes(40'000'000);
   EXPECT_DOUBLE_EQ(AnalyticMemoryUs(streaming, device, copy), 100);
+  copy.bandwidth_share = 0.5;  // blocks in places apart
+  EXPECT_DOUBLE_EQ(AnalyticMemoryUs(streaming, device, copy), 200);
 }
 
 }  // namespace

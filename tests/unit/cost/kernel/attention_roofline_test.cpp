@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "simulator/cost/kernel/vector_rates.h"
 #include "simulator/cost/operator/kernel_work.h"
 
@@ -35,6 +37,12 @@ double Us(const AttentionOp& op, Direction pass, const GemmParameters& p = Ideal
   return GemmRoofline(p, Device(), Precision::kHalf, kernels.front()).compute_us;
 }
 
+// A score forward on Hopper: GEMMs of 4 x d FLOP at 100 TFLOP/s, in turn with an exponential
+// and 5.5 instructions of other warpgroups, which hide a part of each other.
+double Forward(double d) {
+  return std::pow(std::pow(4 * d / 100e6, 1.5) + std::pow(1 / 1.6e6 + 5.5 / 6.4e6, 1.5), 1 / 1.5);
+}
+
 TEST(AttentionRooflineTest, RatesFollowFromUnitsAndClock) {
   EXPECT_NEAR(VectorRatesOf(Device()).exponentials_per_us, 1.6e6, 1);
   EXPECT_NEAR(VectorRatesOf(Device()).instructions_per_us, 6.4e6, 1);
@@ -44,23 +52,29 @@ TEST(AttentionRooflineTest, RatesFollowFromUnitsAndClock) {
   EXPECT_NEAR(VectorRatesOf(*h100).exponentials_per_us * 1e6, 3.9e12, 0.05e12);
 }
 
-// 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. GEMMs
-// take 4 x 128 FLOP a score forward and 10 x 128 backward at 100 TFLOP/s, exponentials 1/1.6 us a
-// million, backward 12 instructions more at 6.4 a picosecond. Each of 100 multiprocessors has eight
-// blocks, with 0.7 us each to fill and to drain forward, 7.5 backward.
-TEST(AttentionRooflineTest, ExponentialsRunBetweenGemms) {
+// 40 heads, 2,560 queries and keys, depth 128: 262 M scores, 800 blocks of 128 queries. Backward
+// GEMMs take 10 x 128 FLOP a score, exponentials 1/1.6 us a million, 12 instructions more 6.4 a
+// picosecond. Each of 100 multiprocessors has eight blocks, with 0.3 us each to fill and to drain
+// forward, 4 backward.
+TEST(AttentionRooflineTest, ExponentialsRunBesideGemmsOrBetween) {
   const AttentionOp op{1, 40, 40, 2560, 2560, 128};
   const double scores = 40.0 * 2560 * 2560;
-  const double exponentials = scores / 1.6e6;
-  EXPECT_NEAR(Us(op, Direction::kForward), scores * 512 / 100e6 + exponentials + 8 * 0.7, 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kForward), scores * Forward(128) + 8 * 0.3, 1e-6);
   EXPECT_NEAR(Us(op, Direction::kBackward),
-              scores * 1280 / 100e6 + exponentials + 12 * scores / 6.4e6 + 8 * 7.5, 1e-6);
+              scores * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6) + 8 * 4, 1e-6);
   // A causal mask halves the scores; tiles on the diagonal, 128 of 2,560 keys, are whole, and the
   // longest of eight rounds ends 0.3 / 8 later.
   AttentionOp causal = op;
   causal.causal = true;
   EXPECT_NEAR(Us(causal, Direction::kForward),
-              (scores * 512 / 100e6 + exponentials) / 2 * 1.05 * (1 + 0.3 / 8) + 8 * 0.7, 1e-6);
+              scores * Forward(128) / 2 * 1.05 * (1 + 0.3 / 8) + 8 * 0.3, 1e-6);
+}
+
+// 800 heads of one query and 2,560 keys: as many blocks, whose GEMMs no other's exponentials hide.
+TEST(AttentionRooflineTest, SingleQueriesTakeNoTurns) {
+  const double scores = 800.0 * 2560;
+  EXPECT_NEAR(Us({1, 800, 800, 1, 2560, 128}, Direction::kForward),
+              scores * (512 / 100e6 + 1 / 1.6e6) + 8 * 0.7, 1e-6);
 }
 
 // One head of 2,560 queries and keys: 20 blocks on 100 multiprocessors, of which that of the last
@@ -69,13 +83,14 @@ TEST(AttentionRooflineTest, TheLongestBlockOfACausalMask) {
   const AttentionOp op{1, 1, 1, 2560, 2560, 128, true};
   const double longest = 128.0 * 2560 * 100;
   // A fifth of a block's filling and draining for each multiprocessor, in the mean.
-  EXPECT_NEAR(Us(op, Direction::kForward), longest * (512 / 100e6 + 1 / 1.6e6) + 0.2 * 0.7, 1e-6);
+  EXPECT_NEAR(Us(op, Direction::kForward), longest * Forward(128) + 0.2 * 0.3, 1e-6);
   EXPECT_NEAR(Us(op, Direction::kBackward),
-              longest * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6) + 0.2 * 7.5, 1e-6);
+              longest * (1280 / 100e6 + 1 / 1.6e6 + 12 / 6.4e6) + 0.2 * 4, 1e-6);
 }
 
 // On Blackwell exponentials, 0.625 us a million scores, hide behind the GEMMs of the other
-// tile, 5.12 us, and a block has 256 queries. Backward nothing does.
+// tile, 5.12 us, and a block has 256 queries. Backward nothing does, and eight blocks take 4 us
+// more.
 TEST(AttentionRooflineTest, BlackwellPairsTiles) {
   GpuPeaks device = Device();
   const auto us = [&](const AttentionOp& op, Direction pass) {
@@ -85,15 +100,34 @@ TEST(AttentionRooflineTest, BlackwellPairsTiles) {
   };
   const AttentionOp op{1, 40, 40, 2560, 2560, 128};
   EXPECT_NEAR(us(op, Direction::kForward), 40.0 * 2560 * 2560 * 512 / 100e6 + 8 * 0.7, 1e-6);
-  EXPECT_NEAR(us(op, Direction::kBackward), Us(op, Direction::kBackward), 1e-6);
+  EXPECT_NEAR(us(op, Direction::kBackward), Us(op, Direction::kBackward) + 8 * 3.5, 1e-6);
   EXPECT_NEAR(us({1, 1, 1, 2560, 2560, 128, true}, Direction::kForward),
               256.0 * 2560 * 100 * 512 / 100e6 + 0.2 * 0.7, 1e-6);
+}
+
+// Tiles of 64 x 64 have 32 results for each row and column that they load, those of 128 x 256 have
+// 256 / 3: where a tile needs 32 to reach half of the rate, the GEMMs of Hopper's backward pass
+// take twice as long as at its peak, those of Blackwell's 1.375 times.
+TEST(AttentionRooflineTest, HoppersBackwardTilesAreSmall) {
+  GpuPeaks device = Device();
+  GemmParameters parameters = Ideal();
+  parameters.tile_intensity = 32;
+  const AttentionOp op{1, 40, 40, 2560, 2560, 128};
+  const KernelWork work = Kernels({op, DType::kBFloat16, Direction::kBackward})[0];
+  const auto longer_us = [&] {
+    return GemmRoofline(parameters, device, Precision::kHalf, work).compute_us -
+           GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
+  };
+  const double gemms_us = 40.0 * 2560 * 2560 * 1280 / 100e6;
+  EXPECT_NEAR(longer_us(), gemms_us, 1e-6);
+  device.accelerator.instructions.asynchronous_matrices = true;
+  EXPECT_NEAR(longer_us(), 0.375 * gemms_us, 1e-6);
 }
 
 // 110 blocks on 100 multiprocessors are two waves: persistent blocks take whole tiles.
 TEST(AttentionRooflineTest, BlocksComeInWaves) {
   const AttentionOp one{1, 100, 100, 128, 4096, 128}, more{1, 110, 110, 128, 4096, 128};
-  EXPECT_NEAR(Us(more, Direction::kForward) - 1.1 * 0.7, 2 * (Us(one, Direction::kForward) - 0.7),
+  EXPECT_NEAR(Us(more, Direction::kForward) - 1.1 * 0.3, 2 * (Us(one, Direction::kForward) - 0.3),
               1e-6);
 }
 

@@ -15,6 +15,7 @@
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/kernel_file.h"
+#include "simulator/cost/kernel/vector_rates.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/cost/kernel/work_on_a100.h"
 
@@ -323,6 +324,22 @@ TEST_F(KernelFileTest, SaysWhatIsWrong) {
   EXPECT_THAT(Error(), ::testing::HasSubstr("kernels.pb"));
   std::filesystem::remove(folder_ / "kernels.pb");
   EXPECT_THAT(Error(), ::testing::HasSubstr("kernels.pb: cannot be opened"));
+}
+
+// Threads that meet after each of their loads leave the memory idle while they wait: both times
+// count, to the power of 2; else the longer does.
+TEST(KernelModels, StepsAddToWhatTheyMove) {
+  const KernelModels models(A100(), {});
+  KernelWork work;
+  work.kind = KernelKind::kOther;
+  work.read = Bytes(100'000'000);
+  const auto us = [&] { return models.Predict(work, Precision::kFloat32).time.us(); };
+  const double base = MemoryParameters().base_us, moved = us() - base;
+  work.trips = 97;
+  const double waits = ColdStartUs(A100(), 97);
+  EXPECT_NEAR(us(), base + SmoothMax(moved, waits), 1e-3);
+  work.trips_are_steps = true;
+  EXPECT_NEAR(us(), base + std::hypot(moved, waits), 1e-3);
 }
 
 }  // namespace

@@ -45,6 +45,12 @@ TEST(LaunchedKernels, ALaunchNamesItsTensorsAndGrid) {
       WorkOfLaunch({"vectorized_elementwise_kernel<4, f, Array<char*, ", 5}, device).has_value());
 }
 
+TEST(LaunchedKernels, GeneratedKernelsAroundAttentionAreNone) {
+  EXPECT_FALSE(IsAttentionKernel("triton_poi_fused__scaled_dot_product_cudnn_attention_clone_3"));
+  EXPECT_TRUE(IsAttentionKernel("triton_tem_fused_flex_attention_0"));
+  EXPECT_TRUE(IsAttentionKernel("flash_fwd_kernel<traits>"));
+}
+
 // Apex's Adam on the A100 of trace_diff/control: 303 blocks, each a chunk of four lists, took 407
 // us.
 TEST(LaunchedKernels, AnOptimizersBlocksAreChunks) {

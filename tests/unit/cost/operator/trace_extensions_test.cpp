@@ -48,6 +48,53 @@ TEST(TraceExtensions, MatricesAmongScales) {
                    2.0 * 2048 * 512 * 256);
 }
 
+// As torch.compile's code calls them, extern_kernels.mm(a, b, out=c), with c as the last argument.
+TEST(TraceExtensions, AProductThatIsWrittenToAnArgument) {
+  const double flop = 2.0 * 512 * 4096 * 1024;
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::mm", {{{512, 4096}}, {{4096, 1024}}, {{512, 1024}}})), flop);
+  // b and c would be factors too, of 512 x 1024 by 1024 columns: n = m.
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::mm", {{{512, 4096}}, {{4096, 512}}, {{512, 512}}})),
+                   flop / 2);
+  const double added = flop + 512 * 1024;
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("aten::addmm", {{{1024}}, {{512, 4096}}, {{4096, 1024}}, {{512, 1024}}})), added);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("aten::addmm", {{{512, 1024}}, {{512, 4096}}, {{4096, 1024}}})),
+                   added);
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("aten::bmm", {{{8, 512, 4096}}, {{8, 4096, 1024}}, {{8, 512, 1024}}})), 8 * flop);
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("aten::baddbmm",
+                  {{{8, 512, 1024}}, {{8, 512, 4096}}, {{8, 4096, 1024}}, {{8, 512, 1024}}})),
+      8 * flop);
+}
+
+// A generated kernel that casts the operands of a GEMM is named after it and is given both.
+TEST(TraceExtensions, GeneratedKernelsComputeNoGemms) {
+  constexpr std::string_view kCast = "triton_poi_fused__scaled_mm__to_copy_clamp_clone_t_view_2";
+  const std::vector<Argument> in = {{{1, 8192, 4096}, DType::kBFloat16},
+                                    {{8192, 4096}, DType::kFloat8},
+                                    {{4096, 8192}, DType::kFloat8}};
+  EXPECT_FALSE(Find(kCast, in).has_value());
+  const auto moves = Find(kCast, in, {}, true);
+  EXPECT_EQ(BytesOf(moves), int64_t{8192} * 4096 * (2 + 1 + 1));
+  ASSERT_TRUE(moves.has_value());
+  EXPECT_EQ(moves->access.largest, int64_t{8192} * 4096);
+}
+
+// Scaled by a number: the list is read and written. With a list of gradients both are read. Of a
+// norm one number a tensor is left.
+TEST(TraceExtensions, StepsOverOneListOrTwo) {
+  const int64_t elements = 64 * 256 + 1024 + 512;
+  const std::vector<Argument> list = {
+      {{64, 256}, DType::kFloat32}, {{1024}, DType::kFloat32}, {{512}, DType::kFloat32}};
+  std::vector<Argument> scaled = list, lists = list;
+  scaled.push_back({{}, DType::kFloat32});
+  lists.insert(lists.end(), list.begin(), list.end());
+  EXPECT_EQ(BytesOf(Find("aten::_foreach_mul_", scaled)), elements * (4 + 4));
+  EXPECT_EQ(BytesOf(Find("aten::_foreach_add_", lists)), elements * (8 + 4));
+  EXPECT_EQ(BytesOf(Find("aten::_foreach_norm", list)), elements * 4 + 3 * 4);
+}
+
 // FSDP2 packs gradients of 2 bytes into 4 bytes each to be reduced: lists have no types in
 // profiles.
 TEST(TraceExtensions, GradientsAreConvertedAsTheyArePacked) {

@@ -55,6 +55,97 @@ TEST(ObservedKernels, ScatteredTensorsAreAccessedElementByElement) {
   EXPECT_EQ(scattered(), 6'000'000);
 }
 
+// The only kind of work of a call that launched these kernels.
+KernelWork WorkOf(std::string_view call, const TracedOperator& traced,
+                  const std::vector<std::string_view>& names) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op(call, {0, 90});
+  double at = 10;
+  for (const std::string_view name : names) {
+    rank.Kernel(name, {at, at + 2}, 7, {20 * at, 20 * at + 4});
+    at += 10;
+  }
+  const TraceStore store = job.Build();
+  std::vector<NodeIndex> kernels;
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    if (store.ranks()[0].kind(NodeIndex(i)) == NodeKind::kKernel) kernels.emplace_back(i);
+  }
+  return Observe(*FindGpuPeaks("h100-sxm5-80gb"), store, store.ranks()[0], traced, kernels).list[0];
+}
+
+// Tensors of more than 2^31 bytes are copied by two launches, which convert all elements together:
+// 24 instructions of an element and 6 for each of its types.
+TEST(ObservedKernels, LargeTensorsAreConvertedInParts) {
+  constexpr std::string_view kKernel =
+      "void at::native::unrolled_elementwise_kernel<direct_copy, std::array<char*, 2ul>, 4, "
+      "at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >";
+  const std::vector<int64_t> sizes = {8192, 128256};
+  const auto traced = OperatorFromTrace(
+      "aten::copy_",
+      std::vector{TensorShape{sizes, DType::kFloat32}, TensorShape{sizes, DType::kBFloat16}}, {});
+  const double elements = 8192.0 * 128256;
+  EXPECT_EQ(WorkOf("aten::copy_", *traced, {kKernel}).instructions, 36 * elements);
+  EXPECT_EQ(WorkOf("aten::copy_", *traced, {kKernel, kKernel}).instructions, 36 * elements);
+}
+
+// 24 instructions of an element, 73 of a thread, which has four.
+TEST(ObservedKernels, PackedGradientsAreConvertedElementByElement) {
+  constexpr std::string_view kKernel =
+      "void at::native::detail::chunk_cat_cuda_kernel<float, c10::BFloat16>(c10::BFloat16**, "
+      "float*, long*)";
+  const std::vector<int64_t> gradient = {1024, 4096}, packed = {1, 1024 * 4096};
+  const auto traced = OperatorFromTrace(
+      "fsdp::chunk_cat",
+      std::vector{TensorShape{gradient, DType::kUnknown}, TensorShape{packed, DType::kFloat32}},
+      {});
+  EXPECT_EQ(WorkOf("fsdp::chunk_cat", *traced, {kKernel}).instructions,
+            1024.0 * 4096 * (24 + 73 / 4.0));
+}
+
+// 19 instructions for each of the scores, whose largest and whose sum are all that is written.
+TEST(ObservedKernels, ASoftmaxInOnePassComputes) {
+  constexpr std::string_view kKernel =
+      "triton_red_fused__log_softmax__to_copy_prepare_softmax_online_view_0";
+  const std::vector<int64_t> rows = {8192, 1}, scores = {1, 8192, 32000};
+  const std::vector<TensorShape> in = {
+      {rows, DType::kFloat32}, {scores, DType::kBFloat16}, {rows, DType::kFloat32}};
+  EXPECT_EQ(WorkOf(kKernel, *OpaqueOperator(kKernel, in, {}), {kKernel}).instructions,
+            19 * 8192.0 * 32000);
+}
+
+// Rows of 4,096 bytes that lie across a block of a row each: 2,048 blocks of 256 threads are 1.9
+// waves of an H100's 1,056, whose 138 MB of sectors its cache does not hold, so that each of 8.4 M
+// elements costs a sector read and written beside 2.1 M elements of two bytes and their likes.
+TEST(ObservedKernels, RowsThatAreStoredAcrossOutgrowTheCache) {
+  constexpr std::string_view kKernel = "triton_per_fused_rms_norm_clamp_t_view_20";
+  const auto work = [&](uint32_t blocks, std::optional<int> scattered) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op(kKernel, {0, 90});
+    rank.Kernel(kKernel, {10, 12}, 7, {20, 24});
+    rank.builder().SetLaunch(rank.Of(kKernel), {{blocks, 1, 1}, {256, 1, 1}});
+    rank.builder().SetWaves(rank.Of(kKernel), blocks * 1000 / 1056);
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> sizes = {2048, 4096};
+    auto traced = OpaqueOperator(
+        kKernel,
+        std::vector{TensorShape{sizes, DType::kBFloat16}, TensorShape{sizes, DType::kInt8}}, {});
+    traced->access.scattered = scattered;
+    const std::vector<NodeIndex> kernels = {rank.Of(kKernel)};
+    return Observe(*FindGpuPeaks("h100-sxm5-80gb"), store, store.ranks()[0], *traced, kernels)
+        .list[0];
+  };
+  const int64_t elements = int64_t{2048} * 4096;
+  EXPECT_EQ(work(2048, 0).total_bytes(), elements * 3);
+  EXPECT_EQ(work(2048, 0).scattered, 0);
+  EXPECT_EQ(work(2048, 1).scattered, elements);
+  EXPECT_EQ(work(2048, 1).total_bytes(), elements * (3 + 2 * 32));
+  // 128 blocks hold 17 MB.
+  EXPECT_EQ(work(128, 1).scattered, elements);
+  EXPECT_EQ(work(128, 1).total_bytes(), elements * 3);
+}
+
 KernelWork Concatenation(std::string_view kernel) {
   JobScript job(1);
   RankScript& rank = job.rank(0);
@@ -155,7 +246,7 @@ TEST(ObservedKernels, ACopyWithinTheDeviceLoadsOnce) {
 }
 
 // Of the kernel that sums the gradients of a layer norm's weights over its rows.
-int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
+KernelWork WeightsOf(int64_t rows, std::string_view kWeights, double cache_mbytes = 0) {
   constexpr std::string_view kInput =
       "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<float, float>";
   JobScript job(1);
@@ -173,7 +264,10 @@ int64_t TripsOfWeights(int64_t rows, std::string_view kWeights, double cache_mby
   const std::vector<NodeIndex> kernels = {rank.Of(kInput), rank.Of(kWeights)};
   GpuPeaks device;
   device.l2_mbytes = cache_mbytes;
-  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1].trips;
+  return Observe(device, store, store.ranks()[0], *traced, kernels).list[1];
+}
+int64_t TripsOfWeights(int64_t rows, std::string_view kernel, double cache_mbytes = 0) {
+  return WeightsOf(rows, kernel, cache_mbytes).trips;
 }
 
 TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
@@ -190,6 +284,14 @@ TEST(ObservedKernels, WeightsOfANormAreSummedInStepsOf256Rows) {
   EXPECT_EQ(TripsOfWeights(1024, kTemplate), 1 + 4 * 3);
   EXPECT_EQ(TripsOfWeights(1024, kTemplate, 100), 1 + 4 * 2);
   EXPECT_EQ(TripsOfWeights(32, kSmall), 0);
+}
+
+TEST(ObservedKernels, StepsOfWeightsAddToWhatMemoryTakes) {
+  constexpr std::string_view kTemplate =
+      "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float, "
+      "32u, 32u, 256u, false, true, false>";
+  EXPECT_TRUE(WeightsOf(1024, kTemplate).trips_are_steps);
+  EXPECT_FALSE(WeightsOf(1024, kTemplate, 100).trips_are_steps);
 }
 
 // The only kernel of a call, as it is timed.
@@ -210,6 +312,15 @@ KernelWork WorkOf(std::string_view op, std::string_view kernel,
   device.accelerator.chip = "GH100";
   const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
   return Observe(device, store, store.ranks()[0], *traced, kernels).list[0];
+}
+
+TEST(ObservedKernels, NormsKernelsNameWhatTheySum) {
+  const auto squares = [](std::string_view kernel) {
+    return WorkOf("aten::_fused_rms_norm", kernel, {{8, 512}, {512}}).mean_square;
+  };
+  EXPECT_TRUE(squares("void vectorized_layer_norm_kernel<c10::BFloat16, float, true>(int, float)"));
+  EXPECT_FALSE(
+      squares("void vectorized_layer_norm_kernel<c10::BFloat16, float, false>(int, float)"));
 }
 
 TEST(ObservedKernels, ABlockGathersARowByOneIndex) {
