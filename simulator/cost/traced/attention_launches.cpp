@@ -54,8 +54,9 @@ int64_t HeadOf(std::string_view name) {
   return side > 0 ? side : AttentionLaunches::kHeadDimension;
 }
 
-// Before its gradients one of cuDNN's takes products of what these begin with: blocks of 16
-// queries, samples, heads.
+// Before its gradients one of cuDNN's takes products of what these begin with: blocks of queries,
+// samples, heads. 128 threads take 8 elements each.
+constexpr int64_t kElementsOfProducts = 1024;
 bool IsProducts(std::string_view name) { return name.find("compute_dot_do_o") != name.npos; }
 
 }  // namespace
@@ -100,9 +101,9 @@ std::optional<AttentionOp> AttentionLaunches::Of(size_t i, bool backward) const 
 std::optional<AttentionOp> AttentionLaunches::Sdpa(size_t i) const {
   const int64_t d = HeadOf(flow_.name(i));
   if (const LaunchAttr* products = ProductsNear(i)) {
-    constexpr int64_t kQueries = 16;
+    const int64_t queries = std::max<int64_t>(kElementsOfProducts / d, 1);
     const int64_t samples = products->grid[1], heads = products->grid[2];
-    const int64_t length = Sequence(i, products->grid[0], kQueries, samples);
+    const int64_t length = Sequence(i, products->grid[0], queries, samples);
     return AttentionOp{samples, heads, heads, length, length, d};
   }
   const int64_t length = flow_.sequence(), heads = flow_.columns() / d;

@@ -200,21 +200,24 @@ TEST(ShapeInference, AttentionByItsGrid) {
   ExpectAttention(found[0], 4, 12, 197, 64);
 }
 
-// cuDNN's says its head's dimension alone; what goes before its gradients has blocks of 16 of 500
-// queries, samples, heads.
+// cuDNN's says its head's dimension alone; what goes before its gradients has blocks of 1,024
+// elements of a head's queries (16 of 64, 8 of 128: 500 queries are 32 and 63), samples, heads.
 TEST(ShapeInference, AttentionByThePassBeforeItsGradients) {
   const std::string name = "cudnn_generated_fort_native_sdpa_sm90_flash_";
-  Calls calls;
-  calls.Norm(8 * 500).Add("aten::_cudnn_attention_forward",
-                          name + "fprop_wgmma_f16_knob_7_64x128x128_4x1x1", kPersistent);
-  calls.Add("aten::_cudnn_attention_backward",
-            "void cudnn::fusion::compute_dot_do_o_specialized<true, 128>",
-            {{32, 8, 12}, {128, 1, 1}});
-  calls.Then(name + "bprop_wgmma_f16_knob_26_64x64x128_1x4x1", kPersistent);
-  for (const std::string pass : {"forward", "backward"}) {
-    const auto found = calls.Inferred("aten::_cudnn_attention_" + pass);
-    ASSERT_EQ(found.size(), 1u) << pass;
-    ExpectAttention(found[0], 8, 12, 500, 128);
+  for (const auto& [head, blocks] : {std::pair(64, 32u), std::pair(128, 63u)}) {
+    const std::string tile = std::to_string(head);
+    Calls calls;
+    calls.Norm(8 * 500).Add("aten::_cudnn_attention_forward",
+                            name + "fprop_wgmma_f16_knob_7_64x128x" + tile + "_4x1x1", kPersistent);
+    calls.Add("aten::_cudnn_attention_backward",
+              "void cudnn::fusion::compute_dot_do_o_specialized<true, " + tile + ">",
+              {{blocks, 8, 12}, {128, 1, 1}});
+    calls.Then(name + "bprop_wgmma_f16_knob_26_64x64x" + tile + "_1x4x1", kPersistent);
+    for (const std::string pass : {"forward", "backward"}) {
+      const auto found = calls.Inferred("aten::_cudnn_attention_" + pass);
+      ASSERT_EQ(found.size(), 1u) << pass;
+      ExpectAttention(found[0], 8, 12, 500, head);
+    }
   }
 }
 
