@@ -27,8 +27,12 @@ LogitMemory LogitBytes(LossForm loss, double e) {
 
 }  // namespace
 
+double LogitsOf(const TransformerConfig& c, const ParallelMapping& m) {
+  return Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
+}
+
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
-  const double logits = Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
+  const double logits = LogitsOf(c, m);
   const LogitMemory each = LogitBytes(LossOf(c, m), Num(ElementSize(c.dtype)));
   return {each.kept * logits, each.passing * logits};
 }

@@ -122,11 +122,8 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
   states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
   states.optimizer = Rounded(Num(StateBytes(c, m)) * divided(1, trained, trained_expert));
   if (HasShardedMasters(c, m)) {
-    const Bytes masters = Rounded(kMaster * divided(3, trained, trained_expert));
-    states.weights =
-        masters +
-        Rounded(kMaster * (divided(3, dense, expert) - divided(3, trained, trained_expert)));
-    states.optimizer = states.optimizer - masters;
+    states.weights = Rounded(kMaster * divided(3, dense, expert));
+    states.optimizer = states.optimizer - Rounded(kMaster * divided(3, trained, trained_expert));
   }
   return states;
 }

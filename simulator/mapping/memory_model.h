@@ -40,6 +40,8 @@ struct LogitMemory {
   double kept = 0, passing = 0;
 };
 LogitMemory LogitMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping);
+// How many they are.
+double LogitsOf(const TransformerConfig& model, const ParallelMapping& mapping);
 
 // TransformerConfig::gradient_placeholders, part of the ledger's gradients: one for each size of
 // the weights that GEMMs of the stage train, the output layer's first (Megatron Core,

@@ -136,15 +136,13 @@ class StageWalk {
     held_.erase(key);
   }
 
-  double Logits() const {
-    return Num(c_.sequence) * Num(c_.vocabulary) * m_.micro_batch / m_.context / m_.tensor;
-  }
+  Bytes Logits() const { return Whole(Num(ElementSize(c_.dtype)) * LogitsOf(c_, m_)); }
   // Step by step the logits, their cast to 32 bits and the logarithms are there together, backward
   // the gradients of these and of the logits in 32 bits (LogitMemoryOf), one after the other.
   Block Loss() {
     const double kept = LogitMemoryOf(c_, m_).kept;
     if (LossOf(c_, m_) != LossForm::kStepwise) return memory_.Allocate(Whole(kept));
-    const Block logits = memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Logits()));
+    const Block logits = memory_.Allocate(Logits());
     const Block wide = memory_.Allocate(Whole(kept));
     const Block logarithms = memory_.Allocate(Whole(kept));
     memory_.Free(wide);
@@ -159,7 +157,7 @@ class StageWalk {
     memory_.Free(first);
     memory_.Free(kept);
     if (pools_) {
-      const Block logits = memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Logits()));
+      const Block logits = memory_.Allocate(Logits());
       memory_.Free(second);
       pools_->AddHeadGradient();
       memory_.Free(logits);
