@@ -9,6 +9,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/mapping/idle_choice.h"
+#include "simulator/mapping/recomputed_modules.h"
 #include "simulator/mapping/training_row_division.h"
 #include "simulator/mapping/training_row_fields.h"
 

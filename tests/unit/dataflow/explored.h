@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulator/base/csv.h"
+#include "simulator/base/input.h"
 #include "simulator/dataflow/exploration.h"
 
 namespace foretrace::dataflow {
