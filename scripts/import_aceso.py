@@ -1,6 +1,12 @@
 #!/usr/bin/env python3
 """Aceso's profile (SuperScaler, branch Aceso) to the neutral CSV.
 
+GEMMs: forward passes of the linear layers of GPT (gpt_*_mbs*_tp*_algo0.csv, us), whose operands are
+random: those of every layer without tensor parallelism, of the first of the MLP with it, as others then
+hold an all-reduce. The profiler makes gradients by a pool of one maximum (op_profiler.py,
+get_outputs_and_grads), so that backward passes multiply zeros, which takes less power than training does:
+they are left out.
+
 Collectives: prim_*_gpus.csv (ms by MiB) and comm_profile_miniset.json. The profiler's size is what
 one rank passes in; the neutral size of an all-gather is the gathered output, so it is multiplied by
 the ranks. Copies of one sweep under several model names are merged. 1e6 and 1e9 ms are the
@@ -9,6 +15,7 @@ profiler's marks for failed and skipped runs.
 import csv
 import io
 import json
+import math
 import re
 import sys
 
@@ -18,6 +25,9 @@ SENTINELS_MS = (1e6, 1e9)
 PROVENANCE = dict(source="https://github.com/microsoft/SuperScaler",
                   commit="fa80ad02c1dc855ca85b591fb689a09598d2cb7e", licence="MIT",
                   command="scripts/import_aceso.py", device="V100-32GB")
+
+LINEAR_LAYERS = ("enc-MLP-GEMM-1", "enc-MLP-GEMM-2", "enc-attention-dense")
+SEQUENCE = 2048  # tokens of a sample of GPT (model_configs.py)
 
 
 def add(table, platform, op, ranks, mebibytes, dtype, time_ms, source):
@@ -73,9 +83,36 @@ def miniset(source, output):
     table.write(output / f"aceso-{platform}-collectives.csv")
 
 
+def gemms_of(op, weights, rows, ranks):
+    """(m, n, k) of a linear layer of a GPT by the elements of its weights, of all hidden x hidden or 4 hidden x hidden."""
+    four = "MLP" in op
+    hidden = math.isqrt(weights * ranks // (4 if four else 1))
+    n, k = (4 * hidden // ranks, hidden) if op.endswith("GEMM-1") else (hidden, 4 * hidden if four else hidden)
+    if n * k != weights:
+        common.fail(f"{op}: {weights} weights are no layer's of a GPT")
+    return rows, n, k
+
+
+def linear_layers(source, output):
+    platform = "v100-sxm2-nvlink"
+    table = common.Table(**PROVENANCE, path="profiler/profiled-time-eurosys", interconnect="mesh",
+                         note="host clock around some forty calls; PyTorch, fp16")
+    for name, text in common.read_tree(source, r"gpt_\w+_mbs\d+_tp\d+_algo0\.csv$"):
+        batch, ranks = map(int, re.search(r"_mbs(\d+)_tp(\d+)_algo0\.csv$", name).groups())
+        for row in csv.DictReader(io.StringIO(text)):
+            op = row["op_name"]
+            if op not in LINEAR_LAYERS or (ranks > 1 and op != "enc-MLP-GEMM-1"):
+                continue
+            m, n, k = gemms_of(op, round(float(row["weights"]) * 2**20 / 2), batch * SEQUENCE, ranks)
+            table.add("kernel", "linear", platform, "float16", common.shape(m=m, n=n, k=k, bias=False),
+                      float(row["forward-compute"]), phase="forward", library="cublas TN", source="aceso-gpt")
+    table.write(output / f"aceso-{platform}-kernels.csv")
+
+
 def run(source, output):
     archive = source / "profiled-time-eurosys_csv.tar.xz"
     eurosys(archive if archive.exists() else source, output)
+    linear_layers(archive if archive.exists() else source, output)
     miniset(source, output)
 
 

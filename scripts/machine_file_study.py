@@ -26,7 +26,7 @@ TABLES = [
     "llmcompass-a100-sxm4-nvswitch-kernels", "aiconfigurator-h100-sxm5-nvswitch-gemm-bfloat16",
     "vidur-h100-sxm5-nvswitch-kernels", "aiconfigurator-h100-sxm5-nvswitch-gemm-fp8",
     "aiconfigurator-h100-sxm5-nvswitch-gemm-fp8_block", "simumax-b200-sxm-nvswitch-gemm-bfloat16",
-    "deepbench-v100-sxm2-nvlink-kernels", "deepbench-p100-pcie-kernels", "neusight-test-v100-pcie-kernels",
+    "deepbench-v100-sxm2-nvlink-kernels", "aceso-v100-sxm2-nvlink-kernels", "deepbench-p100-pcie-kernels", "neusight-test-v100-pcie-kernels",
     "neusight-test-a100-pcie-40gb-kernels", "neusight-test-a100-pcie-80gb-kernels",
     "neusight-test-p100-pcie-kernels", "neusight-models-h100-sxm5-nvswitch-kernels",
     "neusight-models-t4-kernels", "neusight-models-p4-kernels",

@@ -39,9 +39,9 @@ kernel vidur-a100-sxm4-nvswitch-kernels.csv --hold-out random-fifth \
   --note "fp16 GEMMs and additions measured on this board, the rest on PCIe boards"
 kernel vidur-h100-sxm5-nvswitch-kernels.csv --hold-out random-fifth \
   --note "fp16 GEMMs and additions alone; other classes are answered from these, flagged"
-kernel deepbench-v100-sxm2-nvlink-kernels.csv --hold-out random-fifth \
+kernel deepbench-v100-sxm2-nvlink-kernels.csv aceso-v100-sxm2-nvlink-kernels.csv --hold-out random-fifth \
   --adapt "$out/v100-pcie/kernels.yaml" \
-  --note "GEMMs and fp16 convolutions measured on this board in 2017, the rest on the PCIe board"
+  --note "GEMMs and fp16 convolutions measured on such boards, the rest on the PCIe board"
 
 # Lookups: the calls of two public traces, and the one shape that a public table times.
 few="the lookups of a few training steps, not a benchmark: informed says which parameters they determine"

@@ -7,12 +7,18 @@
 
 namespace foretrace {
 
+// What a process of training holds of its device beside that allocator: its context with the
+// kernels' code, some 0.4 GiB, and NCCL's buffers, 1.6 GB once a communicator has reduced and up to
+// 6 with three and more (NVIDIA/nccl, issue 864). The least of these, so that a run which is said
+// not to fit does not.
+inline constexpr Bytes kBesideAllocator{int64_t{2} << 30};
+
 // Of a stage: its tensors are allocated and freed in the order of its passes through PyTorch's
 // caching allocator (caching_allocator.h), operator by operator: what is kept until the backward
 // pass reads it, results and gradients as long as a later operator needs them; layers' gathered
 // weights under zero 3; moments at the end of the first iteration. Two iterations, the second as
-// the following ones; of micro-batches as many as are in flight and two. Workspaces of libraries,
-// buffers of communication and the device's context are not in it.
+// the following ones; of micro-batches as many as are in flight and two. Workspaces of libraries
+// are not in it.
 // Errors: as CheckMapping.
 struct AllocatorMemory {
   // Of the tensors that were followed, at most: on the stream that computes, and, under FSDP2, on

@@ -186,12 +186,12 @@ absl::StatusOr<RowPlatform> RowPlatforms::Of(const TrainingRow& row, Bytes neede
         row.gpus, row.gpu);
   }
   std::string note;
-  if (gigabytes == 0 && best->node.accelerator.memory_capacity() < needed) {
+  if (gigabytes == 0 && best->node.accelerator.visible_memory() < needed) {
     // The same device with more memory (A100 of 40 and 80 GB), not another one.
     const Accelerator& small = best->node.accelerator;
     const PlatformSpec* larger = Nearest(row, [&](const Accelerator& other) {
       return other.peak(RateKind::kFp16) == small.peak(RateKind::kFp16) &&
-             other.memory_capacity() >= needed;
+             other.visible_memory() >= needed;
     });
     if (larger != nullptr && larger->node.devices == best->node.devices) {
       best = larger;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/exporters/timeline/timeline_writer.h"
+#include "simulator/mapping/reserved_memory.h"
 
 namespace foretrace {
 namespace {
@@ -132,10 +133,14 @@ std::string JobText(const SearchReport& report) {
 }  // namespace
 
 std::string Overflow(const SearchReport& report, const SearchRow& row) {
-  if (row.reserved <= report.device_memory || report.device_memory == Bytes()) return "";
+  if (row.reserved == Bytes() || report.device_memory == Bytes() ||
+      row.reserved + kBesideAllocator <= report.device_memory) {
+    return "";
+  }
   return fmt::format(
-      "PyTorch's allocator would reserve {:.1f} GiB for its tensors of {:.1f}, more than the "
-      "device's {:.1f}, so that it may run out of memory",
+      "PyTorch's allocator would reserve {:.1f} GiB for its tensors of {:.1f}, with the context "
+      "and "
+      "NCCL's buffers more than the device's {:.1f}, so that it may run out of memory",
       Gib(row.reserved), Gib(row.evaluation.memory), Gib(report.device_memory));
 }
 

@@ -295,7 +295,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   }
   const double memory = options.memory_gib > 0
                             ? options.memory_gib * (1 << 30)
-                            : static_cast<double>(device.memory_capacity().count());
+                            : static_cast<double>(device.visible_memory().count());
   if (memory <= 0) {
     return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
                         options.platform);

@@ -19,6 +19,11 @@
 #include "simulator/planning/mappings/training_models.h"
 
 namespace foretrace {
+
+bool JudgedRow::overflows() const {
+  constexpr double kBesideGib = static_cast<double>(kBesideAllocator.count()) / (int64_t{1} << 30);
+  return device_gib > 0 && reserved_gib + kBesideGib > device_gib;
+}
 namespace {
 
 namespace fs = std::filesystem;
@@ -78,7 +83,7 @@ class Clusters {
     }
     return &known_
                 .emplace(key, Cluster{std::move(cluster), device.name, device.chip,
-                                      device.memory_capacity()})
+                                      device.visible_memory()})
                 .first->second;
   }
 

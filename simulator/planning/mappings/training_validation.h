@@ -25,8 +25,8 @@ struct JudgedRow {
 
   bool judged() const { return row.refused.empty(); }
   bool timed() const { return judged() && !row.out_of_memory; }
-  // Whether it is predicted to go out of memory.
-  bool overflows() const { return device_gib > 0 && reserved_gib > device_gib; }
+  // Whether it is predicted to go out of memory, with what a process holds beside the allocator.
+  bool overflows() const;
   // Whether it ran though its tensors alone are predicted not to fit.
   bool exceeds() const { return timed() && device_gib > 0 && memory_gib > device_gib; }
 };

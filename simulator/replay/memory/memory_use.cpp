@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<CapturedMemory>> MemoryUse(const TraceStore& store,
                                PeakOfRank(MemoryRecording(store, rank, *of_rank), change));
     memory.at = PredictedSinceStep(prediction, r, memory);
     const Accelerator* device = accelerators.Find(rank.info().device_name);
-    if (device != nullptr) memory.capacity = device->memory_capacity();
+    if (device != nullptr) memory.capacity = device->visible_memory();
     all.push_back(std::move(memory));
   }
   if (all.empty()) {

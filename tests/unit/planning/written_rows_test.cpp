@@ -32,6 +32,18 @@ TEST(WrittenRowsTest, AreAllJudged) {
   }
 }
 
+// Of 79.2 GiB the context and NCCL's buffers take 2 (mapping/reserved_memory.h).
+TEST(WrittenRowsTest, OverflowsWithWhatIsBesideTheAllocator) {
+  JudgedRow judged;
+  judged.device_gib = 79.2;
+  judged.reserved_gib = 77.1;
+  EXPECT_FALSE(judged.overflows());
+  judged.reserved_gib = 77.3;
+  EXPECT_TRUE(judged.overflows());
+  judged.device_gib = 0;
+  EXPECT_FALSE(judged.overflows());
+}
+
 // Six micro-batches on four stages of five chunks, between four and eight.
 TEST(WrittenRowsTest, GroupsThatAreNotWhole) {
   const TempFolder folder;
