@@ -143,16 +143,21 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
-// All of a comparison, or the best, of which the pictures are.
+// All of a comparison, or of those shown the best and the next until one fits with what the
+// allocator reserves. By stage, with --memory, those that it reports on.
 absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
                         SearchReport& report) {
   report.device_memory = job.memory;
-  const size_t count = !o.compare.empty() ? report.rows.size() : o.memory ? 1 : 0;
-  for (size_t i = 0; i < count && i < report.rows.size(); ++i) {
-    FORETRACE_RETURN_IF_ERROR(FollowMemory(job, report.rows[i]));
-    const auto* mapping = std::get_if<ParallelMapping>(&report.rows[i].mapping);
-    if (!o.memory || mapping == nullptr) continue;
-    FORETRACE_ASSIGN_OR_RETURN(report.rows[i].stages, StagePeaks(job, *mapping));
+  const bool compared = !o.compare.empty();
+  const size_t shown = compared ? report.rows.size() : std::min(o.top, report.rows.size());
+  for (size_t i = 0; i < shown; ++i) {
+    SearchRow& row = report.rows[i];
+    FORETRACE_RETURN_IF_ERROR(FollowMemory(job, row));
+    const auto* mapping = std::get_if<ParallelMapping>(&row.mapping);
+    if (o.memory && mapping != nullptr && (compared || i == 0)) {
+      FORETRACE_ASSIGN_OR_RETURN(row.stages, StagePeaks(job, *mapping));
+    }
+    if (!compared && Overflow(report, row).empty()) break;
   }
   return absl::OkStatus();
 }

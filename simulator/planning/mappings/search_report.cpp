@@ -114,7 +114,15 @@ std::string Verdict(const SearchReport& report) {
                         100 * (time(*next).seconds() / time(best).seconds() - 1));
   }
   const std::string overflow = Overflow(report, best);
-  if (!overflow.empty()) text += "; " + overflow;
+  if (overflow.empty()) return text + "\n";
+  text += "; " + overflow;
+  const auto fits = std::ranges::find_if(report.rows, [&](const SearchRow& row) {
+    return row.reserved > Bytes() && Overflow(report, row).empty();
+  });
+  if (fits != report.rows.end()) {
+    text += fmt::format("; the fastest with room, {}, takes {:.1f} % longer", fits->text,
+                        100 * (time(*fits).seconds() / time(best).seconds() - 1));
+  }
   return text + "\n";
 }
 

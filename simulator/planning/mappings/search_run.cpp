@@ -111,6 +111,21 @@ absl::Status AddPhaze(const SearchQuestion& o, int32_t global_batch, const Train
   return absl::OkStatus();
 }
 
+// What was found after the front belongs to it where nothing faster needs as little memory.
+void JoinFront(SearchReport& report) {
+  std::vector<SearchRow> all = std::move(report.pareto);
+  for (const SearchRow& row : report.rows) {
+    if (row.searcher == "local") all.push_back(row);
+  }
+  std::ranges::stable_sort(all, {}, [](const SearchRow& row) { return row.evaluation.iteration; });
+  report.pareto.clear();
+  for (SearchRow& row : all) {
+    if (report.pareto.empty() || row.evaluation.memory < report.pareto.back().evaluation.memory) {
+      report.pareto.push_back(std::move(row));
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
@@ -173,7 +188,8 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
     report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
   }
   if (!result.interrupted && Wanted(o, job, "local", true)) {
-    return AddLocal(o, job, evaluator, space, run, report);
+    FORETRACE_RETURN_IF_ERROR(AddLocal(o, job, evaluator, space, run, report));
+    JoinFront(report);
   }
   return absl::OkStatus();
 }
