@@ -69,7 +69,7 @@ TEST(GroupedGemms, SizesFollowFromThePair) {
       device, 1, std::vector<GroupedLaunch>{{kUp, 18486}, {kDown, 55459}}, 888, 3072, 128);
   ASSERT_EQ(times.size(), 2U);
   const double filled = ExpectedTokenBlocks(4 * 888, 128, 16);
-  const double start = GemmStartUs(device), bytes_per_us = 8e6;
+  const double start = GemmStartUs(device), bytes_per_us = 7.672e6;
   const double up = 8 * filled * ((128 * 4.25 + 16 * 8.25) * 3072 + 128 * 16 * 8.25 / 2) / 8;
   EXPECT_NEAR(times[0].us(), start + up / bytes_per_us, 0.01);
   const double down = 24 * filled * ((128 * 4.25 + 16 * 8.25) * 512 + 128 * 16 * 16) / 8;
