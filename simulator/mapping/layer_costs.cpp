@@ -105,16 +105,23 @@ class OpCoster {
     if (p_.flat_parameters) return {0, Call(ElementwiseOp{changed, changed}, l_.dtype())};
     ElementwiseOp gradients{changed, changed};
     if (l_.gradient_bytes() >= 4) gradients.output_dtype = DType::kFloat32;
-    const bool eight = weight_bytes == 1;
-    return {Call(ElementwiseOp{n, n}, eight ? DType::kUInt8 : l_.dtype()),
-            changed == 0 ? 0 : Call(gradients, l_.dtype())};
+    const DType gathered = weight_bytes == 1 ? DType::kUInt8 : l_.dtype();
+    double weights = Call(ElementwiseOp{n, n}, gathered);
+    // Of several replicas each casts its part, on a stream of its own.
+    if (m_.replicas() == 1) {
+      ElementwiseOp cast{n, n};
+      cast.output_dtype = gathered;
+      weights += Call(cast, DType::kFloat32);
+    }
+    return {weights, changed == 0 ? 0 : Call(gradients, l_.dtype())};
   }
 
  private:
   // Into the buffer that is reduced, of as many bits as that has.
   bool CopiesGradients() const {
-    const bool copied = p_.per_parameter_sharding || p_.flat_parameters;
-    return copied && m_.zero >= 3 && m_.replicas() > 1;
+    // Flat parameters of one replica are not divided (torch/distributed/fsdp, NO_SHARD).
+    const bool flat = p_.flat_parameters && m_.replicas() > 1;
+    return m_.zero >= 3 && (p_.per_parameter_sharding || flat);
   }
 
   // A table's gradient is added to none where it is the only one and has no buffer, or where

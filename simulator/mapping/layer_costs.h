@@ -34,7 +34,8 @@ struct PassCost {
 // Where weights are divided parameter by parameter, in seconds: of gathered shards, which lie rank
 // by rank, into whole parameters, before each pass; of gradients, cast and rank by rank, into the
 // buffer that is reduced. Both on the stream that computes (torch/distributed/fsdp/_fully_shard/
-// _fsdp_collectives.py, foreach_all_gather_copy_out and foreach_reduce_scatter_copy_in).
+// _fsdp_collectives.py, foreach_all_gather_copy_out and foreach_reduce_scatter_copy_in). A single
+// replica does so, too, and casts its 32-bit masters there (recordings, traces/captured/h100-sxm5).
 struct ShardCopies {
   double weights = 0, gradients = 0;
 };

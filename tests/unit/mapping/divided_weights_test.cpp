@@ -112,6 +112,28 @@ TEST(DividedWeightsTest, PerParameterShardingCopiesWeightsAndGradients) {
   EXPECT_EQ(Times(c, Divided(2), p).layer_forward, flat.layer_forward);
 }
 
+// A single replica divides nothing and copies all the same, and casts its 32-bit masters before
+// each pass: 6 bytes of a weight more than where replicas cast a part each, 10 forward.
+TEST(DividedWeightsTest, PerParameterShardingOfOneReplicaCastsItsMasters) {
+  TransformerConfig c = SmallModel();
+  c.dtype = DType::kBFloat16;
+  ClusterParameters p = MemoryAlone(1);
+  ParallelMapping one;
+  one.zero = 3;
+  const PassTimes whole = Times(c, one, p);
+  p.per_parameter_sharding = true;
+  const PassTimes copied = Times(c, one, p);
+  const double layer = (12 * kH2 + 13 * kH) / 1e9, root = 5122 * kH / 1e9;
+  EXPECT_NEAR((copied.layer_forward - whole.layer_forward).seconds(), 10 * layer, 1e-6);
+  EXPECT_NEAR((copied.layer_backward - whole.layer_backward).seconds(),
+              16 * layer - 2 * 12 * kH2 / 1e9, 1e-6);
+  EXPECT_NEAR((copied.embedding_forward - whole.embedding_forward).seconds(), 10 * root, 1e-6);
+  // Flat parameters of one replica are not divided (NO_SHARD).
+  p.per_parameter_sharding = false;
+  p.flat_parameters = true;
+  EXPECT_EQ(Times(c, one, p).layer_backward, whole.layer_backward);
+}
+
 // Bytes over 100 GB/s, in units of T h = h^2. Scales of earlier steps: the four inputs, 7 T h, are
 // read in 2 bytes and written in 1 twice; so are backward the outputs' gradients, 9 T h. Scales of
 // the tensors themselves: 2 more for each; weights, 12 h^2, and inputs are read twice and written
