@@ -52,7 +52,12 @@ class LaunchedCalls {
   }
   // The last call launches one more.
   LaunchedCalls& Then(std::string_view kernel, const LaunchAttr& launch) {
-    const std::string unique = std::string(kernel) + " //" + std::to_string(count_++);
+    ++count_;
+    return Again(kernel, launch);
+  }
+  // The same of the name of the last one.
+  LaunchedCalls& Again(std::string_view kernel, const LaunchAttr& launch) {
+    const std::string unique = std::string(kernel) + " //" + std::to_string(count_);
     const double at = at_ - kLength + within_;
     job_.rank(0).Kernel(unique, {at, at + 1}, 7, {at + 2, at + 3}, thread_);
     job_.rank(0).Launched(unique, launch).Waves(unique, 1000);
@@ -71,6 +76,11 @@ class LaunchedCalls {
   LaunchedCalls& Moves(std::string_view kernel, int64_t elements) {
     return Add("aten::copy_", kernel,
                {{static_cast<uint32_t>((elements + 1023) / 1024), 1, 1}, {128, 1, 1}});
+  }
+  // Weights that a framework gathers, each of which is cast.
+  LaunchedCalls& Gathers(const std::vector<int64_t>& weights) {
+    for (const int64_t elements : weights) Moves(kCast, elements);
+    return *this;
   }
   // A copy from the host.
   LaunchedCalls& FromHost(int64_t bytes) {

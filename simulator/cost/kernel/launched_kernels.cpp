@@ -74,6 +74,7 @@ int64_t ElementsNamed(const Launch& launch, bool strided) {
 
 DType ElementOf(std::string_view name) {
   if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
+  if (ContainsAny(name, {"complex<float>"})) return DType::kComplex64;
   return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
 }
 

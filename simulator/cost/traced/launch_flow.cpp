@@ -53,6 +53,23 @@ bool NamesForward(std::string_view name) {
                             "EmbeddingBag_updateOutput", "indexFuncLargeIndex<"});
 }
 
+bool IsComplex(std::string_view name) { return ContainsAny(name, {"complex<float>"}); }
+
+// Of what most matrix kernels compute in.
+Bytes ElementOf(const TraceStore& store, const RankTrace& rank) {
+  int64_t half = 0, others = 0;
+  for (uint32_t i = 0; i < rank.size(); ++i) {
+    const NodeIndex node(i);
+    if (rank.kind(node) != NodeKind::kKernel) continue;
+    const KernelTraits traits = TraitsOfKernel(store.name(rank, node));
+    if (traits.role != KernelRole::kMatmul) continue;
+    const bool small =
+        traits.precision == Precision::kHalf || traits.precision == Precision::kFloat8;
+    ++(small ? half : others);
+  }
+  return Bytes(ElementSize(half > others ? DType::kFloat16 : DType::kFloat32));
+}
+
 }  // namespace
 
 int64_t Most(const std::map<int64_t, int64_t>& counts) {
@@ -93,7 +110,10 @@ int64_t LaunchPlace::Width(int64_t m) const {
 }
 
 LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
-    : store_(store), rank_(rank), moved_(store, rank, device, ElementsOfThread(store, rank)) {
+    : store_(store),
+      rank_(rank),
+      moved_(store, rank, device, ElementsOfThread(store, rank)),
+      weights_(store, rank, moved_, ElementOf(store, rank)) {
   const auto elements = moved_.elements();
   places_.reserve(elements.size());
   absl::flat_hash_map<std::pair<uint32_t, const LaunchAttr*>, LaunchPlace> known;
@@ -103,9 +123,39 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
     if (added) at->second = PlaceOf(node, elements[i], device);
     places_.push_back(at->second);
   }
+  JoinParts();
   FindCopies();
   FindPasses();
   FindTypical();
+}
+
+// Whether a kernel goes on with the tensor that the one before passed over a part of: one call's,
+// or, without calls, parts as large as those that a tensor of more than 2^31 bytes is halved into
+// (aten/src/ATen/TensorIterator.cpp, with_32bit_indexing).
+bool LaunchFlow::SamePart(size_t a, size_t b) const {
+  constexpr int64_t kLeast = int64_t{1} << 27;  // elements
+  if (!SameStream(a, b) || name(a) != name(b) || places_[b].moved == 0) return false;
+  const NodeIndex launcher = rank_.launcher(order()[a]), other = rank_.launcher(order()[b]);
+  if (!launcher.valid() || !other.valid()) return false;
+  const NodeIndex call = rank_.parent(launcher);
+  if (call.valid() && rank_.kind(call) == NodeKind::kCpuOp) return call == rank_.parent(other);
+  return launcher == other && places_[b].moved >= kLeast;
+}
+
+void LaunchFlow::JoinParts() {
+  for (size_t first = 0; first < places_.size();) {
+    size_t end = first + 1;
+    int64_t moved = places_[first].moved;
+    while (moved > 0 && end < places_.size() && SamePart(first, end)) {
+      moved = std::min(moved + places_[end].moved, int64_t{1} << 62);
+      ++end;
+    }
+    const size_t parts = end - first;
+    for (; first < end; ++first) {
+      places_[first].moved = moved;
+      places_[first].parts = parts;
+    }
+  }
 }
 
 // Nodes are ordered by start.
@@ -164,9 +214,10 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
   LaunchPlace place;
   const LaunchAttr* attr = rank_.launch(node);
   if (attr == nullptr) return place;
-  place.moved = moved;
-  place.rounded = static_cast<int64_t>(static_cast<double>(moved) / attr->blocks());
   const std::string_view name = store_.name(rank_, node);
+  constexpr int64_t kValues = 2;  // of a complex element
+  place.moved = IsComplex(name) ? SaturatingProduct({kValues, moved}) : moved;
+  place.rounded = static_cast<int64_t>(static_cast<double>(place.moved) / attr->blocks());
   if (name.find("vectorized_gather_kernel<") != name.npos) place.gathered = attr->grid[0];
   place.copies = moved > 0 && name.find("copy_kernel") != name.npos;
   if (moved > 0) {

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
 #include "simulator/cost/traced/moved_elements.h"
+#include "simulator/cost/traced/weight_sizes.h"
 #include "simulator/trace/rank_trace.h"
 
 namespace foretrace {
@@ -21,8 +22,11 @@ int64_t Most(const std::map<int64_t, int64_t>& counts);
 
 // Of one kernel.
 struct LaunchPlace {
-  int64_t moved = 0;     // elements, of an element-wise one; 0: another, or not known
+  // Elements, of an element-wise one, complex ones twice, of all parts where a call passes over a
+  // tensor in several; 0: another, or not known.
+  int64_t moved = 0;
   int64_t rounded = 0;   // by how many at most that is more than there are
+  size_t parts = 1;      // launches, of which it is one
   int64_t operands = 0;  // that it reads, each as large
   // Of a norm or a softmax: a block each. Of means of rows, the first step of a norm: as many as a
   // block has lines of threads, of which the last has not all.
@@ -85,6 +89,8 @@ class LaunchFlow {
   int64_t columns() const { return columns_; }
   // Tokens of a sequence, by the rows of what positions look up; 0: not known.
   int64_t sequence() const { return sequence_; }
+  // What copies of weights say.
+  const WeightSizes& weights() const { return weights_; }
   // Elements of a kernel that passes on what its neighbours move; 0: not known.
   int64_t Near(size_t i) const { return moved_.Near(order()[i], KernelKind::kLayerNorm); }
   // Bytes that the first copy from the host brought since the kernel before, of whatever stream;
@@ -96,6 +102,8 @@ class LaunchFlow {
 
  private:
   LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
+  void JoinParts();
+  bool SamePart(size_t a, size_t b) const;
   void FindCopies();
   void FindPasses();
   bool IsWeightGradient(size_t i) const;
@@ -107,6 +115,7 @@ class LaunchFlow {
   const RankTrace& rank_;
   MovedElements moved_;
   std::vector<LaunchPlace> places_;
+  WeightSizes weights_;
   std::vector<bool> backward_;                     // by place
   absl::flat_hash_map<uint32_t, int64_t> copied_;  // by kernel
   int64_t rows_ = 0, columns_ = 0, sequence_ = 0;

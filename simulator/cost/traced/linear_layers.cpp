@@ -109,8 +109,13 @@ MatrixSizes LinearLayers::Next(size_t i, NodeIndex call) {
   if (with_bias && !pass.node.valid()) thread_ = rank_.lane(call);
   const bool anew = pass.again || (with_bias && pass.node.valid());
   if (thread_.valid() && rank_.lane(call) != thread_ && !anew) return SumOverRows(i);
-  Begin(i, call, Forward(i));
-  return last_sizes_;
+  const MatrixSizes sizes = Forward(i);
+  if (pass.again) {  // the layer's gradients are those of its first pass
+    Passed(i, sizes);
+  } else {
+    Begin(i, call, sizes);
+  }
+  return sizes;
 }
 
 // As autograd goes: of the last layer whose gradients have not come that of the input, then that of
@@ -149,11 +154,16 @@ void LinearLayers::Known(size_t i, NodeIndex call, const MatrixSizes& sizes) {
 }
 
 void LinearLayers::Begin(size_t i, NodeIndex call, const MatrixSizes& sizes) {
-  last_sizes_ = sizes;
-  last_ = i;
+  Passed(i, sizes);
   std::vector<Open>& open = open_[LayerName(call)];
   if (open.empty() || open.back().call != call) open.push_back({call, {}});
   open.back().layers.push_back(sizes);
+}
+
+void LinearLayers::Passed(size_t i, const MatrixSizes& sizes) {
+  if (last_ == SIZE_MAX || last_ + 1 != i) run_ = i;
+  last_sizes_ = sizes;
+  last_ = i;
 }
 
 // The gradient of weights reduces over rows, which both operands have first ("nt" of a library
@@ -222,14 +232,13 @@ LinearLayers::Around LinearLayers::Look(size_t i) const {
       if (b == last_) around.same_input = last_sizes_.k;
       break;
     }
+    if (place.attention) {
+      if (around.before.empty()) around.attended = HeadsTogether(b);
+      break;
+    }
     if (place.moved > 0) around.before.push_back(b);
   }
-  for (const size_t b : flow_.Behind(i, kBehind)) {
-    const LaunchPlace& place = flow_.at(b);
-    if (place.attention) around.to_attention = around.behind.empty();
-    if (place.gemm || place.attention) break;
-    if (place.moved > 0) around.behind.push_back(b);
-  }
+  LookBehind(i, around);
   constexpr int64_t kElement = 4;
   if (around.before.empty()) around.copied = flow_.Copied(i) / kElement;
   // Behind its like, or where a kernel behind takes its result together with what that one's was
@@ -242,8 +251,49 @@ LinearLayers::Around LinearLayers::Look(size_t i) const {
   return around;
 }
 
+// Columns of the queries of all heads, which attention's result has too; 0: not known.
+int64_t LinearLayers::HeadsTogether(size_t attention) const {
+  const auto op = attention_.Of(attention, NamesGradient(flow_.name(attention)));
+  return op ? SaturatingProduct({op->heads, op->d}) : 0;
+}
+
+// What is done with the layer's result. Several layers that follow each other at once have one
+// input; their results are used in their order, each by kernels that move as much.
+void LinearLayers::LookBehind(size_t i, Around& around) const {
+  constexpr size_t kMostTogether = 4, kUses = 16, kWithKeys = 3;
+  const size_t first = last_ != SIZE_MAX && last_ + 1 == i ? run_ : i;
+  size_t end = i + 1;
+  while (end < flow_.order().size() && end - first < kMostTogether && flow_.SameStream(i, end) &&
+         flow_.at(end).gemm && !SumsOverRows(flow_.name(end)).value_or(false)) {
+    ++end;
+  }
+  const bool together = end - first > 1;
+  std::vector<std::vector<size_t>> uses;  // of equal sizes
+  bool attention = false;
+  for (const size_t b : flow_.Behind(end - 1, together ? kUses : kBehind)) {
+    const LaunchPlace& place = flow_.at(b);
+    attention = place.attention;
+    if (place.attention && end - first == 1) around.to_attention = uses.empty();
+    if (place.attention && together && first == i) around.queries = HeadsTogether(b);
+    if (place.gemm || place.attention) break;
+    if (place.moved <= 0) continue;
+    const int64_t before = uses.empty() ? 0 : flow_.at(uses.back().front()).moved;
+    // Of heads that are turned halfway, halves are moved too.
+    if (flow_.weights().all().empty() && before == 2 * place.moved) continue;
+    if (before != place.moved) uses.emplace_back();
+    uses.back().push_back(b);
+  }
+  const bool in_order = together && uses.size() >= end - first;
+  for (size_t u = 0; u < uses.size(); ++u) {
+    if (in_order && u != i - first) continue;
+    around.behind.insert(around.behind.end(), uses[u].begin(), uses[u].end());
+  }
+  around.as_before = attention && end - first == kWithKeys && i + 1 == end;
+}
+
 MatrixSizes LinearLayers::Forward(size_t i) const {
   const Around around = Look(i);
+  if (around.as_before && last_sizes_.known()) return last_sizes_;
   MatrixSizes best;
   double most = 0;
   for (const int64_t rows : flow_.RowsNear(i)) {
@@ -270,12 +320,20 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> LinearLayers::Candidates(
     if (columns >= kLeastDepth) AddNew(depths, columns);
   }
   if (around.copied % rows == 0) AddNew(depths, around.copied / rows);
+  AddNew(depths, around.attended);
   AddNew(depths, flow_.columns());
   for (const size_t b : around.behind) AddNew(widths, flow_.at(b).Columns(rows));
   AddNew(widths, flow_.at(i).Width(rows));
   for (const size_t b : around.before) {  // a cast of the weights
     for (const int64_t depth : depths) {
       if (flow_.at(b).copies) AddNew(widths, flow_.at(b).Columns(depth));
+    }
+  }
+  AddNew(widths, around.queries);
+  // What is left of a weight is wide, where it is deep.
+  for (const auto& [weight, rounded] : flow_.weights().all()) {
+    for (const int64_t depth : depths) {
+      if (weight % depth == 0 && weight / depth >= kLeastDepth) AddNew(widths, weight / depth);
     }
   }
   // One layer makes queries, keys and values.
@@ -295,11 +353,14 @@ double LinearLayers::Score(size_t i, const MatrixSizes& s, const Around& around)
   double score = kTilesAlone;
   const bool input = x == around.copied ||
                      std::ranges::any_of(around.before, [&](size_t b) { return moves(b, x); });
-  if (input && !around.gated) score += kTensor;
+  const bool attended = around.attended > 0 && s.k == around.attended;
+  if ((input && !around.gated) || attended) score += kTensor;
   const auto is_cast = [&](size_t b) { return flow_.at(b).copies && moves(b, w) && !moves(b, x); };
-  if (std::ranges::any_of(around.before, is_cast)) score += kTensor;
+  const bool weighs = flow_.weights().Has(w) || std::ranges::any_of(around.before, is_cast);
+  if (weighs) score += kTensor;
   if (std::ranges::any_of(around.behind, [&](size_t b) { return moves(b, y); })) score += kTensor;
   if (around.same_input > 0 && s.k == around.same_input) score += kTensor;
+  if (around.queries > 0 && s.n == around.queries) score += kTensor;
   if (s.k == flow_.columns()) score += kTypicalDepth;
   if (s.n == flow_.columns()) score += kTypicalWidth;
   return score;

@@ -42,11 +42,11 @@ class Inference {
         rank_(rank),
         device_(device),
         flow_(store, rank, device),
-        layers_(store, rank, flow_, functions),
+        attention_(rank, flow_),
+        layers_(store, rank, flow_, attention_, functions),
         convolutions_(store, rank, flow_, calls),
         lookups_(rank, flow_, device),
-        products_(rank, flow_, lookups_),
-        attention_(rank, flow_) {}
+        products_(rank, flow_, lookups_) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
@@ -59,7 +59,7 @@ class Inference {
     if (place.rows > 0) return Rows(i, op.call);
     if (auto sum = Sum(i, op.call)) return sum;
     if (auto norm = BatchNorm(i, op.call)) return norm;
-    if (op.kernels.size() == 1) return Elements(i);
+    if (op.kernels.size() == 1 || op.kernels.size() == place.parts) return Elements(i);
     return std::nullopt;
   }
   // Without a call: the kernel at place i with what is a part of the same operator beside it.
@@ -67,6 +67,10 @@ class Inference {
     std::vector<NodeIndex> kernels;
     if (const auto found = convolutions_.Of(flow_.order()[i])) {
       const auto run = flow_.order().subspan(found->first, found->last - found->first + 1);
+      return {run.begin(), run.end()};
+    }
+    if (const size_t parts = flow_.at(i).parts; parts > 1) {
+      const auto run = flow_.order().subspan(i, parts);
       return {run.begin(), run.end()};
     }
     for (const size_t p : flow_.Before(i, kAround)) {
@@ -257,14 +261,15 @@ class Inference {
 
   std::optional<TracedOperator> Elements(size_t i) const {
     const std::string_view name = flow_.name(i);
-    const int64_t elements = flow_.at(i).moved;
+    int64_t elements = flow_.at(i).moved;
     if (elements < 1 || flow_.at(i).gathered > 0) return std::nullopt;
     const Launch launch{.name = name, .waves_milli = 1, .attr = &LaunchOf(i)};
     const auto work = WorkOfLaunch(launch, device_);
     if (!work || work->written <= Bytes()) return std::nullopt;
     const int64_t operands = work->read.count() / work->written.count();
-    ElementwiseOp op{elements, SaturatingProduct({operands, elements})};
     DType dtype = work->dtype;
+    if (dtype == DType::kComplex64) elements /= 2;
+    ElementwiseOp op{elements, SaturatingProduct({operands, elements})};
     // Casts are named by what they make.
     if (ContainsAny(name, {"float16_copy_kernel"})) {  // bfloat16 too
       op.output_dtype = TypeOf(name);
@@ -283,11 +288,11 @@ class Inference {
   const RankTrace& rank_;
   const GpuPeaks& device_;
   LaunchFlow flow_;
+  AttentionLaunches attention_;
   LinearLayers layers_;
   ConvolutionLayers convolutions_;
   SparseLookups lookups_;
   BatchedProducts products_;
-  AttentionLaunches attention_;
   int64_t logits_ = 0;  // columns
 };
 
