@@ -3,9 +3,9 @@
 
 GEMMs: forward passes of the linear layers of GPT (gpt_*_mbs*_tp*_algo0.csv, us), whose operands are
 random: those of every layer without tensor parallelism, of the first of the MLP with it, as others then
-hold an all-reduce. The profiler makes gradients by a pool of one maximum (op_profiler.py,
-get_outputs_and_grads), so that backward passes multiply zeros, which takes less power than training does:
-they are left out.
+hold an all-reduce; and both batches of attention, unfused. The profiler makes gradients by a pool of one
+maximum (op_profiler.py, get_outputs_and_grads), so that backward passes multiply zeros, which takes less
+power than training does: they are left out.
 
 Collectives: prim_*_gpus.csv (ms by MiB) and comm_profile_miniset.json. The profiler's size is what
 one rank passes in; the neutral size of an all-gather is the gathered output, so it is multiplied by
@@ -26,8 +26,10 @@ PROVENANCE = dict(source="https://github.com/microsoft/SuperScaler",
                   commit="fa80ad02c1dc855ca85b591fb689a09598d2cb7e", licence="MIT",
                   command="scripts/import_aceso.py", device="V100-32GB")
 
+# Of model_configs.py.
+HEADS = {"350M": 16, "1_3B": 32, "2_6B": 32, "6_7B": 32, "13B": 40}
 LINEAR_LAYERS = ("enc-MLP-GEMM-1", "enc-MLP-GEMM-2", "enc-attention-dense")
-SEQUENCE = 2048  # tokens of a sample of GPT (model_configs.py)
+SEQUENCE = 2048  # tokens of a sample of GPT
 
 
 def add(table, platform, op, ranks, mebibytes, dtype, time_ms, source):
@@ -84,7 +86,7 @@ def miniset(source, output):
 
 
 def gemms_of(op, weights, rows, ranks):
-    """(m, n, k) of a linear layer of a GPT by the elements of its weights, of all hidden x hidden or 4 hidden x hidden."""
+    """(m, n, k) of a linear layer of a GPT by its weights, hidden x hidden or 4 hidden x hidden in all."""
     four = "MLP" in op
     hidden = math.isqrt(weights * ranks // (4 if four else 1))
     n, k = (4 * hidden // ranks, hidden) if op.endswith("GEMM-1") else (hidden, 4 * hidden if four else hidden)
@@ -93,26 +95,36 @@ def gemms_of(op, weights, rows, ranks):
     return rows, n, k
 
 
-def linear_layers(source, output):
+def attention_of(op, hidden, heads, batch, ranks):
+    """The shape of scores, or of what they weigh, of a rank's heads."""
+    n, k = (SEQUENCE, hidden // heads) if op == "enc-attention-score" else (hidden // heads, SEQUENCE)
+    return common.shape(b=batch * heads // ranks, m=SEQUENCE, n=n, k=k)
+
+
+def forward_gemms(source, output):
     platform = "v100-sxm2-nvlink"
     table = common.Table(**PROVENANCE, path="profiler/profiled-time-eurosys", interconnect="mesh",
                          note="host clock around some forty calls; PyTorch, fp16")
     for name, text in common.read_tree(source, r"gpt_\w+_mbs\d+_tp\d+_algo0\.csv$"):
-        batch, ranks = map(int, re.search(r"_mbs(\d+)_tp(\d+)_algo0\.csv$", name).groups())
-        for row in csv.DictReader(io.StringIO(text)):
-            op = row["op_name"]
-            if op not in LINEAR_LAYERS or (ranks > 1 and op != "enc-MLP-GEMM-1"):
-                continue
-            m, n, k = gemms_of(op, round(float(row["weights"]) * 2**20 / 2), batch * SEQUENCE, ranks)
+        size, *counts = re.search(r"gpt_(\w+)_mbs(\d+)_tp(\d+)_algo0\.csv$", name).groups()
+        batch, ranks = map(int, counts)
+        rows = {row["op_name"]: row for row in csv.DictReader(io.StringIO(text))}
+        weights = {op: round(float(row["weights"]) * 2**20 / 2) for op, row in rows.items()}
+        hidden = math.isqrt(weights["enc-attention-dense"] * ranks)
+        for op in LINEAR_LAYERS if ranks == 1 else LINEAR_LAYERS[:1]:
+            m, n, k = gemms_of(op, weights[op], batch * SEQUENCE, ranks)
             table.add("kernel", "linear", platform, "float16", common.shape(m=m, n=n, k=k, bias=False),
-                      float(row["forward-compute"]), phase="forward", library="cublas TN", source="aceso-gpt")
+                      float(rows[op]["forward-compute"]), phase="forward", library="cublas TN", source="aceso-gpt")
+        for op in ("enc-attention-score", "enc-attention-context"):
+            table.add("kernel", "bmm", platform, "float16", attention_of(op, hidden, HEADS[size], batch, ranks),
+                      float(rows[op]["forward-compute"]), phase="forward", library="cublas", source="aceso-gpt")
     table.write(output / f"aceso-{platform}-kernels.csv")
 
 
 def run(source, output):
     archive = source / "profiled-time-eurosys_csv.tar.xz"
     eurosys(archive if archive.exists() else source, output)
-    linear_layers(archive if archive.exists() else source, output)
+    forward_gemms(archive if archive.exists() else source, output)
     miniset(source, output)
 
 
