@@ -124,8 +124,8 @@ def forward_gemms(source, output):
 def run(source, output):
     archive = source / "profiled-time-eurosys_csv.tar.xz"
     eurosys(archive if archive.exists() else source, output)
-    forward_gemms(archive if archive.exists() else source, output)
     miniset(source, output)
+    forward_gemms(archive if archive.exists() else source, output)
 
 
 if __name__ == "__main__":
