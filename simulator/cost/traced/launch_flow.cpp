@@ -6,6 +6,7 @@
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/gemm_block.h"
+#include "simulator/cost/kernel/generated_kernels.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 
@@ -113,7 +114,8 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
     : store_(store),
       rank_(rank),
       moved_(store, rank, device, ElementsOfThread(store, rank)),
-      weights_(store, rank, moved_, ElementOf(store, rank)) {
+      element_(ElementOf(store, rank)),
+      weights_(store, rank, moved_, element_) {
   const auto elements = moved_.elements();
   places_.reserve(elements.size());
   absl::flat_hash_map<std::pair<uint32_t, const LaunchAttr*>, LaunchPlace> known;
@@ -220,6 +222,14 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
   place.rounded = static_cast<int64_t>(static_cast<double>(place.moved) / attr->blocks());
   if (name.find("vectorized_gather_kernel<") != name.npos) place.gathered = attr->grid[0];
   place.copies = moved > 0 && name.find("copy_kernel") != name.npos;
+  const auto generated = GeneratedKernelOf(name, *attr);
+  if (generated) {
+    place.operands = std::lround(generated->read);
+    place.rows = generated->rows;
+    place.classes = generated->softmax;
+    place.copies = place.quantises = generated->quantises;
+    return place;
+  }
   if (moved > 0) {
     place.operands = TensorsNamed(name) - 1;
     return place;
@@ -232,6 +242,7 @@ LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& d
     place.rows_of_block = attr->block[1];
   }
   place.scores = place.rows > 0 && IsScores(name);
+  place.classes = place.rows > 0 && ContainsAny(name, {"LogSoftMax"});
   place.attention = IsAttentionKernel(name);
   place.gemm = !place.attention && IsMatrixKernel(name);
   if (!place.gemm) return place;
@@ -268,13 +279,27 @@ void LaunchFlow::FindMeans() {
   }
 }
 
+// Blocks of generated kernels may have several rows each, but of logits, which are long.
+void LaunchFlow::FindRows() {
+  std::map<int64_t, int64_t> rows, blocks;
+  const auto several = [&](size_t i) {
+    return name(i).starts_with("triton_") && !places_[i].classes;
+  };
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const int64_t of_it = places_[i].rows;
+    if (of_it > 1 && !places_[i].scores) ++(several(i) ? blocks : rows)[of_it];
+  }
+  rows_ = Most(rows.empty() ? blocks : rows);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    int64_t& of_it = places_[i].rows;
+    if (several(i) && of_it > 0 && of_it < rows_ && rows_ % of_it == 0) of_it = 0;
+  }
+}
+
 void LaunchFlow::FindTypical() {
   FindMeans();
-  std::map<int64_t, int64_t> rows, columns;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].rows > 1 && !places_[i].scores) ++rows[places_[i].rows];
-  }
-  rows_ = Most(rows);
+  FindRows();
+  std::map<int64_t, int64_t> columns;
   std::map<int64_t, int64_t> widths;
   for (size_t i = 0; i < places_.size() && rows_ > 0; ++i) {
     const int64_t of_it = places_[i].rows;
@@ -303,7 +328,10 @@ void LaunchFlow::FindTypical() {
     if (places_[i].rows != rows_) continue;
     if (const int64_t near = Near(i); near >= rows_) ++columns[near / rows_];
   }
-  columns_ = Most(columns);
+  // A norm's own weight is among those that are gathered.
+  std::map<int64_t, int64_t> gathered = columns;
+  std::erase_if(gathered, [&](const auto& c) { return !weights_.Has(c.first); });
+  columns_ = Most(gathered.empty() ? columns : gathered);
 }
 
 // Products of batches have one for each sample.

@@ -33,10 +33,12 @@ struct LaunchPlace {
   int64_t rows = 0, rows_of_block = 1;
   // Of a batch norm, and by how many at most that is more than there are.
   int64_t channels = 0, channels_rounded = 0;
-  int64_t gathered = 0;  // rows of a table
-  bool scores = false;   // rows of scores: a softmax that is no loss
-  bool copies = false;   // casts are copies
-  bool gemm = false;     // or a convolution
+  int64_t gathered = 0;    // rows of a table
+  bool scores = false;     // rows of scores: a softmax that is no loss
+  bool classes = false;    // rows of logits: a loss's softmax
+  bool copies = false;     // casts are copies
+  bool quantises = false;  // to 8 bits
+  bool gemm = false;       // or a convolution
   // Of a GEMM: tiles of a batch, and results of one; 0: not known.
   double tiles = 0;
   int64_t tile_rows = 0, tile_cols = 0;
@@ -89,6 +91,8 @@ class LaunchFlow {
   int64_t columns() const { return columns_; }
   // Tokens of a sequence, by the rows of what positions look up; 0: not known.
   int64_t sequence() const { return sequence_; }
+  // Of what most matrix kernels compute in.
+  Bytes element() const { return element_; }
   // What copies of weights say.
   const WeightSizes& weights() const { return weights_; }
   // Elements of a kernel that passes on what its neighbours move; 0: not known.
@@ -108,6 +112,7 @@ class LaunchFlow {
   void FindPasses();
   bool IsWeightGradient(size_t i) const;
   void FindMeans();
+  void FindRows();
   void FindTypical();
   int64_t Samples() const;
 
@@ -115,6 +120,7 @@ class LaunchFlow {
   const RankTrace& rank_;
   MovedElements moved_;
   std::vector<LaunchPlace> places_;
+  Bytes element_;
   WeightSizes weights_;
   std::vector<bool> backward_;                     // by place
   absl::flat_hash_map<uint32_t, int64_t> copied_;  // by kernel

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/contains.h"
+#include "simulator/cost/kernel/generated_kernels.h"
 
 namespace foretrace {
 namespace {
@@ -50,7 +51,10 @@ MovedElements::MovedElements(const TraceStore& store, const RankTrace& rank, con
     const auto [at, added] =
         known.try_emplace({rank.name(node).value, launch.waves_milli, launch.attr});
     if (added) {
+      const auto generated =
+          launch.attr != nullptr ? GeneratedKernelOf(launch.name, *launch.attr) : std::nullopt;
       const auto work = WorkOfLaunch(launch, device);
+      if (generated) at->second = generated->elements;
       const bool moves = work.has_value() && work->kind == KernelKind::kElementwise;
       if (moves) at->second = work->written.count() / ElementSize(work->dtype);
     }

@@ -15,6 +15,7 @@
 #include "simulator/cost/traced/batched_products.h"
 #include "simulator/cost/traced/convolution_layers.h"
 #include "simulator/cost/traced/function_layers.h"
+#include "simulator/cost/traced/generated_calls.h"
 #include "simulator/cost/traced/launch_flow.h"
 #include "simulator/cost/traced/linear_layers.h"
 #include "simulator/cost/traced/sparse_lookups.h"
@@ -46,11 +47,13 @@ class Inference {
         layers_(store, rank, flow_, attention_, functions),
         convolutions_(store, rank, flow_, calls),
         lookups_(rank, flow_, device),
-        products_(rank, flow_, lookups_) {}
+        products_(rank, flow_, lookups_),
+        generated_(flow_, rank, flow_.element()) {}
 
   // Of the kernels of a call the first that tells.
   std::optional<TracedOperator> Of(size_t i, const CallKernels& op) {
     const LaunchPlace& place = flow_.at(i);
+    if (generated_.Is(i)) return generated_.Next(i, Logits(i, flow_.rows()));
     if (const auto convolution = convolutions_.Of(op.call)) return Convolution(*convolution);
     if (auto lookup = Lookup(i)) return lookup;
     if (auto write = IndexedWrite(op)) return write;
@@ -104,9 +107,11 @@ class Inference {
 
   std::optional<TracedOperator> Gemm(size_t i, NodeIndex call) {
     const std::string_view name = store_.name(rank_, call);
-    const bool half = TraitsOfKernel(flow_.name(i)).precision == Precision::kHalf;
+    const Precision precision = TraitsOfKernel(flow_.name(i)).precision;
+    const bool half = precision == Precision::kHalf;
     const DType named = TypeOf(flow_.name(i));
-    const DType dtype = half && named == DType::kFloat32 ? DType::kBFloat16 : named;
+    DType dtype = half && named == DType::kFloat32 ? DType::kBFloat16 : named;
+    if (precision == Precision::kFloat8) dtype = DType::kFloat8;
     const bool no_call = rank_.kind(call) != NodeKind::kCpuOp;
     if (name == "aten::bmm" || name == "aten::baddbmm" || (no_call && products_.Is(i))) {
       const BatchedMatmulOp op = products_.Of(i);
@@ -293,6 +298,7 @@ class Inference {
   ConvolutionLayers convolutions_;
   SparseLookups lookups_;
   BatchedProducts products_;
+  GeneratedCalls generated_;
   int64_t logits_ = 0;  // columns
 };
 

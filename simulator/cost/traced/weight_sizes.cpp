@@ -37,8 +37,12 @@ WeightSizes::WeightSizes(const TraceStore& store, const RankTrace& rank, const M
         kind == NodeKind::kMemcpy && rank.memcpy_kind(node) == MemcpyKind::kDeviceToDevice;
     const WorkAttr* work = copied ? rank.work(node) : nullptr;
     Copy copy;
-    if (kind == NodeKind::kKernel && IsCast(store.name(rank, node))) {
+    const std::string_view name = store.name(rank, node);
+    if (kind == NodeKind::kKernel && IsCast(name)) {
       copy = {moved.of(node), kBlock};
+    } else if (kind == NodeKind::kKernel && !ContainsAny(name, {"nccl"})) {
+      // What goes on beside a layer, as copies of gradients do, is no gathering.
+      std::ranges::fill(run, 0);
     } else if (work != nullptr) {
       copy = {work->bytes.count() / element.count(), 1};
     }

@@ -23,6 +23,8 @@ class WeightSizes {
 
   // Whether a weight may have so many elements.
   bool Has(int64_t elements) const;
+  // 0: none is known.
+  int64_t largest() const { return sizes_.empty() ? 0 : sizes_.rbegin()->first; }
   // Elements, where casts say them rounded up to whole blocks, and by how many at most.
   const std::map<int64_t, int64_t>& all() const { return sizes_; }
 

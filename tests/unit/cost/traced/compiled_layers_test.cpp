@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "tests/support/launched_calls.h"
+
+namespace foretrace {
+namespace {
+
+// Layers of 4,096 and 14,336 columns of 8,192 tokens, as PyTorch's compiler runs Llama 3 8B's.
+constexpr int64_t kTokens = 8192, kWidth = 4096, kInner = 14336, kClasses = 128256;
+constexpr std::string_view kForward = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT";
+constexpr std::string_view kOfInput = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT";
+constexpr std::string_view kOfWeights = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT";
+
+LaunchedCalls& Generated(LaunchedCalls& calls, const std::string& name, int64_t blocks,
+                         uint32_t threads) {
+  return calls.Add(name, name, {{static_cast<uint32_t>(blocks), 1, 1}, {threads, 1, 1}});
+}
+
+void AddForward(LaunchedCalls& calls) {
+  const auto gemm = [&] { calls.Within({"CompiledFunction"}, "aten::mm", kForward, kPersistent); };
+  calls.Gathers(
+      {kWidth, kWidth, kInner * kWidth, kInner * kWidth, kInner * kWidth, kClasses * kWidth});
+  Generated(calls, "triton_poi_fused_add_8", kTokens * kWidth / 1024, 128);
+  Generated(calls, "triton_red_fused__fused_rms_norm__unsafe_view_add_6", kTokens, 512);
+  gemm();
+  gemm();
+  Generated(calls, "triton_poi_fused_mul_silu_7", kTokens * kInner / 1024, 128);
+  gemm();
+  Generated(calls, "triton_poi_fused_add_9", kTokens * kWidth / 1024, 128);
+  calls.Norm(kTokens);
+}
+
+// Widths by blocks of 1,024 elements, rows by the blocks of a norm.
+TEST(CompiledLayers, ByGeneratedKernelsAround) {
+  LaunchedCalls calls;
+  AddForward(calls);
+  const auto found = calls.Inferred("aten::mm");
+  ASSERT_EQ(found.size(), 3u);
+  ExpectLinear(found[0], kTokens, kInner, kWidth);
+  ExpectLinear(found[1], kTokens, kInner, kWidth);
+  ExpectLinear(found[2], kTokens, kWidth, kInner);
+}
+
+// The first gradient of the graph is of the last layer, of its input where the kernel's operands
+// lie so; what has the operands of a forward pass is computed again.
+TEST(CompiledLayers, GradientsGoBackwards) {
+  for (const auto& [kernel, n, k] :
+       {std::tuple(kOfInput, kInner, kWidth), std::tuple(kOfWeights, kInner, kTokens),
+        std::tuple(kForward, kWidth, kInner)}) {
+    LaunchedCalls calls;
+    AddForward(calls);
+    Generated(calls, "triton_poi_fused_mul_silu_7", kTokens * kInner / 1024, 128);
+    calls.Within({"autograd::engine::evaluate_function: CompiledFunctionBackward"}, "aten::mm",
+                 kernel, kPersistent);
+    Generated(calls, "triton_poi_fused_add_8", kTokens * kWidth / 1024, 128);
+    const auto found = calls.Inferred("aten::mm");
+    ASSERT_EQ(found.size(), 4u);
+    ExpectLinear(found[3], kernel == kOfWeights ? kWidth : kTokens, n, k);
+  }
+}
+
+// Logits of 128,256 classes: a loss's softmax is given those, the largest weight is theirs.
+TEST(CompiledLayers, LogitsHaveTheLargestWeight) {
+  LaunchedCalls calls;
+  AddForward(calls);
+  calls.Add("aten::mm", kForward, kPersistent);
+  const std::string loss = "triton_red_fused__log_softmax__to_copy_prepare_softmax_online_view_0";
+  Generated(calls, loss, kTokens, 512);
+  const auto found = calls.Inferred("aten::mm");
+  ASSERT_EQ(found.size(), 4u);
+  ExpectLinear(found[3], kTokens, kClasses, kWidth);
+  const auto read = calls.Inferred(loss);
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_EQ(std::get<OpaqueOp>(read[0].shape).read_bytes, 2 * kTokens * kClasses);
+}
+
+// Weights are made 8 bits before the gradient of an input, which reduces over 14,336; before that
+// of the weights, over 8,192 tokens, only activations are.
+TEST(CompiledLayers, WhatIsQuantisedBeforeTellsGradientsOfEightBits) {
+  constexpr std::string_view kSmall = "nvjet_sm90_qqtst_320x128_128x3_1x2_h_bz_coopB_TNT";
+  const std::string quantise = "triton_poi_fused__scaled_mm__to_copy_clamp_mul_reciprocal_t_";
+  for (const bool weights : {false, true}) {
+    LaunchedCalls calls;
+    calls.Gathers(
+        {kWidth, kWidth, kInner * kWidth, kInner * kWidth, kInner * kWidth, kClasses * kWidth});
+    Generated(calls, "triton_poi_fused_add_8", kTokens * kWidth / 1024, 128);
+    Generated(calls, "triton_red_fused__fused_rms_norm_abs_max_0", kTokens, 512);
+    Generated(calls, quantise + "1", kTokens * kWidth / 1024, 128);
+    Generated(calls, quantise + "2", kInner * kWidth / 1024, 128);
+    calls.Within({"CompiledFunction"}, "aten::_scaled_mm", kSmall, kPersistent);
+    Generated(calls, "triton_poi_fused_silu_3", kTokens * kInner / 1024, 128);
+    calls.Norm(kTokens);
+    Generated(calls, quantise + "4", kTokens * kInner / 1024, 128);
+    if (weights) Generated(calls, quantise + "5", kInner * kWidth / 1024, 128);
+    calls.Within({"CompiledFunctionBackward"}, "aten::_scaled_mm", kSmall, kPersistent);
+    const auto found = calls.Inferred("aten::_scaled_mm");
+    ASSERT_EQ(found.size(), 2u);
+    ExpectLinear(found[0], kTokens, kInner, kWidth);
+    EXPECT_EQ(found[0].dtype, DType::kFloat8);
+    const auto& gradient = std::get<LinearOp>(found[1].shape);
+    EXPECT_EQ(gradient.k, weights ? kInner : kTokens);
+  }
+}
+
+}  // namespace
+}  // namespace foretrace
