@@ -40,7 +40,7 @@ ForwardLayers::Around ForwardLayers::Look(size_t i) const {
       if (around.before.empty()) around.attended = HeadsTogether(b);
       break;
     }
-    if (place.moved > 0) around.before.push_back(b);
+    if (place.moved > 0 && !place.gathers) around.before.push_back(b);
   }
   LookBehind(i, around);
   constexpr int64_t kElement = 4;
@@ -61,6 +61,17 @@ int64_t ForwardLayers::HeadsTogether(size_t attention) const {
   return op ? SaturatingProduct({op->heads, op->d}) : 0;
 }
 
+// Whether the layer's result, cast or not, is what a loss has the softmax of.
+bool ForwardLayers::GivesLoss(size_t i) const {
+  constexpr size_t kCasts = 8;  // a launch a part
+  for (const size_t b : flow_.Behind(i, kCasts)) {
+    const LaunchPlace& place = flow_.at(b);
+    if (place.classes) return true;
+    if (place.gemm || place.attention || place.rows > 0) return false;
+  }
+  return false;
+}
+
 // What is done with the layer's result. Several layers that follow each other at once have one
 // input; their results are used in their order, each by kernels that move as much.
 void ForwardLayers::LookBehind(size_t i, Around& around) const {
@@ -79,10 +90,9 @@ void ForwardLayers::LookBehind(size_t i, Around& around) const {
     attention = place.attention;
     if (place.attention && end - first == 1) around.to_attention = uses.empty();
     if (place.attention && together && first == i) around.queries = HeadsTogether(b);
-    around.to_loss |= place.classes;
     if (place.gemm || place.attention || place.classes) break;
     const bool next_weights = place.quantises && flow_.weights().Has(place.moved);
-    if (place.moved <= 0 || next_weights) continue;
+    if (place.moved <= 0 || place.gathers || next_weights) continue;
     const int64_t before = uses.empty() ? 0 : flow_.at(uses.back().front()).moved;
     // Of heads that are turned halfway, halves are moved too.
     if (flow_.weights().all().empty() && before == 2 * place.moved) continue;
@@ -94,6 +104,7 @@ void ForwardLayers::LookBehind(size_t i, Around& around) const {
     if (in_order && u != i - first) continue;
     around.behind.insert(around.behind.end(), uses[u].begin(), uses[u].end());
   }
+  around.to_loss = end - first == 1 && GivesLoss(i);
   around.as_before = attention && end - first == kWithKeys && i + 1 == end;
 }
 
@@ -136,6 +147,7 @@ std::pair<std::vector<int64_t>, std::vector<int64_t>> ForwardLayers::Candidates(
     }
   }
   AddNew(widths, around.queries);
+  if (around.to_loss) AddNew(widths, flow_.words());
   // What is left of a weight is wide, where it is deep.
   for (const auto& [weight, rounded] : flow_.weights().all()) {
     for (const int64_t depth : depths) {
@@ -175,8 +187,9 @@ double ForwardLayers::Score(size_t i, const MatrixSizes& s, const Around& around
                      std::ranges::any_of(around.before, [&](size_t b) { return moves(b, x); });
   const bool attended = around.attended > 0 && s.k == around.attended;
   if ((input && !around.gated) || attended) score += kTensor;
-  if (Weighs(w, x, around)) score += kTensor;
-  if (around.to_loss && flow_.weights().largest() == w) score += kTensor;
+  const bool matrix = std::min(s.n, s.k) >= kLeastDepth;  // a vector is a norm's
+  if (matrix && Weighs(w, x, around)) score += kTensor;
+  if (around.to_loss && s.n == flow_.words()) score += kTensor;
   if (std::ranges::any_of(around.behind, [&](size_t b) { return moves(b, y); })) score += kTensor;
   if (around.same_input > 0 && s.k == around.same_input) score += kTensor;
   if (around.queries > 0 && s.n == around.queries) score += kTensor;

@@ -45,6 +45,7 @@ class ForwardLayers {
 
   Around Look(size_t i) const;
   void LookBehind(size_t i, Around& around) const;
+  bool GivesLoss(size_t i) const;
   int64_t HeadsTogether(size_t attention) const;
   // Columns that its input and its result may have.
   std::pair<std::vector<int64_t>, std::vector<int64_t>> Candidates(size_t i, int64_t rows,

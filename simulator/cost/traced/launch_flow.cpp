@@ -16,35 +16,10 @@ namespace {
 constexpr size_t kRowsWithin = 24;
 constexpr size_t kGradientsWithin = 3;  // of one layer, with what adds up the first one's parts
 
-// Norms (PyTorch's, and engines' of root mean squares) and rows of scores or logits: a block each.
-bool IsRowKernel(std::string_view name) {
-  return ContainsAny(name, {"layer_norm", "rms_norm", "RowwiseMoments", "cunn_SoftMax"}) &&
-         !ContainsAny(name, {"GammaBeta", "gamma_beta"});
-}
-
-// Means of contiguous rows (aten/src/ATen/native/cuda/Reduce.cuh: lines of threads reduce a row
-// each, one result a thread).
-bool IsRowMean(std::string_view name) {
-  return ContainsAny(name, {"reduce_kernel<512, 1, "}) && ContainsAny(name, {"MeanOps<"});
-}
-
-// Channels of a batch norm: cuDNN's and PyTorch's have a block each, the latter's, where channels
-// lie together, a thread of a block (aten/src/ATen/native/cuda/Normalization.cuh); of other kernels
-// the grid does not tell.
-void ReadNorm(std::string_view name, const LaunchAttr& launch, LaunchPlace& place) {
-  if (ContainsAny(name, {"batch_norm_"}) && ContainsAny(name, {"channels_last"})) {
-    place.channels = SaturatingProduct({launch.grid[0], launch.block[0]});
-    place.channels_rounded = launch.block[0];
-  } else if (ContainsAny(name, {"bn_fw_tr_1C11", "bn_bw_1C11", "batch_norm_collect_stati",
-                                "batch_norm_transform_input", "batch_norm_backward_kernel",
-                                "batch_norm_backward_reduce"})) {
-    place.channels = launch.grid[0];
-  }
-}
-
-// Rows of scores are not those of activations.
-bool IsScores(std::string_view name) {
-  return ContainsAny(name, {"SoftMax"}) && !ContainsAny(name, {"LogSoftMax"});
+// Of the gradient of a table, by sorted indices or not.
+bool AddsRows(std::string_view name) {
+  return ContainsAny(name, {"mbedding_backward", "compute_grad_weight", "indexing_backward_kernel",
+                            "DeviceUniqueByKey", "RadixSort", "indexFuncLargeIndex"});
 }
 
 // Kernels of forward passes, and of optimizers, behind which the next one begins.
@@ -53,8 +28,6 @@ bool NamesForward(std::string_view name) {
                             "layer_norm_kernel", "rms_norm", "RowwiseMoments", "multi_tensor_apply",
                             "EmbeddingBag_updateOutput", "indexFuncLargeIndex<"});
 }
-
-bool IsComplex(std::string_view name) { return ContainsAny(name, {"complex<float>"}); }
 
 // Of what most matrix kernels compute in.
 Bytes ElementOf(const TraceStore& store, const RankTrace& rank) {
@@ -79,37 +52,6 @@ int64_t Most(const std::map<int64_t, int64_t>& counts) {
   return at == counts.end() ? 0 : at->first;
 }
 
-bool NamesGradient(std::string_view name) {
-  return ContainsAny(
-      name, {"ackward", "bprop", "_bwd", "bn_bw", "cutlassB", "layer_norm_grad", "dgrad", "wgrad"});
-}
-
-int64_t LaunchPlace::Columns(int64_t rows_of_it) const {
-  if (rows_of_it < 1) return 0;
-  constexpr int64_t kRound = 64;
-  const int64_t columns = moved / rows_of_it, round = columns / kRound * kRound;
-  if (round > 0 && Moves(SaturatingProduct({round, rows_of_it}))) return round;
-  return Moves(SaturatingProduct({columns, rows_of_it})) ? columns : 0;
-}
-
-bool LaunchPlace::Holds(int64_t m, int64_t n) const {
-  if (tiles <= 0) return true;
-  constexpr double kLeast = 0.7;  // of the blocks, which may be launched in whole bands
-  const auto fits = [&](int64_t rows_of_it, int64_t columns) {
-    const double needed =
-        std::ceil(static_cast<double>(rows_of_it) / static_cast<double>(tile_rows)) *
-        std::ceil(static_cast<double>(columns) / static_cast<double>(tile_cols));
-    return needed <= tiles && needed > kLeast * tiles;
-  };
-  return fits(m, n) || fits(n, m);
-}
-
-int64_t LaunchPlace::Width(int64_t m) const {
-  if (tiles <= 0) return 0;
-  const double along = std::ceil(static_cast<double>(m) / static_cast<double>(tile_cols));
-  return std::llround(tiles / along * static_cast<double>(tile_rows));
-}
-
 LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const GpuPeaks& device)
     : store_(store),
       rank_(rank),
@@ -122,20 +64,25 @@ LaunchFlow::LaunchFlow(const TraceStore& store, const RankTrace& rank, const Gpu
   for (size_t i = 0; i < elements.size(); ++i) {
     const NodeIndex node = order()[i];
     const auto [at, added] = known.try_emplace({rank.name(node).value, rank.launch(node)});
-    if (added) at->second = PlaceOf(node, elements[i], device);
+    if (added) at->second = PlaceOf(store, rank, node, elements[i], device);
     places_.push_back(at->second);
+    places_.back().gathers = weights_.Gathers(node);
+  }
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].gathers) moved_.Forget(order()[i]);
   }
   JoinParts();
   FindCopies();
   FindPasses();
   FindTypical();
+  FindWords(device);
 }
 
 // Whether a kernel goes on with the tensor that the one before passed over a part of: one call's,
 // or, without calls, parts as large as those that a tensor of more than 2^31 bytes is halved into
 // (aten/src/ATen/TensorIterator.cpp, with_32bit_indexing).
 bool LaunchFlow::SamePart(size_t a, size_t b) const {
-  constexpr int64_t kLeast = int64_t{1} << 27;  // elements
+  constexpr int64_t kLeast = int64_t{1} << 28;  // elements, of four bytes
   if (!SameStream(a, b) || name(a) != name(b) || places_[b].moved == 0) return false;
   const NodeIndex launcher = rank_.launcher(order()[a]), other = rank_.launcher(order()[b]);
   if (!launcher.valid() || !other.valid()) return false;
@@ -212,56 +159,6 @@ bool LaunchFlow::IsWeightGradient(size_t i) const {
                               [&](size_t p) { return ContainsAny(name(p), {"inograd"}); });
 }
 
-LaunchPlace LaunchFlow::PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const {
-  LaunchPlace place;
-  const LaunchAttr* attr = rank_.launch(node);
-  if (attr == nullptr) return place;
-  const std::string_view name = store_.name(rank_, node);
-  constexpr int64_t kValues = 2;  // of a complex element
-  place.moved = IsComplex(name) ? SaturatingProduct({kValues, moved}) : moved;
-  place.rounded = static_cast<int64_t>(static_cast<double>(place.moved) / attr->blocks());
-  if (name.find("vectorized_gather_kernel<") != name.npos) place.gathered = attr->grid[0];
-  place.copies = moved > 0 && name.find("copy_kernel") != name.npos;
-  const auto generated = GeneratedKernelOf(name, *attr);
-  if (generated) {
-    place.operands = std::lround(generated->read);
-    place.rows = generated->rows;
-    place.classes = generated->softmax;
-    place.copies = place.quantises = generated->quantises;
-    return place;
-  }
-  if (moved > 0) {
-    place.operands = TensorsNamed(name) - 1;
-    return place;
-  }
-  ReadNorm(name, *attr, place);
-  const bool line = attr->grid[1] == 1 && attr->grid[2] == 1;
-  if (line && IsRowKernel(name)) place.rows = attr->grid[0];
-  if (line && IsRowMean(name)) {
-    place.rows = SaturatingProduct({attr->grid[0], attr->block[1]});
-    place.rows_of_block = attr->block[1];
-  }
-  place.scores = place.rows > 0 && IsScores(name);
-  place.classes = place.rows > 0 && ContainsAny(name, {"LogSoftMax"});
-  place.attention = IsAttentionKernel(name);
-  place.gemm = !place.attention && IsMatrixKernel(name);
-  if (!place.gemm) return place;
-  const WarpgroupTile group = WarpgroupTileOf(name);
-  const GemmBlock block = GemmBlockOf(name);
-  const NamedTile tile = StatedTile(name);
-  constexpr double kMostTiles = 1e9;
-  const double tiles = 1.0 * attr->grid[0] * attr->grid[1];
-  if (tiles > kMostTiles) return place;
-  if (GoesThroughTiles(device, LaunchOf(store_, rank_, node))) return place;
-  place.tile_rows = group.known() ? group.rows : block.known() ? block.rows : tile.rows;
-  place.tile_cols = group.known() ? group.cols : block.known() ? block.cols : tile.cols;
-  if (place.tile_rows > 0 && place.tile_cols > 0) place.tiles = tiles;
-  // Beside parts of a reduction, of which there are few.
-  constexpr int64_t kMostParts = 64;
-  if (attr->grid[2] > kMostParts) place.batch = attr->grid[2];
-  return place;
-}
-
 // The rows that an element-wise kernel beside has round columns for.
 void LaunchFlow::FindMeans() {
   constexpr int64_t kRound = 64, kMostLines = 1024;
@@ -306,6 +203,7 @@ void LaunchFlow::FindTypical() {
     if (of_it < 2 || places_[i].scores) continue;
     for (const bool before : {true, false}) {
       for (const size_t p : before ? Before(i, 1) : Behind(i, 1)) {
+        if (places_[p].gathers) continue;
         if (const int64_t beside = places_[p].Columns(of_it); beside > 1) ++widths[beside];
       }
     }
@@ -326,12 +224,57 @@ void LaunchFlow::FindTypical() {
   }
   for (size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].rows != rows_) continue;
-    if (const int64_t near = Near(i); near >= rows_) ++columns[near / rows_];
+    if (const int64_t near = Near(i) / rows_; near > 1) ++columns[near];
   }
-  // A norm's own weight is among those that are gathered.
-  std::map<int64_t, int64_t> gathered = columns;
-  std::erase_if(gathered, [&](const auto& c) { return !weights_.Has(c.first); });
-  columns_ = Most(gathered.empty() ? columns : gathered);
+  const auto keep = [&](auto fits) {
+    std::map<int64_t, int64_t> kept = columns;
+    std::erase_if(kept, [&](const auto& c) { return !fits(c.first); });
+    if (!kept.empty()) columns = std::move(kept);
+  };
+  // A norm's own weight is among those that are gathered; what is looked up for each token is as
+  // wide as the norms' input.
+  keep([&](int64_t c) { return weights_.HasVector(c); });
+  keep([&](int64_t c) { return IsWidthOfRows(c); });
+  columns_ = Most(columns);
+}
+
+// Whether a kernel that looks as many rows up as there are tokens may copy so many columns
+// (aten/src/ATen/native/cuda/IndexKernelUtils.cu: threads have 16 bytes each, whole warps of them).
+bool LaunchFlow::IsWidthOfRows(int64_t width) const {
+  constexpr int64_t kLoad = 16, kWarp = 32;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].gathered != rows_) continue;
+    const LaunchAttr& launch = *rank_.launch(order()[i]);
+    const int64_t threads = launch.block[0], blocks = launch.grid[1];
+    const int64_t most = SaturatingProduct({kLoad, threads, blocks});
+    const int64_t round = kLoad * (blocks > 1 ? threads : kWarp);
+    const int64_t bytes = SaturatingProduct({width, element_.count()});
+    if (bytes <= most && bytes > most - round) return true;
+  }
+  return false;
+}
+
+// The gradient of a table is cleared whole, before rows are added to it.
+void LaunchFlow::FindWords(const GpuPeaks& device) {
+  if (columns_ < 1) return;
+  constexpr size_t kNext = 3;
+  constexpr int64_t kLeast = 256;  // a word for each byte
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!ContainsAny(name(i), {"FillFunctor"})) continue;
+    const bool table =
+        std::ranges::any_of(Behind(i, kNext), [&](size_t b) { return AddsRows(name(b)); });
+    Launch launch = LaunchOf(store_, rank_, order()[i]);
+    launch.thread_elements = ElementsOfThread(store_, rank_);
+    const auto cleared = table ? WorkOfLaunch(launch, device) : std::nullopt;
+    if (!cleared || launch.attr == nullptr) continue;
+    LaunchPlace place;
+    place.moved = cleared->written.count() / ElementSize(cleared->dtype);
+    place.rounded = static_cast<int64_t>(static_cast<double>(place.moved) / launch.attr->blocks());
+    const int64_t rows = place.Columns(columns_);
+    if (rows >= kLeast) words_ = std::max(words_, rows);
+  }
+  // Else the largest weight is theirs.
+  if (words_ == 0 && weights_.largest() % columns_ == 0) words_ = weights_.largest() / columns_;
 }
 
 // Products of batches have one for each sample.

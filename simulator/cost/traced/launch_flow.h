@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
+#include "simulator/cost/traced/launch_place.h"
 #include "simulator/cost/traced/moved_elements.h"
 #include "simulator/cost/traced/weight_sizes.h"
 #include "simulator/trace/rank_trace.h"
@@ -19,49 +20,6 @@ namespace foretrace {
 
 // The key of the highest count, the least of several; 0: there is none.
 int64_t Most(const std::map<int64_t, int64_t>& counts);
-
-// Of one kernel.
-struct LaunchPlace {
-  // Elements, of an element-wise one, complex ones twice, of all parts where a call passes over a
-  // tensor in several; 0: another, or not known.
-  int64_t moved = 0;
-  int64_t rounded = 0;   // by how many at most that is more than there are
-  size_t parts = 1;      // launches, of which it is one
-  int64_t operands = 0;  // that it reads, each as large
-  // Of a norm or a softmax: a block each. Of means of rows, the first step of a norm: as many as a
-  // block has lines of threads, of which the last has not all.
-  int64_t rows = 0, rows_of_block = 1;
-  // Of a batch norm, and by how many at most that is more than there are.
-  int64_t channels = 0, channels_rounded = 0;
-  int64_t gathered = 0;    // rows of a table
-  bool scores = false;     // rows of scores: a softmax that is no loss
-  bool classes = false;    // rows of logits: a loss's softmax
-  bool copies = false;     // casts are copies
-  bool quantises = false;  // to 8 bits
-  bool gemm = false;       // or a convolution
-  // Of a GEMM: tiles of a batch, and results of one; 0: not known.
-  double tiles = 0;
-  int64_t tile_rows = 0, tile_cols = 0;
-  int64_t batch = 0;  // more than a reduction has parts; 0: not known
-  bool attention = false;
-
-  // Whether a tensor of so many elements may be what it moves.
-  bool Moves(int64_t elements) const { return elements <= moved && elements > moved - rounded; }
-  // Columns of what it moves in so many rows, where several may be a round number; 0: that has no
-  // such rows.
-  int64_t Columns(int64_t rows_of_it) const;
-  // Results of a batch, with what tiles have beyond.
-  double results() const {
-    return tiles * static_cast<double>(tile_rows) * static_cast<double>(tile_cols);
-  }
-  // Whether m x n results may be what its tiles hold; true where those are not known.
-  bool Holds(int64_t m, int64_t n) const;
-  // Columns of results with so many rows; 0: not known.
-  int64_t Width(int64_t m) const;
-};
-
-// Whether a call or a kernel says that it is of the backward pass.
-bool NamesGradient(std::string_view name);
 
 // Kernels are counted by stream, then by start.
 class LaunchFlow {
@@ -89,6 +47,8 @@ class LaunchFlow {
   bool HasNormOf(int64_t columns) const { return norms_.empty() || norms_.contains(columns); }
   // Columns of what most norms of most rows are given; 0: not known.
   int64_t columns() const { return columns_; }
+  // Rows of the table of words, which a loss has as many classes as; 0: not known.
+  int64_t words() const { return words_; }
   // Tokens of a sequence, by the rows of what positions look up; 0: not known.
   int64_t sequence() const { return sequence_; }
   // Of what most matrix kernels compute in.
@@ -105,7 +65,6 @@ class LaunchFlow {
   std::string_view name(size_t i) const { return store_.name(rank_, order()[i]); }
 
  private:
-  LaunchPlace PlaceOf(NodeIndex node, int64_t moved, const GpuPeaks& device) const;
   void JoinParts();
   bool SamePart(size_t a, size_t b) const;
   void FindCopies();
@@ -114,6 +73,8 @@ class LaunchFlow {
   void FindMeans();
   void FindRows();
   void FindTypical();
+  bool IsWidthOfRows(int64_t width) const;
+  void FindWords(const GpuPeaks& device);
   int64_t Samples() const;
 
   const TraceStore& store_;
@@ -124,7 +85,7 @@ class LaunchFlow {
   WeightSizes weights_;
   std::vector<bool> backward_;                     // by place
   absl::flat_hash_map<uint32_t, int64_t> copied_;  // by kernel
-  int64_t rows_ = 0, columns_ = 0, sequence_ = 0;
+  int64_t rows_ = 0, columns_ = 0, words_ = 0, sequence_ = 0;
   absl::flat_hash_set<int64_t> norms_;  // columns
 };
 

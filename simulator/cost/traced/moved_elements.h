@@ -25,6 +25,8 @@ class MovedElements {
   // The nearest's, or of sums and pools, which change the size, the largest's; 0: none is near.
   int64_t Near(NodeIndex kernel, KernelKind kind) const;
 
+  // Nothing beside that kernel is given what it moves.
+  void Forget(NodeIndex kernel) { elements_[position_[kernel.value]] = 0; }
   int64_t of(NodeIndex kernel) const { return elements_[position_[kernel.value]]; }
   // Kernels by stream, then by start, and what each of them moves; 0: it moves no elements.
   std::span<const NodeIndex> order() const { return order_; }

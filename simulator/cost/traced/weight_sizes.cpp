@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // elements of a cast's block
 // Autocast casts three arguments of a layer, and what a norm gives.
-constexpr int64_t kLeastRun = 6;
+constexpr size_t kLeastRun = 6;
 
 // Of contiguous tensors, which weights are.
 bool IsCast(std::string_view name) {
@@ -25,37 +25,44 @@ bool IsCast(std::string_view name) {
 WeightSizes::WeightSizes(const TraceStore& store, const RankTrace& rank, const MovedElements& moved,
                          Bytes element)
     : shards_(std::max(store.world_size(), 1)) {
-  std::vector<Copy> copies;  // of all runs
-  std::vector<int64_t> run(rank.lanes().size());
-  int64_t longest = 0;
+  std::vector<Run> runs(rank.lanes().size());  // that go on, by stream
+  std::vector<Run> ended;
+  const auto end = [&](Run& run) {
+    if (run.copies.size() > 1) ended.push_back(std::move(run));
+    run = Run();
+  };
   // Nodes are ordered by start.
   for (uint32_t i = 0; i < rank.size(); ++i) {
     const NodeIndex node(i);
     const NodeKind kind = rank.kind(node);
-    if (kind != NodeKind::kKernel && kind != NodeKind::kMemcpy) continue;
-    const bool copied =
-        kind == NodeKind::kMemcpy && rank.memcpy_kind(node) == MemcpyKind::kDeviceToDevice;
-    const WorkAttr* work = copied ? rank.work(node) : nullptr;
-    Copy copy;
     const std::string_view name = store.name(rank, node);
+    const WorkAttr* work = kind == NodeKind::kMemcpy ? rank.work(node) : nullptr;
+    Run& run = runs[rank.lane(node).value];
     if (kind == NodeKind::kKernel && IsCast(name)) {
-      copy = {moved.of(node), kBlock};
+      run.copies.push_back({moved.of(node), kBlock});
+      run.casts.push_back(node);
+    } else if (work != nullptr && rank.memcpy_kind(node) == MemcpyKind::kDeviceToDevice) {
+      run.copies.push_back({work->bytes.count() / element.count(), 1});
     } else if (kind == NodeKind::kKernel && !ContainsAny(name, {"nccl"})) {
       // What goes on beside a layer, as copies of gradients do, is no gathering.
-      std::ranges::fill(run, 0);
-    } else if (work != nullptr) {
-      copy = {work->bytes.count() / element.count(), 1};
+      for (Run& other : runs) end(other);
     }
-    int64_t& length = run[rank.lane(node).value];
-    length = copy.elements > 0 ? length + 1 : 0;
-    if (length > 1) copies.push_back(copy);
-    longest = std::max(longest, length);
   }
-  if (longest < kLeastRun) return;
-  for (const Copy& copy : copies) Add(copy);
+  for (Run& run : runs) end(run);
+  const bool gathers =
+      std::ranges::any_of(ended, [](const Run& run) { return run.copies.size() >= kLeastRun; });
+  for (const Run& run : ended) {
+    if (gathers) Add(run);
+  }
+}
+
+void WeightSizes::Add(const Run& run) {
+  casts_.insert(run.casts.begin(), run.casts.end());
+  for (const Copy& copy : run.copies) Add(copy);
 }
 
 void WeightSizes::Add(const Copy& copy) {
+  if (copy.elements < 1) return;
   for (const int64_t whole : {copy.elements, SaturatingProduct({copy.elements, shards_})}) {
     const auto [at, added] = sizes_.try_emplace(whole, copy.rounded);
     if (!added) at->second = std::min(at->second, copy.rounded);

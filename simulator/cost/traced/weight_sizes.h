@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "simulator/cost/traced/moved_elements.h"
 #include "simulator/trace/rank_trace.h"
 
@@ -21,8 +23,15 @@ class WeightSizes {
   WeightSizes(const TraceStore& store, const RankTrace& rank, const MovedElements& moved,
               Bytes element);
 
+  // Whether a kernel casts a weight that is gathered.
+  bool Gathers(NodeIndex kernel) const { return casts_.contains(kernel); }
   // Whether a weight may have so many elements.
   bool Has(int64_t elements) const;
+  // The same, as far as a vector is told from others.
+  bool HasVector(int64_t elements) const {
+    const auto at = sizes_.find(elements);
+    return at != sizes_.end() && elements > at->second;
+  }
   // 0: none is known.
   int64_t largest() const { return sizes_.empty() ? 0 : sizes_.rbegin()->first; }
   // Elements, where casts say them rounded up to whole blocks, and by how many at most.
@@ -32,9 +41,15 @@ class WeightSizes {
   struct Copy {
     int64_t elements = 0, rounded = 1;
   };
+  struct Run {
+    std::vector<Copy> copies;
+    std::vector<NodeIndex> casts;  // those of them that are kernels
+  };
+  void Add(const Run& run);
   void Add(const Copy& copy);
 
   int64_t shards_ = 1;
+  absl::flat_hash_set<NodeIndex> casts_;
   std::map<int64_t, int64_t> sizes_;
 };
 

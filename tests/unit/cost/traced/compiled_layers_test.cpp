@@ -65,19 +65,29 @@ TEST(CompiledLayers, GradientsGoBackwards) {
   }
 }
 
-// Logits of 128,256 classes: a loss's softmax is given those, the largest weight is theirs.
-TEST(CompiledLayers, LogitsHaveTheLargestWeight) {
-  LaunchedCalls calls;
-  AddForward(calls);
-  calls.Add("aten::mm", kForward, kPersistent);
+// Logits of 128,256 classes are a loss's: as many words as the largest weight has, or as rows of
+// the gradient that is cleared before rows are added to it.
+TEST(CompiledLayers, LogitsHaveAClassForEachWord) {
   const std::string loss = "triton_red_fused__log_softmax__to_copy_prepare_softmax_online_view_0";
-  Generated(calls, loss, kTokens, 512);
-  const auto found = calls.Inferred("aten::mm");
-  ASSERT_EQ(found.size(), 4u);
-  ExpectLinear(found[3], kTokens, kClasses, kWidth);
-  const auto read = calls.Inferred(loss);
-  ASSERT_EQ(read.size(), 1u);
-  EXPECT_EQ(std::get<OpaqueOp>(read[0].shape).read_bytes, 2 * kTokens * kClasses);
+  for (const bool gathered : {true, false}) {
+    LaunchedCalls calls;
+    if (gathered) AddForward(calls);
+    Generated(calls, "triton_poi_fused_add_9", kTokens * kWidth / 1024, 128);
+    calls.Norm(kTokens).Add("aten::mm", kForward, kPersistent);
+    Generated(calls, loss, kTokens, 512);
+    if (!gathered) {
+      calls.Moves(
+          "void vectorized_elementwise_kernel<8, FillFunctor<c10::BFloat16>, "
+          "std::array<char*, 1ul> >",
+          kClasses * kWidth);
+      calls.Add("aten::embedding_dense_backward", "DeviceUniqueByKeySweepKernel",
+                {{2, 1, 1}, {128, 1, 1}});
+    }
+    ExpectLinear(calls.Inferred("aten::mm").back(), kTokens, kClasses, kWidth);
+    const auto read = calls.Inferred(loss);
+    ASSERT_EQ(read.size(), 1u);
+    EXPECT_EQ(std::get<OpaqueOp>(read[0].shape).read_bytes, 2 * kTokens * kClasses);
+  }
 }
 
 // Weights are made 8 bits before the gradient of an input, which reduces over 14,336; before that
