@@ -12,9 +12,10 @@ namespace {
 constexpr size_t kBefore = 6, kBehind = 3;  // kernels that are looked at
 // A layer reduces over more than what a norm keeps of each row.
 constexpr int64_t kLeastDepth = 8;
-// How much each thing that is explained counts: tensors, the width that most norms have, and that
-// a result has it too, which decides among equals.
-constexpr double kTensor = 2, kTypicalDepth = 1, kTypicalWidth = 0.5, kTilesAlone = 0.25;
+// How much each thing that is explained counts: tensors, a loss's classes, the width that most
+// norms have, and that a result has it too, which decides among equals.
+constexpr double kTensor = 2, kClasses = 3, kTypicalDepth = 1, kTypicalWidth = 0.5,
+                 kTilesAlone = 0.25;
 
 void AddNew(std::vector<int64_t>& list, int64_t size) {
   if (size > 0 && std::ranges::find(list, size) == list.end()) list.push_back(size);
@@ -189,7 +190,7 @@ double ForwardLayers::Score(size_t i, const MatrixSizes& s, const Around& around
   if ((input && !around.gated) || attended) score += kTensor;
   const bool matrix = std::min(s.n, s.k) >= kLeastDepth;  // a vector is a norm's
   if (matrix && Weighs(w, x, around)) score += kTensor;
-  if (around.to_loss && s.n == flow_.words()) score += kTensor;
+  if (around.to_loss && s.n == flow_.words()) score += kClasses;
   if (std::ranges::any_of(around.behind, [&](size_t b) { return moves(b, y); })) score += kTensor;
   if (around.same_input > 0 && s.k == around.same_input) score += kTensor;
   if (around.queries > 0 && s.n == around.queries) score += kTensor;

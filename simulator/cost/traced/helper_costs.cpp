@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "simulator/base/contains.h"
+#include "simulator/cost/kernel/launched_kernels.h"
+
 namespace foretrace {
 namespace {
 
@@ -13,6 +16,23 @@ int64_t SplitReduceTrips(std::string_view name) {
   const bool waits = name.find("splitKreduce_kernel<32, 16") != name.npos ||
                      name.find("reduce_1Block_kernel") != name.npos;
   return waits ? kTrips : 0;
+}
+
+// What attention's gradients begin with reads the result and its gradient, and clears sums of 32
+// bits; what they end with makes these the queries' gradient (FlashAttention-2's
+// flash_bwd_preprocess_kernel.h, cuDNN's alike). Of what is written, a third each are queries',
+// keys' and values'.
+KernelWork AroundAttention(std::string_view name, const KernelWork& main) {
+  constexpr int64_t kGradients = 3;
+  const Bytes tensor(main.written.count() / kGradients);
+  const Bytes sums(tensor.count() / std::max<int64_t>(ElementSize(main.dtype), 1) *
+                   ElementSize(DType::kFloat32));
+  KernelWork work;
+  work.kind = KernelKind::kCopy;
+  const bool begins = ContainsAny(name, {"dot_do_o"});
+  work.read = begins ? tensor + tensor : sums;
+  work.written = begins ? sums : tensor;
+  return work;
 }
 
 }  // namespace
@@ -35,6 +55,10 @@ SimTime HelperCosts::Time(NodeIndex node) const {
     KernelWork work = HelperWork(first);
     work.trips = SplitReduceTrips(store.name(rank, node));
     return std::max(floor, models.Predict(work, Precision::kFloat32).time);
+  }
+  const std::string_view name = store.name(rank, node);
+  if (kernel && first.kind == KernelKind::kAttention && IsAroundAttention(name)) {
+    return std::min(most, models.Predict(AroundAttention(name, first), Precision::kFloat32).time);
   }
   const WorkAttr* recorded = rank.kind(node) == NodeKind::kMemset ? rank.work(node) : nullptr;
   if (recorded == nullptr || alone || first.kind == KernelKind::kEmbedding) return most;

@@ -284,7 +284,9 @@ Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const N
     seen.by_warps |= traits.flash_attention_2 || traits.by_warps;
     seen.load_elements = std::max(seen.load_elements, traits.load_elements);
     if (kernel) seen.last = traits;
-    if (rank.kind(node) != NodeKind::kMemset && !IsHelper(traits.role, observed.call)) {
+    const bool around = std::holds_alternative<AttentionOp>(observed.call.shape) &&
+                        IsAroundAttention(store.name(rank, node));
+    if (rank.kind(node) != NodeKind::kMemset && !around && !IsHelper(traits.role, observed.call)) {
       observed.mains.push_back(node);
     }
     Specify(traits, observed.call);

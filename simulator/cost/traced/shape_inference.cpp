@@ -260,8 +260,31 @@ class Inference {
     const MatrixSizes layer = layers_.Behind(i, call);
     const bool sums = store_.name(rank_, call) == "aten::sum" ||
                       store_.name(rank_, call).find("sum_functor") != std::string_view::npos;
-    if (!layer.known() || !sums) return std::nullopt;
-    return Traced(ReductionOp{layer.n, layer.m, true}, TypeOf(flow_.name(i)), Direction::kForward);
+    if (!sums) return std::nullopt;
+    const ReductionOp op = layer.known() ? ReductionOp{layer.n, layer.m, true} : SharedHeads(i);
+    if (op.rows < 1) return std::nullopt;
+    return Traced(op, TypeOf(flow_.name(i)), Direction::kForward);
+  }
+
+  // Heads of queries that share one of keys and values have gradients each, which are added up
+  // right behind attention's: four results a thread (aten/src/ATen/native/cuda/Reduce.cuh,
+  // output_vec_size). rows = 0: something else is.
+  ReductionOp SharedHeads(size_t i) const {
+    constexpr size_t kBehind = 4;
+    constexpr int64_t kResults = 4;
+    if (!ContainsAny(flow_.name(i), {"reduce_kernel<128, 4, "})) return {};
+    const int64_t results = SaturatingProduct(
+        {kResults, static_cast<int64_t>(LaunchOf(i).threads()), LaunchOf(i).grid[0]});
+    for (const size_t p : flow_.Before(i, kBehind)) {
+      const auto attention =
+          flow_.at(p).attention ? attention_.Of(p, NamesGradient(flow_.name(p))) : std::nullopt;
+      if (!attention) continue;
+      const int64_t all =
+          SaturatingProduct({attention->b, attention->heads, attention->skv, attention->d});
+      if (all % results != 0 || all / results < 2) return {};
+      return {results, all / results, true};
+    }
+    return {};
   }
 
   std::optional<TracedOperator> Elements(size_t i) const {

@@ -111,6 +111,24 @@ TEST(GatheredLayers, AttentionOfModelsThatSayTheNextTokenIsCausal) {
   }
 }
 
+// Right behind attention's gradients: of 32 heads to eight, four each. A block of 128 threads has
+// 512 results.
+TEST(GatheredLayers, GradientsOfSharedHeadsAreAddedUp) {
+  constexpr std::string_view kSum =
+      "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, sum_functor>";
+  LaunchedCalls calls;
+  AddLayer(calls);
+  AddGradientsOfAttention(calls);
+  calls.Then(std::string(kFused) + "bprop_wgmma_f16_knob_26_64x64x128_1x4x1", kPersistent);
+  calls.Add("aten::sum", kSum, {{kTokens * kKeys / 512, 1, 1}, {32, 4, 1}});
+  const auto found = calls.Inferred("aten::sum");
+  ASSERT_EQ(found.size(), 1u);
+  const auto& op = std::get<ReductionOp>(found[0].shape);
+  EXPECT_EQ(op.rows, kTokens * kKeys);
+  EXPECT_EQ(op.cols, 4);
+  EXPECT_TRUE(op.across_rows);
+}
+
 // A tensor of 8,192 x 128,256 is passed over in two halves by one call: 4 bytes each are more than
 // 2^31 together.
 TEST(GatheredLayers, PartsOfATensorAreOneOperator) {
