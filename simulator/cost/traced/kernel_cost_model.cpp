@@ -116,6 +116,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
     if (opaque && SayMore(rank, op.kernels)) continue;
     Assign(store, rank, *known->second, op, entries);
+    CountMask(store, rank, *known->second, op);
     if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
@@ -129,6 +130,17 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   EstimateByLikes(store, rank, std::move(flow), entries);
   AddCodeFetches(store, rank, entries);
   return entries;
+}
+
+// FlashAttention-2's kernels name theirs.
+void KernelCostModel::CountMask(const TraceStore& store, const RankTrace& rank,
+                                const TracedOperator& traced, const CallKernels& op) {
+  const auto* attention = std::get_if<AttentionOp>(&traced.op.shape);
+  const bool named = std::ranges::any_of(op.kernels, [&](NodeIndex node) {
+    return TraitsOfKernel(store.name(rank, node)).flash_attention_2;
+  });
+  if (attention == nullptr || !traced.assumed || named) return;
+  ++(attention->causal ? assumed_masks_.causal : assumed_masks_.none);
 }
 
 void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& rank,

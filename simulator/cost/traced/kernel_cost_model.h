@@ -58,6 +58,11 @@ class KernelCostModel : public CostModel {
     std::vector<NodeIndex> kernels;  // in order of issue
   };
   std::span<const Lookup> lookups(const RankTrace& rank) const;
+  // Calls of attention of which nothing says which tokens a mask hides, by what was assumed.
+  struct AssumedMasks {
+    int64_t causal = 0, none = 0;
+  };
+  const AssumedMasks& assumed_masks() const { return assumed_masks_; }
 
  private:
   struct Entry {
@@ -67,6 +72,8 @@ class KernelCostModel : public CostModel {
   };
 
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
+  void CountMask(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
+                 const CallKernels& op);
   // GEMMs whose kernel's code was displaced since it last ran.
   void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                       std::vector<Entry>& entries) const;
@@ -111,6 +118,7 @@ class KernelCostModel : public CostModel {
   std::map<std::string, GpuPeaks> recorded_;       // that device, else the models'
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
   std::map<int32_t, std::vector<Lookup>> lookups_;
+  AssumedMasks assumed_masks_;
 };
 
 }  // namespace foretrace

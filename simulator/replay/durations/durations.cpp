@@ -83,6 +83,15 @@ void NoteOtherDevice(const GpuPeaks& device, const TraceStore& store,
                               device.name, recorded));
 }
 
+void NoteMasks(const KernelCostModel& kernels, std::vector<std::string>& notes) {
+  const KernelCostModel::AssumedMasks& assumed = kernels.assumed_masks();
+  if (assumed.causal + assumed.none == 0) return;
+  notes.push_back(fmt::format(
+      "attention: of {} calls nothing says which keys a mask hides; {} are taken to be causal, {} "
+      "to attend to all (about twice as long)",
+      assumed.causal + assumed.none, assumed.causal, assumed.none));
+}
+
 // Some device work that is not communication is modelled.
 bool ModelsWork(const DurationPlan& plan, const TraceStore& store) {
   for (const RankTrace& rank : store.ranks()) {
@@ -236,6 +245,7 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
       }));
   auto by_operator = std::make_unique<KernelCostModel>(
       kernels, store, calibration == nullptr ? nullptr : calibration->embedding);
+  NoteMasks(*by_operator, models->notes);
   models->kernels = by_operator.get();
   models->chain.Append(std::move(by_operator));
   models->chain.Append(std::make_unique<CopyCostModel>(

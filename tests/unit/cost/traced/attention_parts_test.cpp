@@ -50,6 +50,9 @@ TEST(AttentionParts, TakeWhatTheyMove) {
   EXPECT_GT(us(kEnds), 60);
   EXPECT_LT(us(kEnds), 85);
   EXPECT_GT(us(kMain), 10 * us(kBegins));
+  // The call's arguments are not recorded, a mask among them.
+  EXPECT_EQ(model.assumed_masks().none, 1);
+  EXPECT_EQ(model.assumed_masks().causal, 0);
 }
 
 }  // namespace
