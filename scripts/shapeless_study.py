@@ -2,11 +2,13 @@
 """What kernel models lose where a profile has no shapes (torch.profiler without record_shapes, its default), and where a CUDA
 graph launches its kernels, so that no calls are around them: recordings that have them, with them taken out, as Markdown tables.
 
-  scripts/shapeless_study.py [--foretrace build/release/foretrace] [--data FOLDER]
+  scripts/shapeless_study.py [--foretrace build/release/foretrace] [--data FOLDER] [--ungathered]
 
 A row a recording: the error of its kernels by time (GMAE, per cent; `validate --durations model`) with shapes,
-without, and with the kernels of each step in one graph; then the former two by operator over all recordings. Recordings are this project's own
-(traces/captured) and, of the folder of public data, traces/h100.
+without, and with the kernels of each step in one graph; then the former two by operator over all recordings. Copies within the device
+are one operator, whether a call with shapes says so or they stand alone; casts are copies with shapes, element-wise without. Recordings
+are this project's own (traces/captured) and, of the folder of public data, traces/h100. With --ungathered instead only those that gather weights (FSDP2),
+without shapes, as recorded and with that taken out: copies within the device and the casts right before them.
 """
 import argparse
 import bisect
@@ -27,6 +29,7 @@ CALIBRATION = "h100-sxm5-nvswitch"
 LEAST = 0.01
 RECORDINGS = ("Recording", "With shapes, %", "Without, %", "In graphs, %")
 OPERATORS = ("Operator", "Time %", "With shapes, %", "Without, %")
+UNGATHERED = ("Recording", "Without shapes, %", "Nothing gathered, %")
 
 
 def recordings(data):
@@ -71,6 +74,30 @@ def in_graphs(document):
     return {**document, "traceEvents": kept}
 
 
+def ungathered(document):
+    """The document without what gathers weights; None: nothing does."""
+    device = sorted((e for e in document["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy")), key=lambda e: e["ts"])
+    gathers = set()
+    for before, event in zip([{"name": ""}, *device], device):
+        if "DtoD" in event["name"]:
+            gathers |= {id(event)} | ({id(before)} if "float16_copy_kernel" in before["name"] else set())
+        elif "chunk_cat_cuda_kernel" in event["name"]:
+            gathers.add(id(event))
+    if not any(id(e) in gathers and "chunk_cat" in e["name"] for e in device):
+        return None
+    return {**document, "traceEvents": [e for e in document["traceEvents"] if id(e) not in gathers]}
+
+
+def study_of_gathering(foretrace, data):
+    """[(recording, without shapes, with nothing gathered)], in per cent."""
+    rows = []
+    for name, document in recordings(data):
+        without_shapes(document)
+        if other := ungathered(document):
+            rows.append((name, *(f"{total(durations(foretrace, d)):.1f}" for d in (document, other))))
+    return rows
+
+
 def durations(foretrace, document):
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "kineto.0.json").write_text(json.dumps(document))
@@ -96,8 +123,9 @@ def study(foretrace, data):
                 without_shapes(document)
             found[shaped] = durations(foretrace, document)
             for o in found[shaped]:
-                shares[shaped][o["operator"]] += o["share"]
-                errors[shaped][o["operator"]] += o["share"] * o["time_gmae_percent"]
+                operator = "copy" if o["operator"] == "memcpy dtod" else o["operator"]
+                shares[shaped][operator] += o["share"]
+                errors[shaped][operator] += o["share"] * o["time_gmae_percent"]
         graphs = durations(foretrace, in_graphs(document))
         rows.append((name, *(f"{total(operators):.1f}" for operators in (found[True], found[False], graphs))))
 
@@ -113,7 +141,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretrace", default=str(ROOT / "build" / "release" / "foretrace"))
     parser.add_argument("--data", default=os.environ.get("FORETRACE_REALDATA"))
+    parser.add_argument("--ungathered", action="store_true")
     options = parser.parse_args()
+    if options.ungathered:
+        print(table(UNGATHERED, study_of_gathering(options.foretrace, options.data)))
+        return
     by_recording, by_operator = study(options.foretrace, options.data)
     print(table(RECORDINGS, by_recording))
     print()
