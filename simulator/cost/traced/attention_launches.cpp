@@ -7,6 +7,7 @@
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/name_numbers.h"
+#include "simulator/cost/traced/next_token.h"
 
 namespace foretrace {
 namespace {
@@ -59,26 +60,10 @@ int64_t HeadOf(std::string_view name) {
 constexpr int64_t kElementsOfProducts = 1024;
 bool IsProducts(std::string_view name) { return name.find("compute_dot_do_o") != name.npos; }
 
-// Rotary embeddings: products of complex numbers (Llama's own code), generated code around these,
-// or kernels of their own; else each half of a head changes places with the other, negated.
-bool TurnsHeads(std::string_view name) {
-  return ContainsAny(name, {"MulFunctor<c10::complex<float>", "view_as_complex", "rotary", "Rotary",
-                            "rope_", "_rope", "Rope", "RoPE"});
-}
-
-// A loss of so many rows: whole, or in chunks; without that of each sequence's last token.
-bool IsLossOf(int64_t rows, std::string_view name, const LaunchAttr& launch) {
-  constexpr int64_t kLeastSequence = 16;
-  if (!ContainsAny(name, {"LogSoftMax", "log_softmax", "cross_entropy", "CrossEntropy"}))
-    return false;
-  const int64_t of_it = launch.grid[0];
-  return of_it > 1 && of_it <= rows && (rows % of_it == 0 || rows - of_it < rows / kLeastSequence);
-}
-
 }  // namespace
 
 AttentionLaunches::AttentionLaunches(const RankTrace& rank, const LaunchFlow& flow)
-    : rank_(rank), flow_(flow), causal_(PredictsNext()) {
+    : rank_(rank), flow_(flow), causal_(SaysNextToken(rank, flow)) {
   for (size_t i = 0; i < flow.order().size(); ++i) {
     const LaunchAttr* launch = rank.launch(flow.order()[i]);
     if (launch == nullptr || !IsProducts(flow.name(i))) continue;
@@ -86,26 +71,6 @@ AttentionLaunches::AttentionLaunches(const RankTrace& rank, const LaunchFlow& fl
     alike_products_ = other ? nullptr : launch;
     if (other) return;
   }
-}
-
-bool AttentionLaunches::PredictsNext() const {
-  constexpr size_t kTurns = 12;  // kernels between a layer and attention, to turn both
-  bool turned = false, loss = false;
-  for (size_t i = 0; i < flow_.order().size() && !(turned && loss); ++i) {
-    const std::string_view name = flow_.name(i);
-    const LaunchAttr* launch = rank_.launch(flow_.order()[i]);
-    if (launch != nullptr) loss |= IsLossOf(flow_.rows(), name, *launch);
-    turned |= TurnsHeads(name);
-    if (turned || !flow_.at(i).attention) continue;
-    bool negated = false, joined = false;
-    for (const size_t p : flow_.Before(i, kTurns)) {
-      if (flow_.at(p).gemm) break;
-      negated |= ContainsAny(flow_.name(p), {"neg_kernel"});
-      joined |= ContainsAny(flow_.name(p), {"CatArray"});
-    }
-    turned = negated && joined;
-  }
-  return turned && loss;
 }
 
 std::optional<AttentionOp> AttentionLaunches::Of(size_t i, bool backward) const {

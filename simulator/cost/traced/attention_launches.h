@@ -11,9 +11,8 @@ namespace foretrace {
 
 // FlashAttention-2 and PyTorch's memory-efficient attention have a block for so many queries of a
 // head; cuDNN's as many as there are multiprocessors, but its passes around gradients say more.
-// FlashAttention-2 names its mask; of others nothing tells which tokens it hides, but where queries
-// and keys are turned by their positions and each token has a loss, the job trains a model to say
-// the next one: its attention is taken to be causal.
+// FlashAttention-2 names its mask; of others nothing tells which tokens it hides, but attention of
+// a model that is trained to say the next token (next_token.h) is taken to be causal.
 class AttentionLaunches {
  public:
   // Of a head, where nothing tells.
@@ -28,7 +27,6 @@ class AttentionLaunches {
  private:
   std::optional<AttentionOp> Sizes(size_t i, bool backward) const;
   std::optional<AttentionOp> Sdpa(size_t i) const;
-  bool PredictsNext() const;
   int64_t Sequence(size_t i, int64_t blocks, int64_t block, int64_t batch) const;
   const LaunchAttr* ProductsNear(size_t i) const;
 
