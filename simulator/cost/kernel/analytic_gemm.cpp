@@ -1,24 +1,32 @@
 #include "simulator/cost/kernel/analytic_gemm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "simulator/cost/kernel/convolution_roofline.h"
+#include "simulator/cost/kernel/roofline.h"
+#include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
 
-// Three sets of constants, each from tables of some devices (importers in scripts/) and judged on
+// Sets of constants, each from tables of some devices (importers in scripts/) and judged on
 // others; figures are in calibration/README.md, "Without a calibration".
 
 // Multiprocessors alone. Large tiles reach what a board keeps up, where its file says what that is:
 // it is read off such GEMMs. Of the boost clock the V100 of PCIe reaches 1.0, that of SXM2 0.94
 // (NeuSight, DeepBench). Intensity and step are those of the fits to NeuSight's A100 and V100
-// (calibration/{a100,v100}-pcie*: 2.68 and 2.81, 0.207 and 0.223).
+// (calibration/{a100,v100}-pcie*: 2.68 and 2.81, 0.207 and 0.223). The threads that multiply also
+// wait for what they load (gemm_block.cpp, kOverlapOfLanes). What a wave takes beside is of the
+// H100's batches (kernels.csv.xz, half of the shapes), base_us ByWarpgroups'.
 GemmParameters OnMultiprocessors(bool sustained) {
   GemmParameters p;
+  p.base_us = 2.7;
   p.compute_efficiency = sustained ? 1.0 : 0.97;
   p.tile_intensity = 2.75;
+  p.overlap_power = 2;
+  p.wave_us = 1;
   p.reduction_step_us = 0.21;
   return p;
 }
@@ -78,6 +86,30 @@ GemmParameters ByWarpgroups() {
   return p;
 }
 
+// TF32 on those: cuBLAS has no persistent kernels of its own for it (nvjet) but xmma's of one
+// group of warps a tile (bert-base-b4-tf32, H100, traces/README.md, "Captured"), and wgmma takes
+// its operands along the reduction alone (PTX ISA, "Asynchronous warpgroup-level matrix
+// instructions"), so that others pass through registers. Set by half of the shapes of
+// calibration/h100-sxm5-nvswitch/measurements/kernels.csv.xz, as OnMultiprocessors' wave.
+GemmParameters ByWarpgroupsInTf32(const KernelWork& work) {
+  constexpr double kThroughRegisters = 0.7;
+  GemmParameters p = ByWarpgroups();
+  p.base_us = 3.2;
+  p.reduction_step_us *= 2;
+  if (work.across_reduction > 0) p.compute_efficiency *= kThroughRegisters;
+  return p;
+}
+
+// Copies by descriptors (TMA) take rows of whole loads of 16 bytes (CUDA driver API,
+// cuTensorMapEncodeTiled): of others cuBLAS has its kernels for Ampere
+// ("cutlass_80_tensorop_s1688gemm_256x128_32x3_tn_align1", the same recording).
+GemmParameters ByWarpsOn(const GpuPeaks& device, double base_us) {
+  GemmParameters p = ByWarps();
+  p.base_us = base_us;
+  p.compute_efficiency *= device.accelerator.instructions.warp_gemms;
+  return p;
+}
+
 // Hopper's tensor cores know no scales: of every 128 of the reduction registers take the sums,
 // multiply them by two scales and add them up, which one of two warpgroups does while the other
 // multiplies; a tile's pipeline fills, and its results are stored, beside nothing else (DeepGEMM,
@@ -89,8 +121,44 @@ GemmParameters ByScaledBlocks() {
   p.tile_intensity = 6;
   p.wave_us = 2;
   p.partial_wave = 0;
-  p.reduction_step_us = 0.0084;
+  p.reduction_step_us = 0.0168;
   return p;
+}
+
+GemmParameters Chosen(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  constexpr int64_t kLoadBytes = 16;
+  const InstructionFacts& facts = device.accelerator.instructions;
+  GemmParameters p = AnalyticGemm(device, precision);
+  if (!device.has_tensor_cores(precision) || !facts.by_warpgroups()) return p;
+  const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
+                            device.fp8_tflops > 0 && !facts.asynchronous_matrices;
+  if (in_registers) return ByScaledBlocks();
+  if (precision == Precision::kTensorFloat32) p = ByWarpgroupsInTf32(work);
+  return AccessBytes(work) < kLoadBytes ? ByWarpsOn(device, p.base_us) : p;
+}
+
+// How many times as long cuBLAS's kernels for Maxwell and Pascal take whose operands both lie along
+// the reduction ("maxwell_sgemm_32x128_tn"), where those rows are long. Blocks walk 160 rows side
+// by side, 32 bytes of each a step. From some waves on NeuSight's P100 is the slower the longer the
+// rows are, down to less than half from 128 KiB a row on, whatever lies beyond; first waves are
+// not, fewer the longer their reduction. So it is when blocks no longer keep step, each then
+// fetches its own lines from DRAM, and neighbouring rows share its open pages the less the farther
+// they lie apart; counters that would show it were not read. Set by half of NeuSight's training
+// rows, judged by its test rows and DeepBench.
+double LongRowsTimes(const GpuPeaks& device, const KernelWork& work) {
+  constexpr double kTileRows = 32, kTileCols = 128, kResident = 4;
+  constexpr double kInStep = 5000;  // of the reduction, over all waves
+  constexpr double kShortBytes = 20 * 1024, kLongBytes = 128 * 1024, kMost = 1.2;
+  if (device.fp16_tflops > 0 || work.kind != KernelKind::kGemm || work.across_reduction > 0) {
+    return 1;
+  }
+  const double k = Positive(work.k), bytes = k * Positive(ElementSize(work.dtype));
+  const double blocks =
+      std::ceil(Positive(work.n) / kTileRows) * std::ceil(Positive(work.m) / kTileCols);
+  const double waves = blocks / device.sms / kResident;
+  const double apart =
+      std::clamp(std::log(bytes / kShortBytes) / std::log(kLongBytes / kShortBytes), 0.0, 1.0);
+  return 1 + kMost * apart * std::max(1 - kInStep / (waves * k), 0.0);
 }
 
 }  // namespace
@@ -107,14 +175,12 @@ double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelW
   if (work.kind == KernelKind::kConvolution && !device.has_tensor_cores(precision)) {
     return ConvolutionRoofline(Convolving(), device, Precision::kFloat32, work).kernel_us;
   }
-  const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
-                            device.fp8_tflops > 0 &&
-                            !device.accelerator.instructions.asynchronous_matrices;
-  const GemmParameters p = in_registers ? ByScaledBlocks() : AnalyticGemm(device, precision);
+  const GemmParameters p = Chosen(device, precision, work);
   // The constants are NVIDIA's: what AMD's kernels wait for before their first results.
   constexpr int64_t kTrips = 4;
   const double start_us = device.accelerator.vendor == "AMD" ? ColdStartUs(device, kTrips) : 0;
-  const double us = GemmRoofline(p, device, precision, work).kernel_us + start_us;
+  const double alone_us = GemmRoofline(p, device, precision, work).kernel_us;
+  const double us = p.base_us + (alone_us - p.base_us) * LongRowsTimes(device, work) + start_us;
   const double sustained = device.sustained_tflops(precision);
   if (!device.has_tensor_cores(precision) || sustained <= 0) return us;
   return std::max(us, p.base_us + work.flop.count() / (sustained * 1e6));

@@ -23,6 +23,7 @@ constexpr double kSmallestSplit = 256;     // of the reduction
 constexpr double kReductionBlock = 8;      // reductions run in multiples of it
 
 constexpr double kTileArea = 128 * 128;  // of GemmParameters::wave_us
+constexpr int64_t kWidestBytes = 16;     // that a thread accesses at once
 
 // The time that a library's choice among tiles takes: see GemmParameters::choice_spread.
 class TileChoice {
@@ -61,14 +62,12 @@ bool HasVector(const KernelWork& work, Precision precision) {
 // other warps, which multiply meanwhile: a share is left, DeepBench's V100's (half precision). Rows
 // of x and W lie along k, those of the result along n; tiles are 128 x 128.
 double NarrowAccessUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
-  constexpr int64_t kWidestBytes = 16, kCopiedBytes = 4;
+  constexpr int64_t kCopiedBytes = 4;
   constexpr double kCopied = 8, kThroughRegisters = 16, kTile = 128, kHiddenElsewhere = 0.2;
   if (precision == Precision::kFloat32 || !IsGemm(work.kind)) return 0;
-  const int64_t sizes = work.n | work.k;
-  const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
-  const int64_t bytes =
-      std::max<int64_t>(std::min(elements, kWidestBytes) * ElementSize(work.dtype), 1);
+  const int64_t bytes = AccessBytes(work);
   if (bytes >= kWidestBytes) return 0;
+  const int64_t elements = std::max<int64_t>(bytes / ElementSize(work.dtype), 1);
   const auto real = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
   const double m = real(work.m), n = real(work.n), k = real(work.k);
   const double loaded = k * (m * std::ceil(n / kTile) + n * std::ceil(m / kTile));
@@ -77,7 +76,21 @@ double NarrowAccessUs(const GpuPeaks& device, Precision precision, const KernelW
   return InstructionUs(device, accesses * (bytes < kCopiedBytes ? kThroughRegisters : kCopied));
 }
 
+// Of GemmParameters::reduction_step_us.
+double StepElements(Precision precision, const KernelWork& work) {
+  if (precision == Precision::kFloat32) return kReductionBlock;
+  return std::max(static_cast<double>(kWidestBytes / std::max<int64_t>(ElementSize(work.dtype), 1)),
+                  1.0);
+}
+
 }  // namespace
+
+int64_t AccessBytes(const KernelWork& work) {
+  const int64_t sizes = work.n | work.k;
+  const int64_t elements = work.load_elements > 0 ? work.load_elements : sizes & -sizes;
+  return std::clamp<int64_t>(std::min(elements, kWidestBytes) * ElementSize(work.dtype), 1,
+                             kWidestBytes);
+}
 
 bool IsGemm(KernelKind kind) {
   return kind == KernelKind::kGemm || kind == KernelKind::kBatchedGemm;
@@ -126,6 +139,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   const double sm_flop_per_us =
       device.peak_tflops(precision) * 1e6 * p.compute_efficiency / device.sms;
   const double bytes_per_us = device.dram_gbps * 1e3;
+  const double step_elements = StepElements(precision, work);
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
@@ -146,7 +160,7 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       double us =
           (full + p.partial_wave * (std::max(waves, 1.0) - full)) * tile_flop * depth / rate +
           p.wave_us * full * rows * cols / kTileArea;
-      if (p.reduction_step_us > 0) us = std::max(us, p.reduction_step_us * depth / kReductionBlock);
+      if (p.reduction_step_us > 0) us = std::max(us, p.reduction_step_us * depth / step_elements);
       if (split > 1) {  // a second kernel adds the parts
         us += 2 + (split + 1) * static_cast<double>(work.written.count()) / bytes_per_us;
       }

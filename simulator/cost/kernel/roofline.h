@@ -28,8 +28,9 @@ struct GemmParameters {
   // Libraries choose among tiles by rules, not by trial: times are averaged over tiles in log,
   // weighted by (best / time)^(1 / choice_spread). 0: the best.
   double choice_spread = 0;
-  // A block takes at least this long for a step of 8 along the reduction, however small its tile:
-  // loads from memory and barriers that nothing hides where the device holds few blocks.
+  // A block takes at least this long for a step along the reduction, however small its tile: loads
+  // from memory and barriers that nothing hides where the device holds few blocks. Of 8 elements in
+  // fp32 without tensor cores, else of 16 bytes.
   double reduction_step_us = 0;
   // Convolutions only (convolution_roofline.h): share of the peak that the fused and the staged
   // Winograd algorithms reach on the multiplications that they are left with. 0: not used.
@@ -56,6 +57,10 @@ double WarpInstructionShare(const GpuPeaks& device, const KernelWork& work);
 // Whether operands go from memory to shared memory without passing through registers (cp.async):
 // since Ampere, whose tensor cores are also the first with TF32.
 bool CopiesPastRegisters(const GpuPeaks& device);
+
+// Bytes of the operands and results of a GEMM on tensor cores that lie side by side, of at most 16,
+// the widest access of a thread.
+int64_t AccessBytes(const KernelWork& work);
 
 // `work` has a matrix view (GEMM, batched GEMM, convolution). GEMMs with a vector in fp32 have
 // no tiles to fill. Tensor cores wait for operands and results that are not aligned to 16 bytes.

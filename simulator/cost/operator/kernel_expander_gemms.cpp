@@ -14,6 +14,7 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
   KernelList list;
   if (op.needs_input_gradient) {
     list.push_back(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false));
+    list.back().across_reduction = 1;  // weights
   }
   if (op.needs_weight_gradient) {
     list.push_back(WeightGradient(KernelKind::kGemm, 1, op.n, op.k, op.m));
@@ -24,7 +25,9 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
 
 KernelList KernelExpander::operator()(const BatchedMatmulOp& op) const {
   if (pass_ == Direction::kForward) {
-    return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false)};
+    KernelWork work = Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false);
+    work.across_reduction = 1;
+    return {work};
   }
   return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),
           WeightGradient(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m)};
@@ -65,6 +68,7 @@ KernelWork KernelExpander::WeightGradient(KernelKind kind, int64_t b, int64_t m,
   const int64_t widest = std::max<int64_t>(kWidestBytes / ElementSize(dtype_), 1);
   const auto together = [](int64_t sizes) { return sizes & -sizes; };
   KernelWork work = Gemm(kind, b, m, n, k, false);
+  work.across_reduction = 2;
   if (together(n | k) < std::min(together(m | n), widest)) {
     work.load_elements = std::min(together(m | n), widest);
   }

@@ -53,6 +53,8 @@ struct KernelWork {
   int64_t batch = 0, m = 0, n = 0, k = 0;
   // Elements that a GEMM, or a norm of a serving engine, loads at once; 0: as its framework does.
   int64_t load_elements = 0;
+  // Of a GEMM's two operands, how many lie along the result's sides, not along what is summed over.
+  int across_reduction = 0;
   // Kernels for Ampere, whose warps issue the tensor instructions one by one.
   bool by_warps = false;
   // Parts of a GEMM's reduction are scaled each by itself (LinearOp::block_scaled).

@@ -141,6 +141,20 @@ TEST(Roofline, AStepOfTheReductionTakesItsTime) {
   EXPECT_EQ(GemmRoofline(p, A100(), Precision::kFloat32, large).compute_us, with);
 }
 
+// On tensor cores a step takes 16 bytes of the reduction: 8 elements in bf16, 4 of TF32, 16 of 8
+// bits. 400 of them are 50, 100 and 25 steps of 1 us.
+TEST(Roofline, AStepOnTensorCoresIsOfBytes) {
+  GemmParameters p{0, 1, 0, 1};
+  p.reduction_step_us = 1;
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  const auto us = [&](Precision precision, DType dtype) {
+    return GemmRoofline(p, h100, precision, Only(LinearOp{32, 32, 400}, dtype)).compute_us;
+  };
+  EXPECT_DOUBLE_EQ(us(Precision::kHalf, DType::kBFloat16), 50);
+  EXPECT_DOUBLE_EQ(us(Precision::kTensorFloat32, DType::kFloat32), 100);
+  EXPECT_DOUBLE_EQ(us(Precision::kFloat8, DType::kFloat8), 25);
+}
+
 TEST(Roofline, VectorsFillNoTiles) {
   // 1,024 matrices of 32 x 32 times vectors, from either side: 2 * 1024^2 FLOP at the peak; a tile
   // of 32 x 32 would take 32 times as long.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 namespace foretrace {
 namespace {
@@ -53,6 +54,22 @@ TEST(KernelWork, WeightGradientsLoadAlongTheirSides) {
   // Nothing to say where rows are no wider than what is summed over, or that is wide itself.
   EXPECT_EQ(loads(LinearOp{2462, 3073, 5120}), 0);
   EXPECT_EQ(loads(LinearOp{2464, 3072, 5120}), 0);
+}
+
+// y[m,n] = x[m,k] W[n,k]: rows of both lie along k. dx sums over n, across W's rows; dW over m,
+// across both's. Of x[m,k] w[k,n], as batches are, one lies across, of dx = dy w^T none.
+TEST(KernelWork, SaysHowManyOperandsLieAcrossTheReduction) {
+  const auto across = [](OperatorCall::Shape shape, Direction pass) {
+    std::vector<int> all;
+    for (const KernelWork& work : Kernels(Make(std::move(shape), DType::kBFloat16, pass))) {
+      all.push_back(work.across_reduction);
+    }
+    return all;
+  };
+  EXPECT_EQ(across(LinearOp{64, 32, 16}, Direction::kForward), std::vector<int>({0}));
+  EXPECT_EQ(across(LinearOp{64, 32, 16}, Direction::kBackward), std::vector<int>({1, 2}));
+  EXPECT_EQ(across(BatchedMatmulOp{4, 64, 32, 16}, Direction::kForward), std::vector<int>({1}));
+  EXPECT_EQ(across(BatchedMatmulOp{4, 64, 32, 16}, Direction::kBackward), std::vector<int>({0, 2}));
 }
 
 TEST(KernelWork, LinearBackwardOfAFirstLayerHasNoInputGradient) {
