@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/cost/kernel/convolution_roofline.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/sizes.h"
 #include "simulator/cost/kernel/vector_rates.h"
@@ -28,20 +27,6 @@ GemmParameters OnMultiprocessors(bool sustained) {
   p.overlap_power = 2;
   p.wave_us = 1;
   p.reduction_step_us = 0.21;
-  return p;
-}
-
-// Convolutions on multiprocessors, by Winograd's algorithms where filters allow: between the fits
-// to NeuSight's A100, V100 and P100 (calibration/{a100-pcie-80gb,v100-pcie,p100-pcie}). Judged by
-// DeepBench's V100 and P100.
-GemmParameters Convolving() {
-  GemmParameters p;
-  p.compute_efficiency = 1.15;
-  p.tile_intensity = 20;
-  p.fused_efficiency = 0.9;
-  p.staged_efficiency = 1.4;
-  p.block_us = 2.4;
-  p.algorithm_spread = 0.3;
   return p;
 }
 
@@ -172,9 +157,6 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
-  if (work.kind == KernelKind::kConvolution && !device.has_tensor_cores(precision)) {
-    return ConvolutionRoofline(Convolving(), device, Precision::kFloat32, work).kernel_us;
-  }
   const GemmParameters p = Chosen(device, precision, work);
   // The constants are NVIDIA's: what AMD's kernels wait for before their first results.
   constexpr int64_t kTrips = 4;

@@ -12,8 +12,7 @@ namespace foretrace {
 GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision);
 
 // Time in microseconds of a GEMM, or of many alike: no less than its FLOP take at what the board
-// keeps up at its power limit, where its file says that. Also of a convolution without tensor
-// cores, by the best of cuDNN's algorithms.
+// keeps up at its power limit, where its file says that.
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work);
 
 }  // namespace foretrace

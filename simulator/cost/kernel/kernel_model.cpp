@@ -11,10 +11,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/enum_names.h"
+#include "simulator/cost/kernel/analytic_convolution.h"
 #include "simulator/cost/kernel/analytic_gemm.h"
 #include "simulator/cost/kernel/analytic_memory.h"
 #include "simulator/cost/kernel/analytic_rows.h"
 #include "simulator/cost/kernel/convolution_roofline.h"
+#include "simulator/cost/kernel/depthwise_convolution.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
@@ -352,12 +354,17 @@ Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precisio
     return {SimTime::FromUs(us), EstimateSource::kCalibrated, !model->InRange(work)};
   }
   const KernelModel* relative = Relative(key);
-  // Kernels of other units say nothing of a GEMM's.
-  const bool direct = key.kind == KernelKind::kConvolution && relative == nullptr &&
-                      !device_.has_tensor_cores(key.precision);
-  if (direct || (IsGemm(key.kind) &&
-                 (relative == nullptr || device_.has_tensor_cores(relative->key.precision) !=
-                                             device_.has_tensor_cores(key.precision)))) {
+  // Kernels of other units say nothing of a GEMM's, and GEMMs nothing of what is around a
+  // convolution on tensor cores, or of one without.
+  const bool tensor = device_.has_tensor_cores(key.precision);
+  if (key.kind == KernelKind::kConvolution &&
+      (relative == nullptr || IsDepthwise(work) ||
+       (tensor && relative->key.kind != KernelKind::kConvolution))) {
+    const double us = AnalyticConvolutionUs(device_, key.precision, work);
+    return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
+  }
+  if (IsGemm(key.kind) &&
+      (relative == nullptr || device_.has_tensor_cores(relative->key.precision) != tensor)) {
     const double us = AnalyticGemmUs(device_, key.precision, work);
     return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
   }

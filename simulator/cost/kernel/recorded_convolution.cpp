@@ -17,9 +17,6 @@ constexpr double kWinogradProducts = 36, kWinogradSide = 4, kFilterPositions = 9
 constexpr double kFrequencies = 32 * 17;
 // A wave of blocks that transform 16 such tiles each (resnet50-b16-fp32, H100, traces/README.md).
 constexpr double kFourierCycles = 13000;
-// Instructions for an element of an image that is padded to channels of a whole load of 16 bytes:
-// divisions of its place (resnet50-b256-bf16).
-constexpr double kPadInstructions = 66;
 // Between two images whose gradients of a filter a thread adds up.
 constexpr double kSumCycles = 110;
 // Loads that wait for each other: of the parts of a reduction, and of one thread that prepares how
@@ -199,8 +196,7 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, const Laun
     case kPad: {
       constexpr double kLoad = 16;
       const double padded = std::ceil(Positive(op_.c) * size / kLoad) * kLoad / size;
-      return start_us + InstructionUs(device_, Positive(op_.n) * Positive(op_.h) * Positive(op_.w) *
-                                                   padded * kPadInstructions);
+      return PaddedImagesUs(device_, Positive(op_.n) * Positive(op_.h) * Positive(op_.w) * padded);
     }
     case kWinogradData:
       return start_us + MemoryUs(image_elements_ * (1 + kExpands) * size);

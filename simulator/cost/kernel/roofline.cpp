@@ -154,6 +154,8 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
       // Splitting the reduction only helps while the device is not full.
       if (split > 1 && (k < kSmallestSplit * split || blocks * split > 2 * device.sms)) break;
       if (split > 1 && work.block_scaled) break;  // DeepGEMM's kernels split none
+      // Nor do cuDNN's, but for gradients of filters.
+      if (split > 1 && work.kind == KernelKind::kConvolution && !work.weight_gradient) break;
       const double waves = blocks * split / device.sms;
       const double depth = std::ceil(k / split / kReductionBlock) * kReductionBlock;
       const double full = std::ceil(waves);

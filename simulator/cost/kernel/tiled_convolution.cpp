@@ -14,6 +14,9 @@ namespace {
 // A block of 256 threads takes its 32 by 32 elements in four turns, each a trip to memory.
 constexpr double kTransformTrips = 4, kTransformThreads = 256, kTransformElements = 32 * 32;
 constexpr double kTransformBandwidth = 0.88;
+// Instructions for an element of an image that is padded to channels of a whole load of 16 bytes:
+// divisions of its place (resnet50-b256-bf16).
+constexpr double kPadInstructions = 66;
 // Of the rate by tiles that are fetched by descriptors (TMA), with addresses of single pixels
 // (dgrad ..._strided_... of resnet50-b64-tf32 and -b256-bf16, H100, traces/README.md, "Captured").
 constexpr double kScattered = 0.7;
@@ -70,6 +73,15 @@ double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_b
       2 * elements * Positive(element_bytes) / (device.dram_gbps * 1e3 * kTransformBandwidth);
   return ColdStartUs(device, 0) +
          std::max(waves * present * moved_us, std::max(waves, 1.0) * kTransformTrips * trip_us);
+}
+
+double LayoutTransformsUs(const GpuPeaks& device, int kernels, double bytes) {
+  return kernels * ColdStartUs(device, static_cast<int64_t>(kTransformTrips)) +
+         2 * bytes / (device.dram_gbps * 1e3 * kTransformBandwidth);
+}
+
+double PaddedImagesUs(const GpuPeaks& device, double elements) {
+  return ColdStartUs(device, 2) + InstructionUs(device, elements * kPadInstructions);
 }
 
 }  // namespace foretrace

@@ -32,6 +32,10 @@ double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm&
 // once; `present`: share of the pixels.
 double LayoutTransformUs(const GpuPeaks& device, double waves, int64_t element_bytes,
                          double present);
+// All transforms of a call whose launches are not known: of operands and results of `bytes`.
+double LayoutTransformsUs(const GpuPeaks& device, int kernels, double bytes);
+// Images that are padded to channels of a whole load of 16 bytes, of so many elements then.
+double PaddedImagesUs(const GpuPeaks& device, double elements);
 // That share, by a grid of blocks of pixels, of channels and of images; those of one block are
 // mostly filters' nine.
 double PresentPixels(const LaunchAttr* launch);

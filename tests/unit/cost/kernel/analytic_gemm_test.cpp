@@ -100,24 +100,6 @@ TEST(AnalyticGemm, HopperScalesBlocksInRegisters) {
   EXPECT_EQ(AnalyticGemmUs(b200, Precision::kFloat8, square), without);
 }
 
-// 16 images of 256 x 28 x 28 to 512 channels by 3 x 3 in fp32: 29.6 GFLOP, which would take 1,885
-// us at the V100's 15.7 TFLOP/s. Winograd's F(4x4, 3x3) leaves a quarter of the multiplications;
-// DeepBench measured 801 us.
-TEST(AnalyticGemm, ConvolutionsOnMultiprocessorsUseWinograd) {
-  OperatorCall call;
-  Conv2dOp conv;
-  conv.n = 16;
-  conv.c = 256;
-  conv.h = conv.w = conv.oh = conv.ow = 28;
-  conv.k = 512;
-  conv.r = conv.s = 3;
-  call.shape = conv;
-  call.dtype = DType::kFloat32;
-  const KernelWork work = Kernels(call)[0];
-  const double us = AnalyticGemmUs(*FindGpuPeaks("v100-sxm2-16gb"), Precision::kFloat32, work);
-  EXPECT_NEAR(us, 801, 0.25 * 801);
-}
-
 // An operand of TF32 that lies across the reduction passes through registers, at 0.7 of the rate;
 // weights of 8,192 squared are bound by that alone. In bf16 it makes no difference.
 TEST(AnalyticGemm, HopperTakesTf32AlongTheReduction) {
