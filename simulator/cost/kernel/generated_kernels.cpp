@@ -24,7 +24,8 @@ bool Has(std::string_view name, std::string_view op) {
 // of up to eight: tiles of 32 x 32, or of 4,096 elements.
 int64_t ElementsOfBlock(const LaunchAttr& launch) {
   constexpr int64_t kWarp = 32, kFew = 64;
-  const int64_t warps = static_cast<int64_t>(launch.threads()) / kWarp;
+  constexpr double kMostThreads = 1024;
+  const int64_t warps = static_cast<int64_t>(std::min(launch.threads(), kMostThreads)) / kWarp;
   const bool tiled = launch.grid[1] > 1;
   if (warps > 4) return tiled ? 4096 : 512;
   if (warps < 4) return 256 * std::max<int64_t>(warps, 1);
@@ -77,10 +78,10 @@ std::optional<GeneratedKernel> GeneratedKernelOf(std::string_view name, const La
   GeneratedKernel kernel;
   const bool pointwise = name.starts_with("triton_poi_"), rows = name.starts_with("triton_red_");
   if (!pointwise && !rows && !name.starts_with("triton_per_")) return std::nullopt;
+  if (launch.blocks() > kMost) return std::nullopt;
   kernel.quantises = Has(name, "scaled_mm");
   kernel.turned_over = pointwise ? launch.grid[1] > 1 : Has(name, "clone") && Has(name, "t");
   if (pointwise) {
-    if (launch.blocks() > kMost) return std::nullopt;
     kernel.elements = static_cast<int64_t>(launch.blocks()) * ElementsOfBlock(launch);
     ReadPointwise(name, kernel);
     return kernel;

@@ -64,8 +64,9 @@ std::optional<TracedOperator> GeneratedCalls::Next(size_t i, int64_t classes) {
   if (elements < 1) return std::nullopt;
   const double bytes = static_cast<double>(SaturatingProduct({elements, element_.count()}));
   TracedOperator traced;
-  traced.op.shape = OpaqueOp{static_cast<int64_t>(bytes * kernel->read),
-                             static_cast<int64_t>(bytes * kernel->written)};
+  constexpr double kMost = 1e18;
+  traced.op.shape = OpaqueOp{static_cast<int64_t>(std::min(bytes * kernel->read, kMost)),
+                             static_cast<int64_t>(std::min(bytes * kernel->written, kMost))};
   traced.op.dtype = element_.count() == 2 ? DType::kBFloat16 : DType::kFloat32;
   traced.assumed = true;
   traced.access.elements = traced.access.largest = elements;

@@ -259,12 +259,13 @@ void LaunchFlow::FindWords(const GpuPeaks& device) {
   if (columns_ < 1) return;
   constexpr size_t kNext = 3;
   constexpr int64_t kLeast = 256;  // a word for each byte
+  const int64_t thread_elements = ElementsOfThread(store_, rank_);
   for (size_t i = 0; i < places_.size(); ++i) {
     if (!ContainsAny(name(i), {"FillFunctor"})) continue;
     const bool table =
         std::ranges::any_of(Behind(i, kNext), [&](size_t b) { return AddsRows(name(b)); });
     Launch launch = LaunchOf(store_, rank_, order()[i]);
-    launch.thread_elements = ElementsOfThread(store_, rank_);
+    launch.thread_elements = thread_elements;
     const auto cleared = table ? WorkOfLaunch(launch, device) : std::nullopt;
     if (!cleared || launch.attr == nullptr) continue;
     LaunchPlace place;

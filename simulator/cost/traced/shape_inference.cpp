@@ -272,16 +272,18 @@ class Inference {
   ReductionOp SharedHeads(size_t i) const {
     constexpr size_t kBehind = 4;
     constexpr int64_t kResults = 4;
+    constexpr double kMostThreads = 1024;
     if (!ContainsAny(flow_.name(i), {"reduce_kernel<128, 4, "})) return {};
     const int64_t results = SaturatingProduct(
-        {kResults, static_cast<int64_t>(LaunchOf(i).threads()), LaunchOf(i).grid[0]});
+        {kResults, static_cast<int64_t>(std::min(LaunchOf(i).threads(), kMostThreads)),
+         LaunchOf(i).grid[0]});
     for (const size_t p : flow_.Before(i, kBehind)) {
       const auto attention =
           flow_.at(p).attention ? attention_.Of(p, NamesGradient(flow_.name(p))) : std::nullopt;
       if (!attention) continue;
       const int64_t all =
           SaturatingProduct({attention->b, attention->heads, attention->skv, attention->d});
-      if (all % results != 0 || all / results < 2) return {};
+      if (results < 1 || all % results != 0 || all / results < 2) return {};
       return {results, all / results, true};
     }
     return {};

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kBlock = 1024;  // elements of a cast's block
 // Autocast casts three arguments of a layer, and what a norm gives.
 constexpr size_t kLeastRun = 6;
+// Layers are alike: copies of more sizes are of something else.
+constexpr size_t kMostSizes = 256;
 
 // Of contiguous tensors, which weights are.
 bool IsCast(std::string_view name) {
@@ -54,6 +56,9 @@ WeightSizes::WeightSizes(const TraceStore& store, const RankTrace& rank, const M
   for (const Run& run : ended) {
     if (gathers) Add(run);
   }
+  if (sizes_.size() <= kMostSizes) return;
+  sizes_.clear();
+  casts_.clear();
 }
 
 void WeightSizes::Add(const Run& run) {

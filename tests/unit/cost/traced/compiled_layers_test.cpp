@@ -118,5 +118,30 @@ TEST(CompiledLayers, WhatIsQuantisedBeforeTellsGradientsOfEightBits) {
   }
 }
 
+// Grids come from traces and may be anything.
+TEST(CompiledLayers, HostileGrids) {
+  constexpr uint32_t kMost = 0xffffffff;
+  for (const LaunchAttr& grid :
+       {LaunchAttr{{kMost, kMost, kMost}, {kMost, kMost, kMost}},
+        LaunchAttr{{kMost, 1, 1}, {kMost, 1, 1}}, LaunchAttr{{1, 1, 1}, {1, 1, 1}}}) {
+    LaunchedCalls calls;
+    calls.Gathers({kWidth, kWidth, INT32_MAX, INT32_MAX, 1, kWidth});
+    for (const std::string name :
+         {"triton_poi_fused_add_0", "triton_red_fused__fused_rms_norm_backward_add_1",
+          "triton_per_fused_log_softmax_2", "triton_red_fused_abs_max_3"}) {
+      calls.Add(name, name, grid);
+    }
+    calls.Add("aten::sum", "reduce_kernel<128, 4, ReduceOp<sum_functor>", grid);
+    calls.Add("aten::fill_", "vectorized_elementwise_kernel<8, FillFunctor, array<char*, 1ul>>",
+              grid);
+    calls.Add("aten::mm", kForward, grid).Norm(kMost);
+    for (const char* name : {"triton_poi_fused_add_0", "triton_per_fused_log_softmax_2"}) {
+      for (const OperatorCall& call : calls.Inferred(name)) {
+        EXPECT_GE(std::get<OpaqueOp>(call.shape).read_bytes, 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace foretrace
