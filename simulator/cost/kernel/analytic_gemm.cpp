@@ -114,10 +114,26 @@ GemmParameters ByScaledBlocks() {
   return p;
 }
 
+// Batches in float32 without tensor cores have one kernel each: "ampere_sgemm_128x128_nn" on the
+// A100 and "maxwell_sgemm_128x64_nn" on the P100 run every one of NeuSight's (PyTorch 2.1, cuBLAS
+// 12.1; names are column-major), however little of a tile is filled. Volta's differ, and Hopper's.
+void TakeBatchesTile(const GpuPeaks& device, GemmParameters& p) {
+  if (device.accelerator.vendor != "NVIDIA") return;
+  if (CopiesPastRegisters(device) && !device.accelerator.instructions.by_warpgroups()) {
+    p.tile_rows = p.tile_cols = 128;
+  } else if (device.fp16_tflops <= 0) {
+    p.tile_rows = 64;
+    p.tile_cols = 128;
+  }
+}
+
 GemmParameters Chosen(const GpuPeaks& device, Precision precision, const KernelWork& work) {
   constexpr int64_t kLoadBytes = 16;
   const InstructionFacts& facts = device.accelerator.instructions;
   GemmParameters p = AnalyticGemm(device, precision);
+  if (precision == Precision::kFloat32 && work.kind == KernelKind::kBatchedGemm) {
+    TakeBatchesTile(device, p);
+  }
   if (!device.has_tensor_cores(precision) || !facts.by_warpgroups()) return p;
   const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
                             device.fp8_tflops > 0 && !facts.asynchronous_matrices;

@@ -28,6 +28,8 @@ struct GemmParameters {
   // Libraries choose among tiles by rules, not by trial: times are averaged over tiles in log,
   // weighted by (best / time)^(1 / choice_spread). 0: the best.
   double choice_spread = 0;
+  // The one tile that the library has, of so many rows m and columns n; 0: any of several.
+  double tile_rows = 0, tile_cols = 0;
   // A block takes at least this long for a step along the reduction, however small its tile: loads
   // from memory and barriers that nothing hides where the device holds few blocks. Of 8 elements in
   // fp32 without tensor cores, else of 16 bytes.
