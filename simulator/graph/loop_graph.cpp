@@ -184,7 +184,7 @@ OperatorCall CallOf(const LoopGraph& graph, OpId op, const LoopSizes& size, int6
     case GraphOpKind::kNorm:
       return {LayerNormOp{outer * n * samples, m}, kType, pass};
     case GraphOpKind::kSoftmax:
-      return {SoftmaxOp{outer * m * samples, n}, kType, pass};
+      return {SoftmaxOp{outer * m * samples, n, false, true}, kType, pass};  // of fused attention
     case GraphOpKind::kDropout:
       return {DropoutOp{elements}, kType, pass};
     default:

@@ -166,7 +166,10 @@ class CallMaker {
 
   SoftmaxOp SoftmaxRows(const GraphTensor& in) const {
     const int64_t cols = s_.of(in.axes.back());
-    return {Size(op_.inputs[0]) / std::max<int64_t>(cols, 1), cols};
+    SoftmaxOp rows{Size(op_.inputs[0]) / std::max<int64_t>(cols, 1), cols};
+    rows.logarithm = op_.kind == GraphOpKind::kLogSoftmax;
+    rows.one_kernel = op_.attention_core;
+    return rows;
   }
 
   OperatorCall::Shape Pointwise() const {

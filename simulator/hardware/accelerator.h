@@ -107,6 +107,9 @@ struct InstructionFacts {
   // Matrix units work beside the instructions of the block that started them, so that one tile of
   // fused attention is multiplied while another's exponentials are taken.
   bool asynchronous_matrices = false;
+  // From the begin of a kernel to its end, whatever it does: blocks are handed out, what they wrote
+  // is made visible. Code, arguments and loads come on top.
+  SimTime shortest_kernel = SimTime::FromUs(2);
 
   // Whether matrix units reach their rate for groups of warps alone (wgmma and later), so that
   // libraries run persistent kernels whose copies go beside the products.

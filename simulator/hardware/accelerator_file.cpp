@@ -255,11 +255,13 @@ class Loader {
   }
 
   void LoadInstructions(const YamlReader& facts) {
-    facts.ExpectKeys(Keys<5>{"fetched_on_demand", "warp_gemm_share", "split_accumulation",
-                             "asynchronous_matrices", "source"});
+    facts.ExpectKeys(Keys<6>{"fetched_on_demand", "warp_gemm_share", "split_accumulation",
+                             "asynchronous_matrices", "shortest_kernel_us", "source"});
+    const InstructionFacts most;
     out_.instructions = {
         facts.Bool("fetched_on_demand", false), facts.Number("warp_gemm_share", 0.01, 1, 1),
-        facts.Number("split_accumulation", 1, 100, 1), facts.Bool("asynchronous_matrices", false)};
+        facts.Number("split_accumulation", 1, 100, 1), facts.Bool("asynchronous_matrices", false),
+        SimTime::FromUs(facts.Number("shortest_kernel_us", 0.01, 1000, most.shortest_kernel.us()))};
     facts.String("source");
   }
 

@@ -1,7 +1,6 @@
 #include "simulator/cost/kernel/analytic_memory.h"
 
 #include <algorithm>
-#include <array>
 
 #include "simulator/cost/kernel/analytic_reductions.h"
 #include "simulator/cost/kernel/code_fetch.h"
@@ -9,22 +8,13 @@
 namespace foretrace {
 namespace {
 
-struct ClassCost {
-  KernelKind kind;
-  double bandwidth_share;  // of what streaming kernels reach
-  double latency_us;       // on top of the shortest kernel
-  double part_us;          // for each tensor after the first
-};
-
-// Latencies are what recorded kernels of DLRM-8 (V100, 2022, traces/README.md) take beyond
-// streaming their bytes: a concatenation looks up its source for every tensor. Transposes use about
-// half of each 32-byte sector that they touch on one side; their share was set with those of the
-// public profile `control` (A100) in view. Other kernels of other GPUs took no part
-// (docs/accuracy.md).
-constexpr std::array<ClassCost, 2> kClasses = {{
-    {KernelKind::kConcat, 1.0, 0.7, 0.33},
-    {KernelKind::kTranspose, 0.6, 0.7, 0.0},
-}};
+// What recorded kernels of DLRM-8 (V100, 2022, traces/README.md) take beyond streaming their bytes:
+// a concatenation of tensors that do not lie in one piece looks up its source for every further
+// tensor. Transposes use about half of each 32-byte sector that they touch on one side; their share
+// was set with those of the public profile `control` (A100) in view. Other kernels of other GPUs
+// took no part (docs/accuracy.md).
+constexpr double kConcatUs = 0.7, kPieceUs = 0.33;
+constexpr double kTransposeShare = 0.6, kTransposeUs = 0.7;
 
 // Of the DRAM peak that is left beside refresh and turns between reads and writes. Fits to tensors
 // that the cache holds may say more.
@@ -76,10 +66,12 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
     return time.kernel_us - time.memory_us + std::max(time.memory_us, blocks_us);
   }
   double extra_us = 0;
-  for (const ClassCost& cost : kClasses) {
-    if (cost.kind != work.kind) continue;
-    parameters.bandwidth_efficiency *= cost.bandwidth_share;
-    extra_us = cost.latency_us + cost.part_us * static_cast<double>(work.parts - 1);
+  if (work.kind == KernelKind::kConcat) {
+    extra_us = kConcatUs + kPieceUs * static_cast<double>(std::max<int64_t>(work.parts, 1) - 1);
+  }
+  if (work.kind == KernelKind::kTranspose) {
+    parameters.bandwidth_efficiency *= kTransposeShare;
+    extra_us = kTransposeUs;
   }
   return MemoryRoofline(parameters, device, work).kernel_us + extra_us;
 }

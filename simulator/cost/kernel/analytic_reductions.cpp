@@ -29,7 +29,8 @@ constexpr double kColumnsInstructions = 196, kColumnElementInstructions = 8.75;
 // Where code is fetched on demand: the lines of the loop, the shuffles, the stores.
 constexpr double kCode = 3200;
 
-constexpr int64_t kUnroll = 4;  // loads of a thread that are under way together
+constexpr int64_t kUnroll = 4;        // loads of a thread that are under way together
+constexpr int64_t kVectorBytes = 16;  // or one of so many, of rows
 constexpr int64_t kWarp = 32, kMostThreads = 512, kShared = 256, kPart = 16;
 
 int64_t PowerBelow(int64_t x) {
@@ -98,6 +99,10 @@ Spread AlongRows(const GpuPeaks& device, const KernelWork& work) {
   return spread;
 }
 
+int64_t LoadedTogether(DType dtype) {
+  return std::max(kVectorBytes / std::max<int64_t>(ElementSize(dtype), 1), kUnroll);
+}
+
 }  // namespace
 
 double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& device,
@@ -105,7 +110,10 @@ double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& de
   const VectorRates rates = VectorRatesOf(device);
   const MemoryTime memory = MemoryRoofline(BeyondCache(streaming, device, work), device, work);
   const Spread spread = work.across_rows ? DownColumns(device, work) : AlongRows(device, work);
-  const double loop = static_cast<double>(Quotient(spread.each, kUnroll)) * kTrip;
+  const int64_t together = work.across_rows         ? kUnroll
+                           : work.load_elements > 0 ? work.load_elements
+                                                    : LoadedTogether(work.dtype);
+  const double loop = static_cast<double>(Quotient(spread.each, together)) * kTrip;
   double start = FetchesCodeOnDemand(device) ? kCode : 0;
   if (spread.parts > 1) {
     start += kShareParts + static_cast<double>(Quotient(spread.parts, spread.readers)) * kPartTrip;

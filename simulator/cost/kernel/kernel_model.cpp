@@ -76,6 +76,30 @@ double RowsUs(const KernelModel& model, const GpuPeaks& device, const KernelWork
   return std::min(us, AnalyticRowsUs(model.memory, device, work));
 }
 
+// Whether its kernels load, compute and store, so that how they start is all that small ones do.
+bool Streams(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kBatchNorm:
+    case KernelKind::kElementwise:
+    case KernelKind::kDropout:
+    case KernelKind::kCopy:
+    case KernelKind::kTranspose:
+    case KernelKind::kIndex:
+    case KernelKind::kPooling:
+    case KernelKind::kOptimizer:
+    case KernelKind::kOther:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Of a result.
+double FlopOfElement(const KernelWork& work) {
+  const double size = static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
+  return work.flop.count() * size / static_cast<double>(std::max<int64_t>(work.written.count(), 1));
+}
+
 double OperandBytes(Precision precision) {
   if (precision == Precision::kFloat8) return 1;
   return precision == Precision::kHalf ? 2 : 4;
@@ -212,9 +236,10 @@ class KernelModels::Memo {
 
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
-        work.load_elements << 40 | static_cast<int64_t>(work.kind) << 32 |
-        static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
-        static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.mean_square) << 6 |
+        work.load_elements << 40 | static_cast<int64_t>(work.row_place) << 48 |
+        static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
+        static_cast<int64_t>(work.dtype) << 16 | static_cast<int64_t>(work.direction) << 8 |
+        static_cast<int64_t>(work.mean_square) << 6 |
         static_cast<int64_t>(work.trips_are_steps) << 5 |
         static_cast<int64_t>(work.block_scaled) << 4 | static_cast<int64_t>(work.by_warps) << 3 |
         static_cast<int64_t>(work.weight_gradient) << 2 |
@@ -277,6 +302,7 @@ KernelModels::KernelModels(GpuPeaks device, std::vector<KernelModel> models)
     index_[Packed(models_[i].key)] = static_cast<int16_t>(i);
   }
   // A class without a model of its own streams like the platform's element-wise kernels.
+  generic_memory_.memory.base_us = device_.accelerator.instructions.shortest_kernel.us();
   for (const KernelModel& model : models_) {
     if (model.key.kind != KernelKind::kElementwise) continue;
     generic_memory_.memory = model.memory;
@@ -328,13 +354,17 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
     us = std::max(us, generic_memory_.memory.base_us + ScatteredUs(device_, work.scattered));
     estimate.extrapolated = true;
   }
-  if (work.trips > 0) {
+  // What no table covers starts as in a job.
+  const bool cold = estimate.source == EstimateSource::kAnalytic && Streams(work.kind);
+  const int64_t trips = work.trips > 0 ? work.trips : cold ? 1 : 0;
+  if (trips > 0) {
+    double waits_us = ColdStartUs(device_, trips);
     if (work.kind == KernelKind::kElementwise) {
-      us = SmoothSum(us, ArithmeticUs(device_, work.flop), 2);
+      if (work.trips > 0) us = SmoothSum(us, ArithmeticUs(device_, work.flop), 2);
+      if (cold && work.trips == 0) waits_us += ChainUs(device_, FlopOfElement(work));
     }
     const double base_us = generic_memory_.memory.base_us;
     const double moved_us = std::max(us - base_us, 0.0);
-    const double waits_us = ColdStartUs(device_, work.trips);
     us = base_us +
          (work.trips_are_steps ? SmoothSum(moved_us, waits_us, 2) : SmoothMax(moved_us, waits_us));
   }

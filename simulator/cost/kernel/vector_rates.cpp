@@ -30,10 +30,23 @@ double InstructionUs(const GpuPeaks& device, double instructions) {
   return instructions > 0 ? instructions / VectorRatesOf(device).integers_per_us : 0;
 }
 
+namespace {
+// What is counted as one operation compiles to more: conversions, tests of ranges, polynomials'
+// constants. TimeSformer's gelu (H100, traces/README.md) takes 36 for its 16.
+constexpr double kInstructionsPerFlop = 2.25;
+}  // namespace
+
+double ChainUs(const GpuPeaks& device, double flop_of_element) {
+  // Four elements of a thread, whose instructions mostly wait for each other: 4 cycles of one of
+  // fp32, 20 and more of a special function. Even rows of gelu, sigmoid, silu and tanh of
+  // calibration/h100-sxm5-nvswitch/measurements/kernels.csv.xz take 0.3 to 0.45 us longer than
+  // those of additions.
+  constexpr double kElements = 4, kCyclesPerInstruction = 6;
+  return flop_of_element * kInstructionsPerFlop * kElements * kCyclesPerInstruction /
+         VectorRatesOf(device).cycles_per_us;
+}
+
 double ArithmeticUs(const GpuPeaks& device, Flop flop) {
-  // What is counted as one operation compiles to more: conversions, tests of ranges, polynomials'
-  // constants. TimeSformer's gelu (H100, traces/README.md) takes 36 for its 16.
-  constexpr double kInstructionsPerFlop = 2.25;
   return flop.count() * kInstructionsPerFlop / VectorRatesOf(device).instructions_per_us;
 }
 

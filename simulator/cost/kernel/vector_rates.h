@@ -21,6 +21,9 @@ double InstructionUs(const GpuPeaks& device, double instructions);
 // How long point-wise arithmetic takes at least, counted as elementwise_table.cpp does.
 double ArithmeticUs(const GpuPeaks& device, Flop flop);
 
+// From the loads of a thread to its stores, by the arithmetic of one element.
+double ChainUs(const GpuPeaks& device, double flop_of_element);
+
 // How long accesses of single threads take that those of their neighbours do not go with: each
 // moves a sector of 32 bytes between L2 and a multiprocessor.
 double ScatteredUs(const GpuPeaks& device, int64_t accesses);

@@ -1,5 +1,7 @@
 #include "simulator/cost/operator/element_work.h"
 
+#include <algorithm>
+
 namespace foretrace {
 namespace {
 
@@ -35,6 +37,32 @@ double ConvertedInstructions(double elements, double tensors) {
 }
 double ConcatInstructions(double elements) {
   return elements * (kElement + kConcatDivisions * kDivision);
+}
+double ContiguousConcatInstructions(int64_t elements, int64_t parts, int64_t element_bytes) {
+  // aten/src/ATen/native/cuda/Shape.cu: CatArrayBatchedCopy_vectorized moves 16 bytes at a time
+  // where all tensors begin there, CatArrayBatchedCopy_contig an element. What that takes beside
+  // its bytes: even rows of calibration/h100-sxm5-nvswitch/measurements/kernels.csv.xz.
+  constexpr int64_t kVector = 16;
+  constexpr double kBeside = 14;
+  const int64_t tensors = std::max<int64_t>(parts, 1);
+  const int64_t begins = elements / tensors * element_bytes;
+  if (elements % tensors == 0 && begins % kVector == 0) return 0;
+  return static_cast<double>(elements) * kBeside;
+}
+double IndexedInstructions(double elements) {
+  // The offsets of three tensors, of which one goes through the index. Even rows of
+  // calibration/h100-sxm5-nvswitch/measurements/kernels.csv.xz.
+  constexpr double kOffsets = 48;
+  return elements * (kElement + kOffsets);
+}
+double DropoutInstructions(int64_t elements) {
+  // aten/src/ATen/native/cuda/Dropout.cu: numbers of a Philox generator (ten rounds) for vectors of
+  // four elements or of two, else for four single ones of a stride. What they take beside their
+  // bytes: even rows of calibration/h100-sxm5-nvswitch/measurements/kernels.csv.xz. Of vectors of
+  // four it would be 17.5 there; whole jobs on A100 (Megatron-LM's table 5) do not show it.
+  constexpr double kOfTwo = 47, kSingle = 33;
+  if (elements % 4 == 0) return 0;
+  return static_cast<double>(elements) * (elements % 2 == 0 ? kOfTwo : kSingle);
 }
 double ConvertedChunkInstructions(double elements) {
   // aten/src/ATen/native/cuda/TensorShape.cu, chunk_cat_cuda_kernel: a thread finds its tensor,

@@ -1,6 +1,9 @@
 #include "simulator/cost/operator/kernel_expander.h"
 
+#include <algorithm>
 #include <array>
+
+#include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
 namespace {
@@ -58,9 +61,13 @@ KernelList KernelExpander::operator()(const LayerNormOp& op) const {
   KernelWork input = Rows(KernelKind::kLayerNorm, op.rows, op.cols, 11.0,
                           SaturatingSum({both, Bytes_(op.cols)}), Bytes_(elements));
   input.read_again = input.read;
-  KernelWork weights = Rows(KernelKind::kReduction, op.cols, op.rows, 4.0, both,
+  KernelWork weights = Rows(KernelKind::kOther, op.cols, op.rows, 4.0, both,
                             Bytes_(SaturatingProduct({2, op.cols})));
   weights.across_rows = true;
+  // aten/src/ATen/native/cuda/layer_norm_kernel.cu, GammaBetaBackwardCUDAKernelTemplate: 32 columns
+  // a block, 256 rows a step, whose means and deviations come first, then eight rows of a thread.
+  constexpr int64_t kRowsOfStep = 256, kTripsOfStep = 3;
+  weights.trips = 1 + kTripsOfStep * ((std::max<int64_t>(op.rows, 1) - 1) / kRowsOfStep + 1);
   return {input, weights};
 }
 
@@ -74,7 +81,9 @@ KernelList KernelExpander::operator()(const SoftmaxOp& op) const {
   // Forward the maximum, then the sum come first. Backward it is one sum, of a logarithm's over the
   // gradients alone (aten/src/ATen/native/cuda/SoftMax.cu: SumExpFloat, MulFloat, AddFloat).
   work.read_again = Bytes(!forward && op.logarithm ? bytes : twice);
-  return {work};
+  if (forward || op.logarithm || op.one_kernel) return {work};
+  // softmax_backward_cuda_out multiplies gradient and result by a kernel of its own.
+  return {Flat(KernelKind::kElementwise, RealProduct({op.rows, op.cols}), twice, bytes), work};
 }
 
 KernelList KernelExpander::operator()(const BatchNormOp& op) const {
@@ -92,9 +101,11 @@ KernelList KernelExpander::operator()(const DropoutOp& op) const {
   const int64_t bytes = Bytes_(op.elements);
   const int64_t mask = std::max<int64_t>(op.elements, 0);  // one byte each
   const bool forward = pass_ == Direction::kForward;
-  return {Flat(KernelKind::kDropout, RealProduct({op.elements}) * 2,
-               forward ? bytes : SaturatingSum({bytes, mask}),
-               forward ? SaturatingSum({bytes, mask}) : bytes)};
+  KernelWork work = Flat(KernelKind::kDropout, RealProduct({op.elements}) * 2,
+                         forward ? bytes : SaturatingSum({bytes, mask}),
+                         forward ? SaturatingSum({bytes, mask}) : bytes);
+  if (forward) work.instructions = DropoutInstructions(op.elements);
+  return {work};
 }
 
 KernelList KernelExpander::operator()(const ElementwiseOp& op) const {
@@ -104,6 +115,14 @@ KernelList KernelExpander::operator()(const ElementwiseOp& op) const {
 }
 
 KernelList KernelExpander::operator()(const ReductionOp& op) const {
+  // The gradient of a mean is spread over what it was taken of.
+  if (pass_ == Direction::kBackward) {
+    const int64_t elements = SaturatingProduct({op.rows, op.cols});
+    KernelWork work = Flat(KernelKind::kElementwise, RealProduct({op.rows, op.cols}),
+                           Bytes_(op.rows), Bytes_(elements));
+    work.instructions = StridedInstructions(static_cast<double>(elements), 1, 2);
+    return {work};
+  }
   KernelWork work = Reduction(op.rows, op.cols);
   work.across_rows = op.across_rows;
   return {work};
@@ -111,7 +130,7 @@ KernelList KernelExpander::operator()(const ReductionOp& op) const {
 
 KernelList KernelExpander::operator()(const ConcatOp& op) const {
   KernelWork work = Flat(KernelKind::kConcat, 0, Bytes_(op.elements), Bytes_(op.elements));
-  work.parts = std::max<int64_t>(op.parts, 1);
+  work.instructions = ContiguousConcatInstructions(op.elements, op.parts, size_);
   return {work};
 }
 
@@ -132,11 +151,30 @@ KernelList KernelExpander::operator()(const MemcpyOp& op) const {
   return {work};
 }
 
+// Rows that lie in whole vectors of 16 bytes have a block each for every 256 of those; others go
+// element by element, four a thread, each of which waits for its index and then for its value
+// (aten/src/ATen/native/cuda/{IndexKernelUtils,IndexKernel}.cu).
+void KernelExpander::AsGather(const IndexOp& op, KernelWork& work) const {
+  constexpr int64_t kVector = 16, kVectorsOfBlock = 256, kElementsOfThread = 4, kThreads = 128;
+  const int64_t row = Bytes_(op.elements) / op.index_count;
+  const bool whole = op.elements % op.index_count == 0 && row % kVector == 0;
+  if (whole) {
+    const int64_t block = kVector * kVectorsOfBlock;
+    work.blocks = SaturatingProduct({op.index_count, (row + block - 1) / block});
+    work.trips = 2;
+    return;
+  }
+  work.instructions = IndexedInstructions(static_cast<double>(op.elements));
+  work.trips = 2 * std::clamp<int64_t>(op.elements / kThreads, 1, kElementsOfThread);
+}
+
 KernelList KernelExpander::operator()(const IndexOp& op) const {
   const int64_t indices = SaturatingProduct({op.index_count, kIndexBytes});
   const int64_t bytes = Bytes_(op.elements);
   if (pass_ == Direction::kForward) {
-    return {Flat(KernelKind::kIndex, 0, SaturatingSum({bytes, indices}), bytes)};
+    KernelWork work = Flat(KernelKind::kIndex, 0, SaturatingSum({bytes, indices}), bytes);
+    if (op.index_count > 0) AsGather(op, work);
+    return {work};
   }
   // Clear the gradient, then read, add and write each gathered value.
   return {Flat(KernelKind::kFill, 0, 0, Bytes_(op.source_elements)),

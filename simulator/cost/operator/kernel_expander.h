@@ -63,6 +63,8 @@ class KernelExpander {
   KernelWork Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k, bool bias) const;
   // The GEMM of a backward pass whose result is m x n, summed over k rows of both operands.
   KernelWork WeightGradient(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k) const;
+  // The forward pass of an IndexOp with indices.
+  void AsGather(const IndexOp& op, KernelWork& work) const;
   KernelWork Convolution(const Conv2dOp& op, ConvPass pass) const;
   KernelList FlashAttention(const AttentionOp& op) const;
   KernelList PlainAttention(const AttentionOp& op) const;

@@ -39,6 +39,10 @@ std::string_view Name(KernelKind kind);
 // kOther for an unknown name.
 KernelKind ParseKernelKind(std::string_view name);
 
+// Where a softmax keeps a row between its passes: by its columns, as the framework chooses; in the
+// registers of a warp; in those of a block; in none, so that each pass loads it.
+enum class RowPlace : uint8_t { kByColumns, kWarp, kBlock, kMemory };
+
 // Bytes count the least traffic of the algorithm: each operand read once and each result written
 // once a pass; caching and re-reads are the timing model's business. A multiply-add is 2 FLOP.
 struct KernelWork {
@@ -51,7 +55,8 @@ struct KernelWork {
   // Matrix view of GEMM-like kernels (of a convolution, its implicit GEMM: m = n oh ow,
   // n = k, k = c r s / groups, batch = groups). 0 for others.
   int64_t batch = 0, m = 0, n = 0, k = 0;
-  // Elements that a GEMM, or a norm of a serving engine, loads at once; 0: as its framework does.
+  // Elements that a GEMM or a norm of a serving engine loads at once, or a thread of a reduction
+  // before it waits; 0: as its framework does.
   int64_t load_elements = 0;
   // Of a GEMM's two operands, how many lie along the result's sides, not along what is summed over.
   int across_reduction = 0;
@@ -61,9 +66,10 @@ struct KernelWork {
   bool block_scaled = false;
   // Row view of row-wise kernels: layer norm, softmax, batch norm (rows = channels), reductions.
   int64_t rows = 0, cols = 0;
-  Bytes read_again;          // by later passes over a row, where no cache kept it
-  bool mean_square = false;  // of a norm: all that it takes of a row, in one sum
-  bool across_rows = false;  // reductions down the columns of a row-major matrix
+  Bytes read_again;                           // by later passes over a row, where no cache kept it
+  bool mean_square = false;                   // of a norm: all that it takes of a row, in one sum
+  RowPlace row_place = RowPlace::kByColumns;  // of a softmax
+  bool across_rows = false;                   // reductions down the columns of a row-major matrix
   // Filter and image geometry of convolutions.
   int64_t filter_h = 0, filter_w = 0, stride = 0, image = 0, channels = 0;
   int64_t images = 0;
@@ -72,7 +78,9 @@ struct KernelWork {
   bool pinned = true;                                        // memcpy
   // Kernels that share this work evenly: FLOP and bytes are totals over them.
   int64_t launches = 1;
-  int64_t parts = 1;  // tensors that a concatenation reads
+  // Tensors of a concatenation that do not lie in one piece, among which its blocks look for
+  // theirs; 0: each lies in one piece.
+  int64_t parts = 0;
   // Integer instructions of all threads, of kernels that move elements one at a time; 0: in
   // vectors, which takes next to none.
   double instructions = 0;

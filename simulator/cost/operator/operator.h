@@ -54,6 +54,9 @@ struct LayerNormOp {
 struct SoftmaxOp {
   int64_t rows = 0, cols = 0;
   bool logarithm = false;  // of it
+  // Its gradient is one kernel, as those of fused attention are; PyTorch's multiplies both of its
+  // tensors first, but of a logarithm.
+  bool one_kernel = false;
 };
 struct BatchNormOp {
   int64_t n = 0, c = 0, h = 1, w = 1;

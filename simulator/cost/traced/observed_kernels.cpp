@@ -85,14 +85,10 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
         Bytes(SaturatingProduct({access.rows, work.written.count() / access.rows + kIndex}));
     work.blocks = access.rows;
   }
-  // Contiguous tensors have as many blocks as their elements ask for; others have two for each
-  // multiprocessor, each tensor, which `parts` costs (aten/src/ATen/native/cuda/Shape.cu,
-  // getCatGridContig and getCatGrid).
-  if (ContainsAny(name, {"CatArrayBatchedCopy_vectorized", "CatArrayBatchedCopy_aligned",
-                         "CatArrayBatchedCopy_contig"})) {
-    work.parts = 1;
-  } else if (name.find("CatArrayBatchedCopy<") != name.npos && access.largest > 0) {
-    // A thread takes the elements of its tensor in turn, each where two divisions find it.
+  // Tensors that are not contiguous have two blocks for each multiprocessor, each of them
+  // (aten/src/ATen/native/cuda/Shape.cu, getCatGrid). A thread takes the elements of its tensor in
+  // turn, each where two divisions find it.
+  if (name.find("CatArrayBatchedCopy<") != name.npos && access.largest > 0) {
     constexpr int64_t kThreads = 512, kBlocks = 2, kTrips = 2;
     const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
     work.trips = kTrips * ((access.largest - 1) / threads + 1);
@@ -253,6 +249,22 @@ KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves)
   return {sums, writes};
 }
 
+// Where PyTorch's kernel keeps rows (aten/src/ATen/native/cuda/SoftMax.cu).
+RowPlace PlaceOfRows(std::string_view name) {
+  if (ContainsAny(name, {"softmax_warp_"})) return RowPlace::kWarp;
+  if (ContainsAny(name, {"cunn_SoftMaxForwardReg<"})) return RowPlace::kBlock;
+  if (ContainsAny(name, {"cunn_SoftMaxForward"})) return RowPlace::kMemory;
+  return RowPlace::kByColumns;
+}
+
+// Elements that a thread of a sum along rows has under way: those of a vector of 16 bytes where
+// the kernel is made for it ("..., float, 4, 8>": since 2.7), else four.
+int64_t LoadsOfSum(std::string_view name, DType dtype) {
+  constexpr int64_t kVector = 16, kElsewhere = 4;
+  const bool vectors = ContainsAny(name, {", 4, 8>"});
+  return vectors ? kVector / std::max<int64_t>(ElementSize(dtype), 1) : kElsewhere;
+}
+
 // Loads of 16 bytes; residuals are read and written beside the input.
 void AsEngineNorm(int64_t residuals, KernelWork& work) {
   constexpr int64_t kWidestLoad = 16;
@@ -320,6 +332,11 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
   work.mean_square = ContainsAny(name, {kNorm}) && ContainsAny(name, {"float, true>("});
   work.load_elements = std::max(work.load_elements, seen.load_elements);
   work.by_warps = seen.by_warps;
+  if (work.kind == KernelKind::kSoftmax) work.row_place = PlaceOfRows(name);
+  if (work.kind == KernelKind::kReduction) work.load_elements = LoadsOfSum(name, work.dtype);
+  if (const auto* concat = std::get_if<ConcatOp>(&observed.call.shape)) {
+    work.parts = ContainsAny(name, {"CatArrayBatchedCopy_"}) ? 0 : concat->parts;
+  }
   if (const auto* pool = std::get_if<PoolOp>(&observed.call.shape)) {
     work.instructions = PoolInstructions(name, static_cast<double>(pool->input_elements));
   }
@@ -349,10 +366,20 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   const Seen seen = ReadNames(store, rank, kernels, observed);
   observed.precision = seen.precision(observed.call.dtype);
   observed.list = Kernels(observed.call);
-  const bool gradients = traced.op.pass == Direction::kBackward &&
-                         std::holds_alternative<LayerNormOp>(observed.call.shape);
-  if (gradients && observed.list.size() == 2 && observed.mains.size() == 2) {
-    AddStepsOfWeights(device, store.name(rank, observed.mains[1]), observed.list[1]);
+  // A gradient without the product before it: a fused kernel's.
+  if (std::holds_alternative<SoftmaxOp>(observed.call.shape) && observed.mains.size() == 1 &&
+      observed.list.size() == 2) {
+    observed.list.erase(observed.list.begin());
+  }
+  // Other gradients of a norm's weights than PyTorch's take no such steps.
+  if (traced.op.pass == Direction::kBackward && observed.list.size() == 2 &&
+      std::holds_alternative<LayerNormOp>(observed.call.shape)) {
+    KernelWork& weights = observed.list[1];
+    weights.kind = KernelKind::kReduction;
+    weights.trips = 0;
+    if (observed.mains.size() == 2) {
+      AddStepsOfWeights(device, store.name(rank, observed.mains[1]), weights);
+    }
   }
   if (observed.list.size() != 1) return observed;
   KernelWork& work = observed.list[0];
@@ -363,9 +390,10 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
     return observed;
   }
   work.scattered = SaturatingProduct({traced.access.elements, traced.access.scattered.value_or(0)});
-  if (InParts(rank, kernels)) {
-    work.instructions = ElementInstructions(seen.last.role, traced.access);
-  }
+  // Launches say more than sizes do.
+  work.blocks = 0;
+  work.instructions =
+      InParts(rank, kernels) ? ElementInstructions(seen.last.role, traced.access) : 0;
   Refine(device, store, rank, traced, seen, kernels, observed, work);
   return observed;
 }

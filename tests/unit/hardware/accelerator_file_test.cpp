@@ -65,12 +65,14 @@ TEST(AcceleratorFile, ReadsValues) {
   const auto other =
       ParseAccelerator(std::string(kGood) +
                            "instructions: {fetched_on_demand: true, warp_gemm_share: 0.5, "
-                           "split_accumulation: 1.2, source: s}\n",
+                           "split_accumulation: 1.2, shortest_kernel_us: 0.5, source: s}\n",
                        "x1.yaml");
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_TRUE(other->instructions.fetched_on_demand);
   EXPECT_EQ(other->instructions.warp_gemms, 0.5);
   EXPECT_EQ(other->instructions.split_accumulation, 1.2);
+  EXPECT_EQ(device->instructions.shortest_kernel, SimTime::FromUs(2));
+  EXPECT_EQ(other->instructions.shortest_kernel, SimTime::FromUs(0.5));
 }
 
 TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {

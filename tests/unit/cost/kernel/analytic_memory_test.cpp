@@ -26,5 +26,16 @@ TEST(AnalyticMemory, WhatOnlyWritesReachesMoreOfTheDram) {
   EXPECT_DOUBLE_EQ(AnalyticMemoryUs(streaming, device, copy), 200);
 }
 
+// Tensors in one piece cost nothing but the start, others 0.33 each beyond the first.
+TEST(AnalyticMemory, PiecesOfAConcatenationAreLookedUp) {
+  GpuPeaks device;
+  device.dram_gbps = 1000;
+  device.l2_mbytes = 40;
+  KernelWork work = Kernels({ConcatOp{1'000'000, 8}, DType::kFloat32, Direction::kForward})[0];
+  EXPECT_DOUBLE_EQ(AnalyticMemoryUs({1, 1}, device, work), 1 + 8 + 0.7);
+  work.parts = 8;
+  EXPECT_DOUBLE_EQ(AnalyticMemoryUs({1, 1}, device, work), 1 + 8 + 0.7 + 7 * 0.33);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -70,6 +70,17 @@ TEST(AnalyticReductions, BlocksShareOneLongRow) {
   EXPECT_NEAR(Us({1, 1 << 20}), 2 + (7000 + 530) / 1410.0 + std::hypot(blocks_us, memory_us), 1e-6);
 }
 
+// 16 rows of 4,096, a warp each of one block: 128 elements a thread, of halves eight at a time, 16
+// trips, and 32 of four by a kernel that is not made for vectors; 512 x 30 instructions.
+TEST(AnalyticReductions, RowsOfHalvesAreLoadedInVectors) {
+  KernelWork work = Kernels({ReductionOp{16, 4096}, DType::kBFloat16, Direction::kForward}).front();
+  const auto us = [&] { return AnalyticReductionUs({2, 1}, Device(), work); };
+  const auto of = [](double steps) { return 2 + (2740 + steps * 440 + 240 / 108.0) / 1410.0; };
+  EXPECT_NEAR(us(), of(16), 0.01);
+  work.load_elements = 4;
+  EXPECT_NEAR(us(), of(32), 0.01);
+}
+
 TEST(AnalyticReductions, VoltaFetchesCode) {
   // 3,200 cycles at 1,530 MHz for the code, and another clock.
   EXPECT_NEAR(Us({512, 16, true}, Device("v100-sxm2-16gb")), 2 + (1500 + 3200 + 4 * 440) / 1530.0,

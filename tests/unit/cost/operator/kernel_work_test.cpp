@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "simulator/cost/operator/element_work.h"
+
 namespace foretrace {
 namespace {
 
@@ -148,8 +150,9 @@ TEST(KernelWork, PlainAttentionIsMatmulsAndSoftmax) {
   // Each matmul: 2 heads * 2*8*8*4.
   EXPECT_DOUBLE_EQ(forward[0].flop.count(), 1024);
   EXPECT_DOUBLE_EQ(forward[3].flop.count(), 1024);
+  // Two of each GEMM, the product of both tensors of the softmax, that itself, and the scaling.
   const KernelList backward = Kernels(Make(op, DType::kFloat32, Direction::kBackward));
-  EXPECT_EQ(backward.size(), 6u);
+  EXPECT_EQ(backward.size(), 7u);
 }
 
 TEST(KernelWork, LayerNorm) {
@@ -180,8 +183,16 @@ TEST(KernelWork, BatchNormReadsItsInputTwice) {
 
 TEST(KernelWork, SoftmaxAndDropout) {
   EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}))[0].total_bytes(), 256);
-  EXPECT_EQ(Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Direction::kBackward))[0].total_bytes(),
-            384);
+  // Both tensors in and their product out, then once more with the result.
+  const KernelList gradient = Kernels(Make(SoftmaxOp{4, 8}, DType::kFloat32, Direction::kBackward));
+  ASSERT_EQ(gradient.size(), 2u);
+  EXPECT_EQ(gradient[0].kind, KernelKind::kElementwise);
+  EXPECT_EQ(gradient[0].total_bytes(), 384);
+  EXPECT_EQ(gradient[1].total_bytes(), 384);
+  // Neither fused kernels nor those of a logarithm multiply first.
+  for (const SoftmaxOp& op : {SoftmaxOp{4, 8, true}, SoftmaxOp{4, 8, false, true}}) {
+    EXPECT_EQ(Kernels(Make(op, DType::kFloat32, Direction::kBackward)).size(), 1u);
+  }
   // 100 halves in and out, and a mask of 100 bytes.
   EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16))[0].total_bytes(), 500);
   EXPECT_EQ(Kernels(Make(DropoutOp{100}, DType::kFloat16, Direction::kBackward))[0].total_bytes(),
@@ -213,6 +224,48 @@ TEST(KernelWork, MovesOfData) {
             Bytes(400 + 24 + 24 + 24 + 24));
   // Pooling 16 to 4 with saved 8-byte indices.
   EXPECT_EQ(TotalWork(Make(PoolOp{16, 4, 4})).bytes, Bytes(64 + 16 + 32));
+}
+
+// 20 rows of 2,048 floats are 8 KiB each, in whole vectors of 16 bytes: a block for each 4 KiB.
+// Rows of three floats go element by element, four a thread as far as there are so many, each
+// behind its index.
+TEST(KernelWork, GathersOfWholeVectorsHaveABlockARow) {
+  const KernelWork rows = Kernels(Make(IndexOp{20 * 2048, 20, 0}))[0];
+  EXPECT_EQ(rows.blocks, 40);
+  EXPECT_EQ(rows.trips, 2);
+  EXPECT_EQ(rows.instructions, 0);
+  const KernelWork elements = Kernels(Make(IndexOp{3000, 1000, 0}))[0];
+  EXPECT_EQ(elements.blocks, 0);
+  EXPECT_EQ(elements.trips, 8);
+  EXPECT_EQ(elements.instructions, IndexedInstructions(3000));
+  EXPECT_EQ(Kernels(Make(IndexOp{300, 100, 0}))[0].trips, 4);
+}
+
+// Of 8 tensors of 4 floats each begins at 16 bytes; of 8 of 5 not all do.
+TEST(KernelWork, UnalignedTensorsAreConcatenatedByElement) {
+  EXPECT_EQ(Kernels(Make(ConcatOp{32, 8}))[0].instructions, 0);
+  EXPECT_GT(Kernels(Make(ConcatOp{40, 8}))[0].instructions, 0);
+}
+
+// Random numbers of Philox's generator hide behind the bytes of vectors of four alone.
+TEST(KernelWork, DropoutTakesInstructionsByItsVectors) {
+  const auto each = [](int64_t elements) {
+    return Kernels(Make(DropoutOp{elements}))[0].instructions / static_cast<double>(elements);
+  };
+  EXPECT_EQ(each(400), 0);
+  EXPECT_DOUBLE_EQ(each(402), 47);
+  EXPECT_DOUBLE_EQ(each(401), 33);
+  EXPECT_EQ(Kernels(Make(DropoutOp{401}, DType::kFloat32, Direction::kBackward))[0].instructions,
+            0);
+}
+
+// The gradient of a mean: 10 in, 70 out.
+TEST(KernelWork, GradientsOfReductionsAreSpread) {
+  const KernelList list = Kernels(Make(ReductionOp{10, 7}, DType::kFloat32, Direction::kBackward));
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].kind, KernelKind::kElementwise);
+  EXPECT_EQ(list[0].read, Bytes(40));
+  EXPECT_EQ(list[0].written, Bytes(280));
 }
 
 TEST(KernelWork, OptimizerPasses) {

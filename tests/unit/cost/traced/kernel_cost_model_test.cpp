@@ -195,13 +195,13 @@ TEST_F(TraceTest, StridedKernelsTakeAsLongAsTheirIndices) {
 }
 
 // A gather: four elements a thread, 4 x (index, value) trips one after the other, 800 + 8 x 700
-// cycles.
+// cycles, beside the 1.12 us of an A100's shortest kernel.
 TEST_F(TraceTest, GathersWaitForTheirIndices) {
   Build("aten::index", {{64, 64}, {16}}, {"void at::native::index_elementwise_kernel<128, 4, f>"});
-  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 8 * 700) / 1410.0, 0.01);
+  EXPECT_NEAR(Estimates()[0]->time.us(), 1.12 + (800 + 8 * 700) / 1410.0, 0.01);
   // Without dependent loads, a small kernel still fetches its code and its operands.
   Build("aten::mul", {{16}, {16}}, {"void at::native::vectorized_elementwise_kernel<4, f>"});
-  EXPECT_NEAR(Estimates()[0]->time.us(), 2 + (800 + 700) / 1410.0, 0.01);
+  EXPECT_NEAR(Estimates()[0]->time.us(), 1.12 + (800 + 700) / 1410.0, 0.01);
 }
 
 // Nine kernels of 16 KiB do not stay in 128: on Volta each is fetched again in every iteration.
@@ -254,6 +254,7 @@ TEST_F(TraceTest, AConcatenationsResultIsWhatTheNextCallTakes) {
   const KernelCostModel model(Models(), store);
   KernelWork work = Kernels({ConcatOp{1024 * 512, 2}})[0];
   work.instructions = 1024 * 512 * 60;
+  work.parts = 2;  // not in one piece
   for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
     const NodeIndex n(i);
     if (store.ranks()[0].kind(n) != NodeKind::kKernel) continue;
