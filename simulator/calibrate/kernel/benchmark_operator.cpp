@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/cost/operator/elementwise_table.h"
 
 namespace foretrace {
 namespace {
@@ -39,6 +40,30 @@ OperatorCall::Shape Optimizer(const Row& row) {
             : impl == "loop" ? OptimizerImpl::kLoop
                              : OptimizerImpl::kForeach;
   return op;
+}
+
+// Gradients read the results' and what was kept. Their names are the framework's.
+OperatorCall::Shape Elementwise(const Row& row) {
+  const int64_t elements = Value(row, "elements");
+  std::string name(row.shape.Text("op").value_or(""));
+  ElementwiseOp op{elements, SaturatingProduct({elements, Value(row, "inputs", 1)})};
+  if (row.phase == Phase::kBackward) {
+    name = name == "relu" ? "threshold_backward" : name + "_backward";
+  }
+  const auto traits = FindElementwise(name);
+  if (!traits) return op;
+  op.flop_per_element = traits->flop;
+  if (row.phase == Phase::kBackward) {
+    op.read_elements = SaturatingProduct({elements, traits->operands});
+  }
+  return op;
+}
+
+// Lower triangles by two lists of indices, element by element.
+OperatorCall::Shape Triangles(const Row& row) {
+  const int64_t n = Value(row, "n");
+  const int64_t picked = SaturatingProduct({Value(row, "b"), n, n - 1}) / 2;
+  return IndexOp{picked, picked, SaturatingProduct({Value(row, "b"), n, n})};
 }
 
 OperatorCall::Shape Memcpy(const Row& row) {
@@ -91,11 +116,7 @@ constexpr Rule kRules[] = {
      }},
     {"dropout",
      [](const Row& r) -> OperatorCall::Shape { return DropoutOp{Value(r, "elements")}; }},
-    {"elementwise",
-     [](const Row& r) -> OperatorCall::Shape {
-       return ElementwiseOp{Value(r, "elements"),
-                            SaturatingProduct({Value(r, "elements"), Value(r, "inputs", 1)})};
-     }},
+    {"elementwise", Elementwise},
     {"reduction",
      [](const Row& r) -> OperatorCall::Shape {
        return ReductionOp{Value(r, "rows"), Value(r, "cols")};
@@ -114,10 +135,7 @@ constexpr Rule kRules[] = {
        return IndexOp{SaturatingProduct({Value(r, "n"), Value(r, "cols")}), Value(r, "n"),
                       SaturatingProduct({Value(r, "rows"), Value(r, "cols")})};
      }},
-    {"tril",
-     [](const Row& r) -> OperatorCall::Shape {
-       return IndexOp{SaturatingProduct({Value(r, "b"), Value(r, "n"), Value(r, "n")}), 0, 0};
-     }},
+    {"tril", Triangles},
     {"memcpy", Memcpy},
     {"optimizer", Optimizer},
 };

@@ -50,8 +50,10 @@ std::vector<EvaluatedRow> UncalibratedKernels::Evaluate(std::span<const Benchmar
     for (const KernelWork& work : QuantisationOf(row)) {
       time += models->Predict(work, Precision::kFloat32).time;
     }
-    evaluated.push_back(
-        {&row, ModelNameOf(row, KeyOf(kernels[0], op->precision)), time.us(), true});
+    // A softmax's gradient is not named after the product before it.
+    const bool product = kernels.size() > 1 && kernels[0].kind == KernelKind::kElementwise;
+    const KernelWork& main = kernels[product && IsRowWise(kernels[1]) ? 1 : 0];
+    evaluated.push_back({&row, ModelNameOf(row, KeyOf(main, op->precision)), time.us(), true});
   }
   return evaluated;
 }

@@ -1,0 +1,57 @@
+#include "simulator/calibrate/kernel/benchmark_operator.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "simulator/calibrate/kernel/uncalibrated_kernels.h"
+
+namespace foretrace {
+namespace {
+
+BenchmarkTable Parsed(std::string_view op, std::string_view phase, std::string_view shape) {
+  const std::string text =
+      std::string("kind,op,phase,platform,dtype,shape,time_us,std_us,repeats,library,source\n") +
+      "kernel," + std::string(op) + "," + std::string(phase) + ",h100-sxm5-lab,bfloat16," +
+      std::string(shape) + ",10,0,1,x,y\n";
+  const auto table = ParseBenchmarkCsv("t.csv", text);
+  EXPECT_TRUE(table.ok()) << table.status();
+  return table.ok() ? *table : BenchmarkTable();
+}
+
+OperatorCall CallOf(std::string_view op, std::string_view phase, std::string_view shape) {
+  const auto call = OperatorOfRow(Parsed(op, phase, shape).rows.at(0));
+  EXPECT_TRUE(call.ok()) << call.status();
+  return call->op;
+}
+
+// A gelu reads what it is of, its gradient the result's and that.
+TEST(BenchmarkOperator, GradientsReadWhatWasKept) {
+  const auto reads = [](std::string_view phase, std::string_view op) {
+    const std::string shape = "elements=1000;inputs=1;op=" + std::string(op);
+    return std::get<ElementwiseOp>(CallOf("elementwise", phase, shape).shape).read_elements;
+  };
+  EXPECT_EQ(reads("forward", "gelu"), 1000);
+  EXPECT_EQ(reads("backward", "gelu"), 2000);
+  EXPECT_EQ(reads("backward", "relu"), 2000);
+}
+
+// Three matrices of 5 x 5 have 10 elements each below the diagonal, picked one by one.
+TEST(BenchmarkOperator, TrianglesArePicked) {
+  const auto op = std::get<IndexOp>(CallOf("tril", "forward", "n=5;b=3").shape);
+  EXPECT_EQ(op.elements, 30);
+  EXPECT_EQ(op.index_count, 30);
+}
+
+// The product of gradient and result comes first; the row is the softmax's.
+TEST(BenchmarkOperator, GradientsOfASoftmaxAreNamedAfterIt) {
+  const BenchmarkTable table = Parsed("softmax", "backward", "rows=64;cols=512");
+  const auto rows = UncalibratedKernels().Evaluate(table.rows);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].model, "softmax/warp backward");
+}
+
+}  // namespace
+}  // namespace foretrace
