@@ -62,6 +62,13 @@ def name_of(statement):
     return words[-1] if len(words) > 1 and not qualified else None
 
 
+def names_of(statement):
+    """All names that a statement declares; of `constexpr int kA = 1, kB = 2` both."""
+    first = name_of(statement)
+    more = re.findall(r",\s*([A-Za-z_]\w*)\s*=", statement) if re.match(r"(static )?const", statement) else []
+    return ([first] if first else []) + more
+
+
 def included(source, known):
     """The headers of this project that a source includes, and those that they include."""
     if source not in known:
@@ -79,7 +86,7 @@ def main():
         text = plain(Path(source))
         words[source] = set(WORD.findall(text))
         own[source] = {n for inside, s in statements(text)
-                       if (inside or s.startswith("static ")) and (n := name_of(s))}
+                       if inside or s.startswith("static ") for n in names_of(s)}
         seen[source] = set()
         for header in included(source, reach):
             if header not in declared:
