@@ -237,9 +237,9 @@ class KernelModels::Memo {
   static Key KeyOf(const KernelWork& work, Precision precision) {
     const auto small =
         work.load_elements << 40 | static_cast<int64_t>(work.row_place) << 48 |
-        static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.pass) << 24 |
-        static_cast<int64_t>(work.dtype) << 16 | static_cast<int64_t>(work.direction) << 8 |
-        static_cast<int64_t>(work.mean_square) << 6 |
+        static_cast<int64_t>(work.kind) << 32 | static_cast<int64_t>(work.across_reduction) << 28 |
+        static_cast<int64_t>(work.pass) << 24 | static_cast<int64_t>(work.dtype) << 16 |
+        static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.mean_square) << 6 |
         static_cast<int64_t>(work.trips_are_steps) << 5 |
         static_cast<int64_t>(work.block_scaled) << 4 | static_cast<int64_t>(work.by_warps) << 3 |
         static_cast<int64_t>(work.weight_gradient) << 2 |

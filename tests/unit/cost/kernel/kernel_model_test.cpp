@@ -195,6 +195,28 @@ TEST(KernelModels, RemembersAnswersWithoutMixingThemUp) {
   EXPECT_NEAR(first[3] - first[2], 24 * 0.33, 1e-6);
 }
 
+// Gradients of inputs and of weights that are as large differ by how their operands lie, which TF32
+// on warpgroups pays for (analytic_gemm.cpp), whichever is asked for first.
+TEST(KernelModels, RemembersHowOperandsOfGemmsLie) {
+  KernelWork along;
+  along.kind = KernelKind::kGemm;
+  along.batch = 1;
+  along.m = along.n = along.k = 4096;
+  along.flop = Flop(2.0 * 4096 * 4096 * 4096);
+  along.read = Bytes(int64_t{2} * 4096 * 4096 * 4);
+  along.written = Bytes(int64_t{4096} * 4096 * 4);
+  KernelWork across = along;
+  across.across_reduction = 1;
+  const auto times = [&](const KernelWork& first, const KernelWork& second) {
+    const KernelModels models(*FindGpuPeaks("h100-sxm5-80gb"), std::vector<KernelModel>());
+    const SimTime one = models.Predict(first, Precision::kTensorFloat32).time;
+    return std::pair(one, models.Predict(second, Precision::kTensorFloat32).time);
+  };
+  const auto [a, b] = times(along, across);
+  EXPECT_LT(a, b);
+  EXPECT_EQ(times(across, along), std::pair(b, a));
+}
+
 TEST(AnalyticMemory, FillsStream) {
   // 4 MB at 0.8 of 1555 GB/s and 2 us.
   const KernelWork fill = Only(FillOp{1 << 20});
