@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "simulator/cost/kernel/kernel_model.h"
+#include "simulator/cost/operator/kernel_work.h"
 #include "simulator/replay/simulation_setup.h"
 #include "tests/support/job_script.h"
 
@@ -79,7 +81,13 @@ TEST(Retarget, KernelsOfAnotherChipSayNothingOfTheRatio) {
       on("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_"
          "warpsize1x2x1_g1_ffma_aligna4_alignc4_execute_kernel__5x_cudnn");
   EXPECT_EQ(named, on("volta_scudnn_unheard_of"));
-  EXPECT_GT(named.us(), 100);
+  const auto model = [](std::string_view device) {
+    const KernelModels models(*FindGpuPeaks(device), std::vector<KernelModel>());
+    const Conv2dOp op{16, 256, 14, 14, 256, 3, 3, 14, 14};
+    const KernelList kernels = Kernels({op, DType::kFloat32, Direction::kForward});
+    return models.Predict(kernels.front(), Precision::kFloat32).time.us();
+  };
+  EXPECT_NEAR(named.us(), 100 * model("a100-sxm4-40gb") / model("h100-sxm5-80gb"), 0.01);
 }
 
 TEST(Retarget, OnTheSameDeviceNothingChanges) {
