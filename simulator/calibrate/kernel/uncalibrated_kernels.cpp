@@ -47,8 +47,10 @@ std::vector<EvaluatedRow> UncalibratedKernels::Evaluate(std::span<const Benchmar
     if (kernels.empty()) continue;
     SimTime time;
     for (const KernelWork& work : kernels) time += models->Predict(work, op->precision).time;
+    // The time of a call holds the gaps between its kernels.
     for (const KernelWork& work : QuantisationOf(row)) {
-      time += models->Predict(work, Precision::kFloat32).time;
+      time += models->Predict(work, Precision::kFloat32).time +
+              models->device().accelerator.driver.latencies.stream_gap;
     }
     // A softmax's gradient is not named after the product before it.
     const bool product = kernels.size() > 1 && kernels[0].kind == KernelKind::kElementwise;
