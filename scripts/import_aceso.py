@@ -15,7 +15,6 @@ profiler's marks for failed and skipped runs.
 import csv
 import io
 import json
-import math
 import re
 import sys
 
@@ -26,8 +25,8 @@ PROVENANCE = dict(source="https://github.com/microsoft/SuperScaler",
                   commit="fa80ad02c1dc855ca85b591fb689a09598d2cb7e", licence="MIT",
                   command="scripts/import_aceso.py", device="V100-32GB")
 
-# Of model_configs.py.
-HEADS = {"350M": 16, "1_3B": 32, "2_6B": 32, "6_7B": 32, "13B": 40}
+# Hidden size and heads of each model (model_configs.py).
+MODELS = {"350M": (1024, 16), "1_3B": (2048, 32), "2_6B": (2560, 32), "6_7B": (4096, 32), "13B": (5120, 40)}
 LINEAR_LAYERS = ("enc-MLP-GEMM-1", "enc-MLP-GEMM-2", "enc-attention-dense")
 SEQUENCE = 2048  # tokens of a sample of GPT
 
@@ -85,14 +84,11 @@ def miniset(source, output):
     table.write(output / f"aceso-{platform}-collectives.csv")
 
 
-def gemms_of(op, weights, rows, ranks):
-    """(m, n, k) of a linear layer of a GPT by its weights, hidden x hidden or 4 hidden x hidden in all."""
-    four = "MLP" in op
-    hidden = math.isqrt(weights * ranks // (4 if four else 1))
-    n, k = (4 * hidden // ranks, hidden) if op.endswith("GEMM-1") else (hidden, 4 * hidden if four else hidden)
-    if n * k != weights:
-        common.fail(f"{op}: {weights} weights are no layer's of a GPT")
-    return rows, n, k
+def layer_of(op, hidden, rows, ranks):
+    """(m, n, k) of a linear layer of a GPT on a rank."""
+    if op == "enc-MLP-GEMM-1":
+        return rows, 4 * hidden // ranks, hidden
+    return rows, hidden, (4 if "MLP" in op else 1) * hidden
 
 
 def attention_of(op, hidden, heads, batch, ranks):
@@ -109,14 +105,16 @@ def forward_gemms(source, output):
         size, *counts = re.search(r"gpt_(\w+)_mbs(\d+)_tp(\d+)_algo0\.csv$", name).groups()
         batch, ranks = map(int, counts)
         rows = {row["op_name"]: row for row in csv.DictReader(io.StringIO(text))}
-        weights = {op: round(float(row["weights"]) * 2**20 / 2) for op, row in rows.items()}
-        hidden = math.isqrt(weights["enc-attention-dense"] * ranks)
+        hidden, heads = MODELS[size]
         for op in LINEAR_LAYERS if ranks == 1 else LINEAR_LAYERS[:1]:
-            m, n, k = gemms_of(op, weights[op], batch * SEQUENCE, ranks)
+            m, n, k = layer_of(op, hidden, batch * SEQUENCE, ranks)
+            mebibytes = n * k * 2 / 2**20
+            if abs(mebibytes - float(rows[op]["weights"])) > 0.001:
+                common.fail(f"{name}: {op} has weights of {rows[op]['weights']} MiB, not {mebibytes:.3f}")
             table.add("kernel", "linear", platform, "float16", common.shape(m=m, n=n, k=k, bias=False),
                       float(rows[op]["forward-compute"]), phase="forward", library="cublas TN", source="aceso-gpt")
         for op in ("enc-attention-score", "enc-attention-context"):
-            table.add("kernel", "bmm", platform, "float16", attention_of(op, hidden, HEADS[size], batch, ranks),
+            table.add("kernel", "bmm", platform, "float16", attention_of(op, hidden, heads, batch, ranks),
                       float(rows[op]["forward-compute"]), phase="forward", library="cublas", source="aceso-gpt")
     table.write(output / f"aceso-{platform}-kernels.csv")
 

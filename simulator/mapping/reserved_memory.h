@@ -12,6 +12,10 @@ namespace foretrace {
 // 6 with three and more (NVIDIA/nccl, issue 864). The least of these, so that a run which is said
 // not to fit does not.
 inline constexpr Bytes kBesideAllocator{int64_t{2} << 30};
+// Whether that leaves no room for what the allocator reserves. Zero bytes of a device: not known.
+constexpr bool Overflows(Bytes reserved, Bytes device) {
+  return device > Bytes() && reserved + kBesideAllocator > device;
+}
 
 // Of a stage: its tensors are allocated and freed in the order of its passes through PyTorch's
 // caching allocator (caching_allocator.h), operator by operator: what is kept until the backward

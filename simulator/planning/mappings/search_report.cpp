@@ -141,10 +141,7 @@ std::string JobText(const SearchReport& report) {
 }  // namespace
 
 std::string Overflow(const SearchReport& report, const SearchRow& row) {
-  if (row.reserved == Bytes() || report.device_memory == Bytes() ||
-      row.reserved + kBesideAllocator <= report.device_memory) {
-    return "";
-  }
+  if (row.reserved == Bytes() || !Overflows(row.reserved, report.device_memory)) return "";
   return fmt::format(
       "PyTorch's allocator would reserve {:.1f} GiB for its tensors of {:.1f}, with the context "
       "and "

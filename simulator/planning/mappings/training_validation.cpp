@@ -21,8 +21,8 @@
 namespace foretrace {
 
 bool JudgedRow::overflows() const {
-  constexpr double kBesideGib = static_cast<double>(kBesideAllocator.count()) / (int64_t{1} << 30);
-  return device_gib > 0 && reserved_gib + kBesideGib > device_gib;
+  const auto bytes = [](double gib) { return Bytes(std::llround(gib * (int64_t{1} << 30))); };
+  return Overflows(bytes(reserved_gib), bytes(device_gib));
 }
 namespace {
 
