@@ -25,8 +25,9 @@ constexpr double kResultBytesPerCycle = 17;
 // 2018, and later whitepapers); a cluster's blocks share what they read.
 constexpr double kOperandBytesPerCycle = 64;
 constexpr double kOverlapPower = 4;  // GemmParameters::overlap_power
-// Of what a board sustains, kernels among lighter ones reach more: 777 TFLOP/s in the median of
-// large GEMMs of 0.5 to 2 ms where 720 last (aiconfigurator's H100).
+// Of what a board sustains, the most that kernels among lighter ones reach
+// (cost/power/power_clock.h has what is left after many GEMMs): 777 TFLOP/s in the median of large
+// GEMMs of 0.5 to 2 ms where 720 last (aiconfigurator's H100).
 constexpr double kOfSustained = 1.08;
 
 // Behind "nvjet_": what the chip and the types are called, then the tile.

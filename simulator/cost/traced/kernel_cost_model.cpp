@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "simulator/cost/embedding/embedding_operator.h"
-#include "simulator/cost/kernel/code_fetch.h"
 #include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
@@ -129,6 +128,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   }
   EstimateByLikes(store, rank, std::move(flow), entries);
   AddCodeFetches(store, rank, entries);
+  LimitPower(rank, entries);
   return entries;
 }
 
@@ -141,25 +141,6 @@ void KernelCostModel::CountMask(const TraceStore& store, const RankTrace& rank,
   });
   if (attention == nullptr || !traced.assumed || named) return;
   ++(attention->causal ? assumed_masks_.causal : assumed_masks_.none);
-}
-
-void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& rank,
-                                     std::vector<Entry>& entries) const {
-  const GpuPeaks& device = models_->device();
-  if (!FetchesCodeOnDemand(device)) return;
-  CodeCache cache;
-  // What the recording begins with ran in the iteration before, like all the rest.
-  for (const bool before : {true, false}) {
-    for (uint32_t i = 0; i < rank.size(); ++i) {
-      const NodeIndex node(i);
-      if (rank.kind(node) != NodeKind::kKernel) continue;
-      const std::string_view name = store.name(rank, node);
-      const bool fetched = cache.Run(rank.name(node).value, CodeBytes(name));
-      Estimate& estimate = entries[i].estimate;
-      if (before || !fetched || estimate.source == EstimateSource::kMissing) continue;
-      estimate.time += CodeFetchTime(device, name);
-    }
-  }
 }
 
 void KernelCostModel::EstimateByLikes(const TraceStore& store, const RankTrace& rank,
@@ -232,6 +213,7 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   const HelperCosts helper{*models_, store, rank, first, Floor(), most, launched, mains.empty()};
   total.time = WithKernelsAround(total.time, op, observed, helper);
   ShareOut(op, observed, helper, total, predict, entries);
+  NoteWork(store, rank, observed, launched, entries);
   // Generated kernels say what they do.
   const std::string_view name = store.name(rank, op.kernels.front());
   if (op.kernels.size() == 1 && name.starts_with("triton_")) {

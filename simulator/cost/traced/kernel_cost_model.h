@@ -69,6 +69,10 @@ class KernelCostModel : public CostModel {
     Estimate estimate;  // kMissing: no answer
     KernelKind kind = KernelKind::kOther;
     NodeIndex call;
+    // What its FLOP take at the rate that the board's power lets last, its bytes at the memory's
+    // bandwidth; both zero: its work is not known.
+    SimTime lasting, streaming;
+    bool limited = false;  // by the board's power, as far as that is known
   };
 
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
@@ -77,6 +81,11 @@ class KernelCostModel : public CostModel {
   // GEMMs whose kernel's code was displaced since it last ran.
   void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                       std::vector<Entry>& entries) const;
+  // GEMMs that the board's power holds back, by what ran before them.
+  void LimitPower(const RankTrace& rank, std::vector<Entry>& entries) const;
+  // What the call's main kernels do. `launched`: estimated by their blocks.
+  void NoteWork(const TraceStore& store, const RankTrace& rank, const ObservedKernels& observed,
+                bool launched, std::vector<Entry>& entries) const;
   // The GEMMs of a layer of experts, of whose call no more is known than what it is given.
   void AssignExperts(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                      std::vector<Entry>& entries) const;
