@@ -205,8 +205,9 @@ absl::Status SimulationSetup::AddDurations(const SimulationOptions& options,
     return absl::OkStatus();
   }
   const Accelerator* device = topology_ == nullptr ? nullptr : &topology_->spec().node.accelerator;
+  FORETRACE_ASSIGN_OR_RETURN(const AttentionMask mask, MaskOf(options.durations, *plan_));
   FORETRACE_ASSIGN_OR_RETURN(models_,
-                             MakeDurationModels(*plan_, calibration_.get(), device, store));
+                             MakeDurationModels(*plan_, calibration_.get(), device, store, mask));
   compile_.links = models_->links;
   notes_.insert(notes_.end(), models_->notes.begin(), models_->notes.end());
   if (!LacksDurations(store)) return absl::OkStatus();
@@ -314,9 +315,16 @@ absl::StatusOr<SimulationSetup> SimulationSetup::Make(const SimulationOptions& o
                                                       const TraceStore& store,
                                                       const ReadExtras& extras) {
   SimulationSetup setup;
-  if (!options.on.empty() && !(options.platform.empty() && options.durations.durations.empty())) {
-    return InvalidInput("--on {}: says by itself on what and how durations change; leave out {}",
-                        options.on, options.platform.empty() ? "--durations" : "--platform");
+  if (!options.on.empty()) {
+    const DurationOptions& durations = options.durations;
+    const std::string_view other = !options.platform.empty()           ? "--platform"
+                                   : !durations.durations.empty()      ? "--durations"
+                                   : !durations.attention_mask.empty() ? "--attention-mask"
+                                                                       : "";
+    if (!other.empty()) {
+      return InvalidInput("--on {}: says by itself on what and how durations change; leave out {}",
+                          options.on, other);
+    }
   }
   FORETRACE_ASSIGN_OR_RETURN(DurationPlan plan, DurationPlan::Parse(options.durations.durations));
   setup.plan_ = std::make_unique<DurationPlan>(std::move(plan));

@@ -65,3 +65,9 @@ def prepare(work, foretrace):
     (work / "groups.yaml").write_text('groups: [{name: "0", ranks: [0, 1, 2, 3]}]\n')
     # A kernel under an operator of which the shapes are known.
     (work / "shaped.json").write_text(kineto)
+    # Attention of which nothing says what it hides.
+    heads = json.dumps(5 * [[1, 32, 4096, 128]])
+    (work / "masked.json").write_text(
+        kineto.replace("aten::mm", "aten::_scaled_dot_product_cudnn_attention_backward")
+        .replace("[[64, 64], [64, 64]]", heads).replace('["float", "float"]', json.dumps(5 * ["c10::BFloat16"]))
+        .replace("ampere_sgemm_128x64_nn", "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16"))

@@ -47,6 +47,7 @@ THREADS = Equal("3", "the answer does not depend on threads")
 S = "$SRC/traces/samples/dlrm_8rank"
 ONE = S + "/dlrm.0.et"
 HALF = " ".join(f"{S}/dlrm.{rank}.et" for rank in range(4))
+MASKED = "$WORK/masked.json --durations model --platform dgx-h100"
 SHAPED = "$WORK/shaped.json --workload w.yaml"
 SEARCHED = "$SEEDS/gpt.yaml --platform dgx-a100 --gpus 4 --global-batch 64"
 EXPERTS = ("$SRC/traces/workloads/mixtral-8x7b.yaml --platform dgx-a100-80gb --gpus 16 --global-batch 64 "
@@ -72,6 +73,7 @@ SIMULATION = {
     "--network": ("{base} --platform dgx-a100", "fluid"),
     "--durations": ("{base} --platform dgx-a100", "model"),
     "--calibration": ("{base} --platform dgx-a100 --durations model", "a100-sxm4-nvswitch"),
+    "--attention-mask": ("{command} " + MASKED, "causal"),
 }
 TRACES = {"--strict": ("{command} $WORK/repaired.json", ""), "--jobs": THREADS,
           "--process-groups": "$WORK/groups.yaml",
@@ -130,6 +132,7 @@ OPTIONS = {
         "--jobs": THREADS, "--process-groups": "$WORK/groups.yaml",
         "--allow-missing-ranks": (f"{ONE} --what-if name=gemm:x2", ""),
         "--absent": (f"{ONE} --allow-missing-ranks --what-if name=gemm:x2", "never-last"),
+        "--attention-mask": (f"{MASKED} --what-if name=sdpa:x2", "causal"),
         "--iteration": "1", "--top": "1", "--json": "", "--what-if": (S, "kind=collective:x0.5")}),
     "validate": (f"--trace {S}", {
         **TRACES, **SIMULATION, "--trace": ("", S), "--strict": ("--trace $WORK/repaired.json", ""),

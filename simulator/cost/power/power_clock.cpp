@@ -9,8 +9,8 @@ namespace {
 // Streaming from memory draws 324 W beyond idle on an H200, GEMMs at 720 TFLOP/s 583
 // (calibration/h200-sxm5-nvswitch/power.yaml).
 constexpr double kStreamingShare = 0.556;
-// How long the mean looks back: what leaves least of the rates of 3,226 large GEMMs of captured jobs
-// on an H100 (scripts/power_clock_study.py; docs/validation.md).
+// How long the mean looks back: what leaves least of the rates of 3,226 large GEMMs of captured
+// jobs on an H100 (scripts/power_clock_study.py; docs/validation.md).
 constexpr double kWindowUs = 40e3;
 // A clock without a limit is the kernel's own business; this only keeps it finite.
 constexpr double kLeastMean = 0.05;

@@ -85,12 +85,13 @@ bool SayMore(const RankTrace& rank, std::span<const NodeIndex> kernels) {
 KernelCostModel::KernelCostModel(std::shared_ptr<const KernelModels> models,
                                  const TraceStore& store,
                                  std::shared_ptr<const EmbeddingModels> embedding,
-                                 ChosenKernels chosen)
+                                 ChosenKernels chosen, AttentionMask mask)
     : models_(std::move(models)),
       embedding_(embedding != nullptr ? std::move(embedding)
                                       : std::make_shared<const EmbeddingModels>()),
       store_(&store),
-      chosen_(chosen) {
+      chosen_(chosen),
+      mask_(mask) {
   for (const RankTrace& rank : store.ranks()) {
     entries_.emplace(rank.info().rank, Prepare(store, rank));
   }
@@ -111,11 +112,11 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
   for (const auto& [call, op] : calls.launched) {
     const auto known = calls.operators.find(call);
     if (known == calls.operators.end() || !known->second) continue;
+    SetMask(store, rank, op, *known->second);
     const OperatorCall& traced = known->second->op;
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
     if (opaque && SayMore(rank, op.kernels)) continue;
     Assign(store, rank, *known->second, op, entries);
-    CountMask(store, rank, *known->second, op);
     if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
@@ -133,13 +134,14 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
 }
 
 // FlashAttention-2's kernels name theirs.
-void KernelCostModel::CountMask(const TraceStore& store, const RankTrace& rank,
-                                const TracedOperator& traced, const CallKernels& op) {
-  const auto* attention = std::get_if<AttentionOp>(&traced.op.shape);
+void KernelCostModel::SetMask(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+                              TracedOperator& traced) {
+  auto* attention = std::get_if<AttentionOp>(&traced.op.shape);
   const bool named = std::ranges::any_of(op.kernels, [&](NodeIndex node) {
     return TraitsOfKernel(store.name(rank, node)).flash_attention_2;
   });
   if (attention == nullptr || !traced.assumed || named) return;
+  if (mask_ != AttentionMask::kUnknown) attention->causal = mask_ == AttentionMask::kCausal;
   ++(attention->causal ? assumed_masks_.causal : assumed_masks_.none);
 }
 

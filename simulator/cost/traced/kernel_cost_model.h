@@ -37,10 +37,12 @@ enum class ChosenKernels : uint8_t { kUsed, kIgnored };
 // to the next model of the chain.
 class KernelCostModel : public CostModel {
  public:
-  // `embedding` null: lookups are analytic.
+  // `embedding` null: lookups are analytic. `mask`: of attention of which the recording does not
+  // say which tokens it hides; unknown: as the rest of it suggests.
   KernelCostModel(std::shared_ptr<const KernelModels> models, const TraceStore& store,
                   std::shared_ptr<const EmbeddingModels> embedding = nullptr,
-                  ChosenKernels chosen = ChosenKernels::kUsed);
+                  ChosenKernels chosen = ChosenKernels::kUsed,
+                  AttentionMask mask = AttentionMask::kUnknown);
 
   std::string_view name() const override { return "kernel"; }
   std::optional<Estimate> Predict(const TraceStore& store, const RankTrace& rank,
@@ -58,7 +60,8 @@ class KernelCostModel : public CostModel {
     std::vector<NodeIndex> kernels;  // in order of issue
   };
   std::span<const Lookup> lookups(const RankTrace& rank) const;
-  // Calls of attention of which nothing says which tokens a mask hides, by what was assumed.
+  // Calls of attention of which nothing recorded says which tokens a mask hides, by what they are
+  // taken for.
   struct AssumedMasks {
     int64_t causal = 0, none = 0;
   };
@@ -76,8 +79,8 @@ class KernelCostModel : public CostModel {
   };
 
   std::vector<Entry> Prepare(const TraceStore& store, const RankTrace& rank);
-  void CountMask(const TraceStore& store, const RankTrace& rank, const TracedOperator& traced,
-                 const CallKernels& op);
+  void SetMask(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+               TracedOperator& traced);
   // GEMMs whose kernel's code was displaced since it last ran.
   void AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                       std::vector<Entry>& entries) const;
@@ -123,6 +126,7 @@ class KernelCostModel : public CostModel {
   std::shared_ptr<const EmbeddingModels> embedding_;
   const TraceStore* store_;
   ChosenKernels chosen_;
+  AttentionMask mask_;
   std::map<std::string, bool> chosen_for_chip_;    // the kernels recorded on a device of that name
   std::map<std::string, GpuPeaks> recorded_;       // that device, else the models'
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number

@@ -83,13 +83,15 @@ void NoteOtherDevice(const GpuPeaks& device, const TraceStore& store,
                               device.name, recorded));
 }
 
-void NoteMasks(const KernelCostModel& kernels, std::vector<std::string>& notes) {
+void NoteMasks(const KernelCostModel& kernels, AttentionMask mask,
+               std::vector<std::string>& notes) {
   const KernelCostModel::AssumedMasks& assumed = kernels.assumed_masks();
   if (assumed.causal + assumed.none == 0) return;
   notes.push_back(fmt::format(
       "attention: of {} calls nothing says which keys a mask hides; {} are taken to be causal, {} "
-      "to attend to all (about twice as long)",
-      assumed.causal + assumed.none, assumed.causal, assumed.none));
+      "to attend to all (about twice as long){}",
+      assumed.causal + assumed.none, assumed.causal, assumed.none,
+      mask == AttentionMask::kUnknown ? "; --attention-mask states it" : ", by --attention-mask"));
 }
 
 // Some device work that is not communication is modelled.
@@ -115,6 +117,12 @@ void DurationOptions::Register(CLI::App& command) {
                   "what a selector of --what-if matches (model-for=name=gemm; may be repeated)")
       ->type_name("recorded|model|model-for=SELECTOR")
       ->allow_extra_args(false);
+  command
+      .add_option("--attention-mask", attention_mask,
+                  "with modelled durations: what attention hides where a recording does not say: "
+                  "the tokens to come (causal) or nothing (none); default: as the rest of the "
+                  "recording suggests")
+      ->check(CLI::IsMember({"causal", "none"}));
   command
       .add_option(
           "--calibration", calibrations,
@@ -216,9 +224,18 @@ absl::StatusOr<std::unique_ptr<CalibrationSet>> FindCalibrations(
   return all;
 }
 
+absl::StatusOr<AttentionMask> MaskOf(const DurationOptions& options, const DurationPlan& plan) {
+  if (options.attention_mask.empty()) return AttentionMask::kUnknown;
+  if (!plan.models_something()) {
+    return InvalidInput("--attention-mask {} would change nothing: add --durations model",
+                        options.attention_mask);
+  }
+  return options.attention_mask == "causal" ? AttentionMask::kCausal : AttentionMask::kNone;
+}
+
 absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
     const DurationPlan& plan, const CalibrationSet* calibration, const Accelerator* platform,
-    const TraceStore& store) {
+    const TraceStore& store, AttentionMask mask) {
   auto models = std::make_unique<DurationModels>();
   if (!plan.models_something()) {
     models->chain.Append(std::make_unique<RecordedCostModel>());
@@ -244,8 +261,9 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
         return plan.Models(store, rank, node, "");
       }));
   auto by_operator = std::make_unique<KernelCostModel>(
-      kernels, store, calibration == nullptr ? nullptr : calibration->embedding);
-  NoteMasks(*by_operator, models->notes);
+      kernels, store, calibration == nullptr ? nullptr : calibration->embedding,
+      ChosenKernels::kUsed, mask);
+  NoteMasks(*by_operator, mask, models->notes);
   models->kernels = by_operator.get();
   models->chain.Append(std::move(by_operator));
   models->chain.Append(std::make_unique<CopyCostModel>(

@@ -25,6 +25,7 @@ class KernelCostModel;
 struct DurationOptions {
   std::vector<std::string> durations;  // recorded, model, model-for=SELECTOR; empty: recorded
   std::vector<std::string> calibrations;
+  std::string attention_mask;  // causal, none; empty: as the recording suggests
 
   void Register(CLI::App& command);
 };
@@ -63,10 +64,13 @@ struct DurationModels {
   std::vector<std::string> notes;
 };
 
+// Errors: the options state a mask where nothing is modelled.
+absl::StatusOr<AttentionMask> MaskOf(const DurationOptions& options, const DurationPlan& plan);
+
 // `calibration` and `platform` may be null. `plan` and `store` must outlive the models. Errors: a
 // device without a datasheet in foretrace, and no calibration of kernels.
 absl::StatusOr<std::unique_ptr<DurationModels>> MakeDurationModels(
     const DurationPlan& plan, const CalibrationSet* calibration, const Accelerator* platform,
-    const TraceStore& store);
+    const TraceStore& store, AttentionMask mask = AttentionMask::kUnknown);
 
 }  // namespace foretrace

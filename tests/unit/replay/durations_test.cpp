@@ -108,6 +108,21 @@ TEST(Durations, NoneIsNoCalibration) {
               testing::HasSubstr("excludes others"));
 }
 
+TEST(Durations, AMaskIsOfModelledAttention) {
+  DurationOptions options;
+  options.attention_mask = "none";
+  const auto mask = [&](std::vector<std::string> texts) {
+    return MaskOf(options, *DurationPlan::Parse(texts));
+  };
+  EXPECT_EQ(*mask({"model"}), AttentionMask::kNone);
+  EXPECT_THAT(std::string(mask({}).status().message()),
+              HasSubstr("--attention-mask none would change nothing: add --durations model"));
+  options.attention_mask = "causal";
+  EXPECT_EQ(*mask({"model"}), AttentionMask::kCausal);
+  options.attention_mask = "";
+  EXPECT_EQ(*mask({}), AttentionMask::kUnknown);
+}
+
 TEST(Durations, EveryEstimateHasItsSource) {
   const TraceStore store = Job(1);
   const Prediction p = Simulated(store, Modelled({"model"}));

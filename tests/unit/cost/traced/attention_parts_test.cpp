@@ -34,17 +34,18 @@ TEST(AttentionParts, TakeWhatTheyMove) {
   rank.Kernel(kBegins, {5, 6}, 7, {10, 102}).Kernel(kMain, {7, 8}, 7, {110, 3200});
   rank.Kernel(kEnds, {9, 10}, 7, {3200, 3274});
   const TraceStore store = job.Build();
-  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
-                                                                   std::vector<KernelModel>{}),
-                              store);
+  const auto models = std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
+                                                           std::vector<KernelModel>{});
+  const KernelCostModel model(models, store);
   const RankTrace& trace = store.ranks()[0];
-  const auto us = [&](std::string_view kernel) {
+  const auto us_of = [&](const KernelCostModel& by, std::string_view kernel) {
     for (uint32_t i = 0; i < trace.size(); ++i) {
       const NodeIndex node(i);
-      if (store.name(trace, node) == kernel) return model.Predict(store, trace, node)->time.us();
+      if (store.name(trace, node) == kernel) return by.Predict(store, trace, node)->time.us();
     }
     return 0.0;
   };
+  const auto us = [&](std::string_view kernel) { return us_of(model, kernel); };
   EXPECT_GT(us(kBegins), 80);
   EXPECT_LT(us(kBegins), 110);
   EXPECT_GT(us(kEnds), 60);
@@ -53,6 +54,11 @@ TEST(AttentionParts, TakeWhatTheyMove) {
   // The call's arguments are not recorded, a mask among them.
   EXPECT_EQ(model.assumed_masks().none, 1);
   EXPECT_EQ(model.assumed_masks().causal, 0);
+  // Who says that it is causal halves the work.
+  const KernelCostModel causal(models, store, nullptr, ChosenKernels::kUsed,
+                               AttentionMask::kCausal);
+  EXPECT_EQ(causal.assumed_masks().causal, 1);
+  EXPECT_LT(us_of(causal, kMain), 0.65 * us(kMain));
 }
 
 }  // namespace
