@@ -16,6 +16,11 @@ namespace {
 
 double Num(int64_t n) { return static_cast<double>(n); }
 
+// The kernel that casts gradients and puts them rank by rank into the buffer that is reduced
+// (aten::_chunk_cat) takes so many times as long as a cast: 1.73 to 1.92 TB/s on an H100 in 17
+// recordings (llama-training of traces/captured/h100-sxm5), where logits are cast at 2.85.
+constexpr double kChunkCat = 1.6;
+
 class OpCoster {
  public:
   OpCoster(const MappedLayer& layer, const ParallelMapping& mapping,
@@ -97,8 +102,8 @@ class OpCoster {
     }
   }
 
-  // `trained`: of the elements.
-  ShardCopies Copies(double elements, double trained, int64_t weight_bytes) const {
+  // `trained`: of the elements; `own`: of these the part that a replica keeps the gradients of.
+  ShardCopies Copies(double elements, double trained, double own, int64_t weight_bytes) const {
     if (!CopiesGradients() || elements <= 0) return {};
     const auto n = static_cast<int64_t>(elements);
     const auto changed = static_cast<int64_t>(trained);
@@ -113,7 +118,8 @@ class OpCoster {
       cast.output_dtype = gathered;
       weights += Call(cast, DType::kFloat32);
     }
-    return {weights, changed == 0 ? 0 : Call(gradients, l_.dtype())};
+    if (changed == 0) return {weights, 0};
+    return {weights, kChunkCat * Call(gradients, l_.dtype()) + Reduced(changed, own)};
   }
 
  private:
@@ -122,6 +128,22 @@ class OpCoster {
     // Flat parameters of one replica are not divided (torch/distributed/fsdp, NO_SHARD).
     const bool flat = p_.flat_parameters && m_.replicas() > 1;
     return m_.zero >= 3 && (p_.per_parameter_sharding || flat);
+  }
+
+  // What is left to do of a micro-batch's gradients when they are reduced. NCCL copies what a
+  // single rank reduces, and what is reduced is added to the sum of the micro-batches before, of
+  // the own part in 32 bits (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
+  // foreach_reduce: to_accumulate_grad), here in their mean. Both on a stream of their own, but
+  // kernels that fill the device run before or after those beside them: in a recording of four
+  // micro-batches (llama3-8b-l4-s4096-b1-none-x4 of traces/captured/h100-sxm5) they add 44 of its
+  // 391 ms.
+  double Reduced(int64_t gradients, double own) const {
+    const DType dtype = l_.gradient_bytes() >= 4 ? DType::kFloat32 : l_.dtype();
+    double seconds = m_.replicas() == 1 ? Call(ElementwiseOp{gradients, gradients}, dtype) : 0;
+    const double later = 1 - 1 / Num(m_.microbatches());
+    const auto n = static_cast<int64_t>(own);
+    if (later > 0 && n > 0) seconds += later * Call(ElementwiseOp{n, 2 * n}, dtype);
+    return seconds;
   }
 
   // A table's gradient is added to none where it is the only one and has no buffer, or where
@@ -339,11 +361,14 @@ OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
   const bool eight = mapping.fp8 && cluster.eight_bit_gathers;
   const auto [first, last] = layer.RootWeights();
   const int64_t width = ElementSize(layer.dtype());
-  costs.layer_copies = coster.Copies(layer.dense() + layer.expert(),
-                                     layer.trained() + layer.trained_expert(), eight ? 1 : width);
+  const double shards = mapping.shards();
+  costs.layer_copies =
+      coster.Copies(layer.dense() + layer.expert(), layer.trained() + layer.trained_expert(),
+                    layer.trained() / shards + layer.trained_expert() / mapping.expert_shards(),
+                    eight ? 1 : width);
   const double ends = mapping.trains_ends() ? 1 : 0;
-  costs.first_copies = coster.Copies(first, ends * first, width);
-  costs.last_copies = coster.Copies(last, ends * last, width);
+  costs.first_copies = coster.Copies(first, ends * first, ends * first / shards, width);
+  costs.last_copies = coster.Copies(last, ends * last, ends * last / shards, width);
   // No backward pass goes below the layers where nothing there is trained.
   if (!mapping.trains_ends()) costs.before.backward = 0;
   return costs;

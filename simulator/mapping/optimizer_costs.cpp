@@ -36,6 +36,10 @@ double OptimizerCosts::Seconds(double own, double kept) const {
   const auto n = static_cast<int64_t>(own);
   double seconds = Run({ReductionOp{1, n}, DType::kFloat32, Direction::kForward}) +
                    Run({ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward}) + Adam(n);
+  // Weights that are divided parameter by parameter are the masters, cast when they are gathered
+  // (ShardCopies); PyTorch's zero_grad frees their gradients.
+  const bool masters = m_.zero >= 3 && p_.per_parameter_sharding;
+  if (masters) return seconds;
   if (ElementSize(c_.dtype) < 4) {
     ElementwiseOp cast{n, n};
     cast.output_dtype = c_.dtype;

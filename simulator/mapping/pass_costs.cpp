@@ -371,8 +371,10 @@ ParallelMapping PassView(const ParallelMapping& m) {
     view.zero = view.hybrid = 0;
     view.overlap_gradients = view.offload = view.offload_weights = false;
   }
-  // Gradients are added to what is there already where there is more than one micro-batch.
-  view.global_batch = view.data * view.micro_batch * std::min(m.microbatches(), 2);
+  // Gradients are added to what is there already where there is more than one micro-batch; shares
+  // of divided weights' in the mean over these.
+  const int32_t told = m.zero < 3 ? std::min(m.microbatches(), 2) : m.microbatches();
+  view.global_batch = view.data * view.micro_batch * told;
   return view;
 }
 
