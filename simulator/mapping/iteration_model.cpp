@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/cpu_costs.h"
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/kept_inputs.h"
@@ -232,7 +233,8 @@ absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping
   out.time = *std::max_element(reduced.begin(), reduced.end()) + passes.optimizer;
   out.loading = SimTime::FromPs(cluster_.token_preparation.ps() * model().sequence *
                                 (mapping.global_batch / mapping.data));
-  out.time = std::max(out.time, out.loading);
+  out.cpu = cluster_.cpu.any() ? CpuTimeOf(model(), mapping, passes) : SimTime();
+  out.time = std::max({out.time, out.loading, out.cpu});
   out.bubble = idle / (out.pipeline.seconds() * mapping.pipeline);
   double exposed = 0;
   for (int32_t s = 0; s < mapping.pipeline; ++s) {

@@ -176,6 +176,12 @@ struct KeptInput {
   bool any() const { return kernels + gather.time + waited + beside > SimTime(); }
 };
 
+// What a process's CPU takes to start work (cpu_costs.h), of one micro-batch: a layer's passes; all
+// passes of what is before and after the layers. Of an iteration: the update of a layer's weights.
+struct CpuTimes {
+  SimTime forward, backward, first, last, update;
+};
+
 struct PassTimes {
   // One layer, one micro-batch, with all exchanges but those of the input that is kept of it.
   SimTime layer_forward, layer_backward;
@@ -223,6 +229,7 @@ struct PassTimes {
   // Of passes without another micro-batch's opposite pass beside them (LonePasses), where that
   // hides what experts exchange; null: passes are alike.
   std::shared_ptr<const PassTimes> lone;
+  CpuTimes cpu;
   CostSources sources;  // of the kernels of one micro-batch: a layer, and what is outside of layers
 
   SimTime Exchanges(bool forward) const {
@@ -241,6 +248,8 @@ struct IterationEstimate {
   SimTime time;
   SimTime pipeline;  // until the last pass
   SimTime loading;   // preparation of the next batch beside all that, which `time` is not below
+  SimTime cpu;       // starting all that, which `time` is not below either; zero: not known
+  bool CpuBound() const { return cpu > SimTime() && cpu == time; }
   PassTimes passes;
   double bubble = 0;  // idle share of the stages' time until the last pass
   // Share of the iteration in which devices only communicate, the mean over stages; what stages

@@ -4,6 +4,7 @@
 
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/cpu_costs.h"
 #include "simulator/mapping/exchange_costs.h"
 #include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/group_costs.h"
@@ -36,6 +37,7 @@ class Coster {
     const OpCosts costs = CostOps(layer_, m_, p_, groups_, times.sources);
     SetExchanges(times, costs.layer);
     SetPasses(times, costs);
+    times.cpu = CpuTimesOf(m_, p_, costs);
     FORETRACE_RETURN_IF_ERROR(status_);
     return times;
   }

@@ -7,7 +7,29 @@
 
 namespace foretrace {
 
+// What a process's CPU takes to start work on its device, as measured of this software on some
+// host; zero: not known.
+struct CpuCosts {
+  // A kernel that operator_graph.h's operators have, with the small ones around it: one by one,
+  // forward by Python, backward by autograd, or of a compiled layer, either way.
+  SimTime forward_kernel, backward_kernel, compiled_kernel;
+  // What each kernel of a forward pass takes more, also when it runs again, where a policy in
+  // Python decides about every operator whether its result is kept (Recompute::kOperators).
+  SimTime policy;
+  // Of a layer whose weights are divided over replicas: gathering them before a pass, and with the
+  // reduction of their gradients.
+  SimTime forward_hooks, backward_hooks;
+  SimTime update;  // of a layer's weights, with norm and clipping of their gradients
+
+  bool any() const {
+    return forward_kernel + backward_kernel + compiled_kernel + policy + forward_hooks +
+               backward_hooks + update >
+           SimTime();
+  }
+};
+
 struct SoftwareBehaviour {
+  CpuCosts cpu;
   // The head dimension at which fused attention takes as many times as long as
   // ClusterParameters::attention_slowdown says; 0: at all. The first FlashAttention loses its time
   // in rescaling results after every block of keys and in handing them from warp to warp (Dao,

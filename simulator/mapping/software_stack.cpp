@@ -98,10 +98,30 @@ void CheckKeys(const YamlReader& in) {
                                                  "reuse_distance",
                                                  "pipeline_batches",
                                                  "moment_bits",
-                                                 "adapter_loss"};
+                                                 "adapter_loss",
+                                                 "cpu_us"};
   std::vector<std::string_view> keys(std::begin(kValues), std::end(kValues));
   for (const Flag& flag : kFlags) keys.push_back(flag.key);
   in.ExpectKeys(keys);
+}
+
+CpuCosts ReadCpuCosts(const YamlReader& in) {
+  CpuCosts cpu;
+  static constexpr std::pair<std::string_view, SimTime CpuCosts::*> kParts[] = {
+      {"forward_kernel", &CpuCosts::forward_kernel},
+      {"backward_kernel", &CpuCosts::backward_kernel},
+      {"compiled_kernel", &CpuCosts::compiled_kernel},
+      {"policy", &CpuCosts::policy},
+      {"forward_hooks", &CpuCosts::forward_hooks},
+      {"backward_hooks", &CpuCosts::backward_hooks},
+      {"update", &CpuCosts::update}};
+  std::vector<std::string_view> keys;
+  for (const auto& [key, part] : kParts) {
+    keys.push_back(key);
+    cpu.*part = SimTime::FromUs(in.Number(key, 0, 1e6, 0));
+  }
+  in.ExpectKeys(keys);
+  return cpu;
 }
 
 StackRelease ReadRelease(const YamlReader& in) {
@@ -132,6 +152,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("recompute")) r.recompute = kMeant[in.Choice("recompute", kRecompute)];
   r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
   r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
+  if (in.Has("cpu_us")) r.cpu = ReadCpuCosts(in.Child("cpu_us"));
   static constexpr int32_t kGradientBits[] = {16, 32}, kMomentBits[] = {8, 16};
   r.gradient_bits = in.OneOf("gradient_bits", kGradientBits, 0);
   r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);

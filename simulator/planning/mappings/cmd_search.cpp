@@ -143,8 +143,9 @@ absl::Status WriteOutputs(const SearchCommandOptions& o, const TrainingJob& job,
   return absl::OkStatus();
 }
 
-// All of a comparison, or of those shown the best and the next until one fits with what the
-// allocator reserves. By stage, with --memory, those that it reports on.
+// What the allocator reserves and whether the CPU bounds them, of all of a comparison, or of those
+// shown of the best and the next until one fits with what is reserved. By stage, with --memory,
+// those that it reports on.
 absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
                         SearchReport& report) {
   report.device_memory = job.memory;
@@ -153,6 +154,7 @@ absl::Status FollowRows(const SearchCommandOptions& o, const TrainingJob& job,
   for (size_t i = 0; i < shown; ++i) {
     SearchRow& row = report.rows[i];
     FORETRACE_RETURN_IF_ERROR(FollowMemory(job, row));
+    FORETRACE_RETURN_IF_ERROR(FollowCpu(job, row));
     const auto* mapping = std::get_if<ParallelMapping>(&row.mapping);
     if (o.memory && mapping != nullptr && (compared || i == 0)) {
       FORETRACE_ASSIGN_OR_RETURN(row.stages, StagePeaks(job, *mapping));

@@ -288,6 +288,15 @@ absl::Status FollowMemory(const TrainingJob& job, SearchRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status FollowCpu(const TrainingJob& job, SearchRow& row) {
+  const auto* mapping = std::get_if<ParallelMapping>(&row.mapping);
+  if (mapping == nullptr || !job.cluster.cpu.any()) return absl::OkStatus();
+  FORETRACE_ASSIGN_OR_RETURN(const IterationEstimate estimate,
+                             EstimateIteration(ModelUnder(job, *mapping), *mapping, job.cluster));
+  row.cpu = estimate.CpuBound() ? estimate.cpu : SimTime();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
                                                  const MappingFile& mapping) {
   TimedPipeline pipeline;

@@ -36,6 +36,8 @@ absl::StatusOr<EvaluatedGraph> EvaluateStageMapping(const TrainingJob& job,
 absl::StatusOr<SearchRow> EvaluateMapping(const TrainingJob& job, const MappingFile& mapping);
 // SearchRow::reserved, of parallel mappings.
 absl::Status FollowMemory(const TrainingJob& job, SearchRow& row);
+// SearchRow::cpu, likewise.
+absl::Status FollowCpu(const TrainingJob& job, SearchRow& row);
 absl::StatusOr<PipelinePicture> PictureOfMapping(const TrainingJob& job,
                                                  const MappingFile& mapping);
 

@@ -72,6 +72,10 @@ void WriteRow(JsonWriter& json, const SearchReport& report, const SearchRow& row
     json.Key("reserved_fits");
     json.Bool(Overflow(report, row).empty());
   }
+  if (row.cpu > SimTime()) {
+    json.Key("cpu_bound_us");
+    json.Double(row.cpu.us());
+  }
   if (row.estimate > SimTime()) {
     json.Key("own_estimate_us");
     json.Double(row.estimate.us());

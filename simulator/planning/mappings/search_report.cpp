@@ -95,6 +95,15 @@ bool SameShown(std::span<const SearchRow> a, std::span<const SearchRow> b, size_
   return std::ranges::equal(shown(a), shown(b), {}, &SearchRow::text, &SearchRow::text);
 }
 
+// Empty: the CPU bounds no iteration of it.
+std::string WaitForCpu(const SearchRow& row) {
+  if (row.cpu == SimTime()) return "";
+  return fmt::format(
+      "the CPU bounds it, which takes {} ms to start its kernels on the host that its software was "
+      "measured on",
+      Milliseconds(row.cpu));
+}
+
 // The best, and by how much.
 std::string Verdict(const SearchReport& report) {
   if (report.rows.empty()) return "Verdict: no mapping was found\n";
@@ -113,6 +122,8 @@ std::string Verdict(const SearchReport& report) {
     text += fmt::format("; the next, {}, takes {:.1f} % longer", next->text,
                         100 * (time(*next).seconds() / time(best).seconds() - 1));
   }
+  const std::string wait = WaitForCpu(best);
+  if (!wait.empty()) text += "; " + wait;
   const std::string overflow = Overflow(report, best);
   if (overflow.empty()) return text + "\n";
   text += "; " + overflow;
@@ -239,7 +250,10 @@ std::string CompareText(const SearchReport& report, const TextStyle& style) {
                                  y.iteration.seconds() / x.iteration.seconds());
   for (const SearchRow* each : {&a, &b}) {
     const std::string overflow = Overflow(report, *each);
-    if (!overflow.empty()) text += fmt::format("; {}: {}", each == &a ? "A" : "B", overflow);
+    const std::string wait = WaitForCpu(*each);
+    const char* side = each == &a ? "A" : "B";
+    if (!wait.empty()) text += fmt::format("; {}: {}", side, wait);
+    if (!overflow.empty()) text += fmt::format("; {}: {}", side, overflow);
   }
   text += fmt::format("\nA: {}\nB: {}\n", a.text, b.text) + JobText(report) + table.Format(style) +
           PeaksText(report.rows);

@@ -39,6 +39,8 @@ struct SearchRow {
   FlopRate peak;
   double utilisation_of_model_type = 0;
   Bytes reserved;  // by the framework's allocator, of the fullest device; zero: not followed
+  SimTime
+      cpu;  // that the CPU takes to start an iteration's work, where it waits for that; else zero
   std::vector<StagePeak> stages;  // with --memory, of mappings in words
   // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
   SimTime estimate;

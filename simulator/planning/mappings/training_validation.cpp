@@ -215,6 +215,12 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   if (estimate->loading == estimate->time) {
     row.notes.emplace_back("the host prepares batches no faster, which the step waits for");
   }
+  if (estimate->CpuBound()) {
+    row.notes.push_back(
+        fmt::format("the CPU takes {:.1f} ms to start the step's kernels, by the host that its "
+                    "software was measured on, and the step waits for it",
+                    estimate->cpu.us() * 1e-3));
+  }
   judged.memory_gib =
       static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
   if (judged.exceeds()) {

@@ -1,0 +1,75 @@
+#include "simulator/mapping/cpu_costs.h"
+
+#include <algorithm>
+
+#include "simulator/mapping/mixed_layers.h"
+
+namespace foretrace {
+namespace {
+
+SimTime Times(SimTime each, int64_t count) { return SimTime::FromPs(each.ps() * count); }
+
+// Of a layer's forward kernels, what its backward pass starts again.
+int64_t StartedAgain(const ParallelMapping& m, const PassCost& layer) {
+  switch (m.recompute) {
+    case Recompute::kFull:
+    case Recompute::kOperators:
+      return layer.forward_kernels;
+    case Recompute::kAlternate:
+      return layer.forward_kernels / 2;
+    default:
+      return layer.again_kernels;
+  }
+}
+
+}  // namespace
+
+CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
+                    const OpCosts& costs) {
+  const CpuCosts& cpu = cluster.cpu;
+  CpuTimes times;
+  if (!cpu.any()) return times;
+  const bool compiled = cluster.forms.compiled;
+  const bool asks = m.recompute == Recompute::kOperators && !compiled;
+  const SimTime forward =
+      (compiled ? cpu.compiled_kernel : cpu.forward_kernel) + (asks ? cpu.policy : SimTime());
+  const SimTime backward = compiled ? cpu.compiled_kernel : cpu.backward_kernel;
+  const bool divided = m.zero >= 3 && cluster.per_parameter_sharding;
+  const SimTime gathers = divided ? cpu.forward_hooks : SimTime();
+  const SimTime reduces = divided ? cpu.backward_hooks : SimTime();
+  times.forward = Times(forward, costs.layer.forward_kernels) + gathers;
+  times.backward = Times(backward, costs.layer.backward_kernels) + reduces +
+                   Times(forward, StartedAgain(m, costs.layer));
+  // Not compiled with the layers.
+  const auto ends = [&](const PassCost& of) {
+    return Times(cpu.forward_kernel, of.forward_kernels) +
+           Times(cpu.backward_kernel, of.backward_kernels);
+  };
+  times.first = ends(costs.before) + gathers + reduces;
+  times.last = ends(costs.after);
+  times.update = cpu.update;
+  return times;
+}
+
+SimTime CpuTimeOf(const TransformerConfig& model, const ParallelMapping& m,
+                  const PassTimes& passes) {
+  SimTime longest;
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    SimTime each, update;
+    for (int32_t c = 0; c < m.held_chunks(); ++c) {
+      const int64_t layers = LayersOf(model, m, s, c);
+      const int64_t frozen = layers - TrainedLayersOf(model, m, s, c);
+      for (int64_t i = 0; i < layers; ++i) {
+        const CpuTimes& own = TimesOf(model, m, s, c, i, passes).cpu;
+        each += own.forward + (i < frozen ? SimTime() : own.backward);
+        if (i >= frozen) update += own.update;
+      }
+    }
+    if (HasEmbedding(m, s)) each += passes.cpu.first;
+    if (HasHead(m, s)) each += passes.cpu.last;
+    longest = std::max(longest, Times(each, m.chunk_microbatches()) + update);
+  }
+  return longest;
+}
+
+}  // namespace foretrace
