@@ -56,7 +56,7 @@ class Coster {
       case Recompute::kSelective:
         return layer.attention_core;
       case Recompute::kOperators:
-        return layer.forward - layer.attention - layer.alternate;
+        return layer.forward - layer.beside - layer.attention - layer.alternate;
       case Recompute::kAlternate:
         return (layer.forward - layer.beside) / 2;
       case Recompute::kFull:

@@ -165,6 +165,10 @@ TEST(ExchangeCostsTest, ExchangesPartByPart) {
   plain.async_tensor = false;
   EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(),
               Times(Model(), plain, p).layer_backward.us(), 1e-2);
+  // By operator, too.
+  m.recompute = plain.recompute = Recompute::kOperators;
+  EXPECT_NEAR(Times(Model(), m, p).layer_backward.us(),
+              Times(Model(), plain, p).layer_backward.us(), 1e-2);
 }
 
 // Userbuffers split what is scattered into four parts, of which one runs beside no transfer, and
