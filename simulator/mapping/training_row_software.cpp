@@ -193,23 +193,30 @@ void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
 }
 
 // How parts of sequences exchange keys and values, as Megatron Core's cp_comm_type has it: "p2p"
-// from neighbour to neighbour, "a2a" heads for sequences, "all_gather" at once.
+// from neighbour to neighbour, "a2a" heads for sequences, "all_gather" at once; or in words.
 void SetContextForm(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  const std::string column = LowerCase(f.Text("cp_comm_type"));
-  const auto says = [&](const char* form, const char* term) {
-    return column.empty() ? SaidOf(f, {term}) == Told::kYes : column == form;
+  const std::string column = f.Text("cp_comm_type");
+  const std::vector<std::string> form = TextWords(column);
+  const auto says = [&](std::initializer_list<std::string_view> names,
+                        std::initializer_list<std::string_view> terms) {
+    return column.empty() ? SaidOf(f, terms) == Told::kYes : ToldOf(form, names) == Told::kYes;
   };
-  const bool heads = says("a2a", "cp comm type a2a"), ring = says("p2p", "cp comm type p2p");
-  const bool gathers = says("all_gather", "cp comm type all gather") || column == "allgather";
+  const bool heads = says({"a2a", "alltoall", "all to all", "ulysses"},
+                          {"cp comm type a2a", "ulysses*", "cp a2a", "a2a cp", "cp alltoall",
+                           "cp all to all", "all to all cp", "all to all context parallel*"});
+  const bool ring = says({"p2p", "ring"}, {"cp comm type p2p", "ring attention", "cp p2p",
+                                           "cp ring", "ring cp", "ring context parallel*"});
+  const bool gathers = says({"allgather", "all gather"},
+                            {"cp comm type all gather", "cp allgather", "cp all gather"});
   if (m.context == 1) return;
-  if (heads || ring || gathers) {
+  if (heads != ring || (gathers && !heads)) {
     m.ulysses = heads;
     m.ring = ring;
   } else if (!column.empty()) {
     NoteUnread(fmt::format("cp_comm_type '{}' is none of p2p, a2a and all_gather: taken as the "
                            "software has it",
-                           f.Text("cp_comm_type")),
+                           column),
                row);
   }
 }

@@ -288,7 +288,13 @@ TEST(TrainingRowsTest, HowPartsOfSequencesExchange) {
                       << row << ",\"--cp-comm-type a2a\",4096,,\n"
                       << row << ",,4096,ring,a2a\n"
                       << alone << ",,4096,,a2a\n"
-                      << row << ",,4096,,carrier pigeon\n";
+                      << row << ",,4096,,carrier pigeon\n"
+                      << row << ",DeepSpeed-Ulysses,4096,,\n"
+                      << row << ",context parallelism by ring attention,4096,,\n"
+                      << row << ",cp all-to-all,4096,,\n"
+                      << row << ",no Ulysses,4096,,p2p\n"
+                      << row << ",ring all-reduce,4096,,all-gather\n"
+                      << row << ",,4096,,Ulysses\n";
   const auto read = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(read.ok()) << read.status();
   const std::vector<TrainingRow>& rows = *read;
@@ -299,6 +305,13 @@ TEST(TrainingRowsTest, HowPartsOfSequencesExchange) {
     EXPECT_EQ(std::pair(rows[i].mapping.ring, rows[i].mapping.ulysses), ring_and_ulysses[i]) << i;
   }
   EXPECT_THAT(rows[6].unread, ElementsAre(HasSubstr("carrier pigeon")));
+  const std::pair<bool, bool> in_words[] = {{false, true}, {true, false},  {false, true},
+                                            {true, false}, {false, false}, {false, true}};
+  for (size_t i = 0; i < std::size(in_words); ++i) {
+    const TrainingRow& said = rows[7 + i];
+    EXPECT_EQ(std::pair(said.mapping.ring, said.mapping.ulysses), in_words[i]) << i;
+    EXPECT_THAT(said.unread, testing::IsEmpty()) << i;
+  }
 }
 
 TEST(TrainingRowsTest, WordsOfMappingsAndWhatFollows) {
