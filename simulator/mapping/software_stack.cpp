@@ -91,6 +91,7 @@ void CheckKeys(const YamlReader& in) {
                                                  "loss",
                                                  "token_ns",
                                                  "gradient_bits",
+                                                 "divided_gradient_bits",
                                                  "recorded_losses",
                                                  "vocabulary_multiple",
                                                  "dispatch",
@@ -155,6 +156,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("cpu_us")) r.cpu = ReadCpuCosts(in.Child("cpu_us"));
   static constexpr int32_t kGradientBits[] = {16, 32}, kMomentBits[] = {8, 16};
   r.gradient_bits = in.OneOf("gradient_bits", kGradientBits, 0);
+  r.divided_gradient_bits = in.OneOf("divided_gradient_bits", kGradientBits, 0);
   r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);

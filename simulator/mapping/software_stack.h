@@ -65,6 +65,10 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   bool keeps_eight = false;  // ParallelMapping's, where GEMMs take 8 bits
   bool weighs_activations = false;  // TransformerConfig's
   int32_t gradient_bits = 0;        // ParallelMapping::gradient_bytes; 0: as the model's type asks
+  // The same of gradients that are divided over replicas, of models in bfloat16 (DeepSpeed,
+  // runtime/engine.py, get_data_types: under ZeRO they accumulate in the model's type unless
+  // data_types.grad_accum_dtype says otherwise, which many who divide states alone set to fp32).
+  int32_t divided_gradient_bits = 0;
   bool overlap_gradients = false;
   int32_t zero = 0;  // where a run does not say what is divided
   // Weights that are divided stay gathered over all micro-batches of a pipeline, and gradients are

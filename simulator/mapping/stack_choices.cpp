@@ -114,7 +114,9 @@ std::string SetChoices(const StackRelease& release, const TransformerConfig& mod
   m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && release.chunked_tensor;
   m.balance_loss = model.experts > 0 && release.balance_loss;
   m.ring = m.context > 1 && release.ring_attention && !m.ulysses;
-  m.gradient_bytes = release.gradient_bits / 8;
+  const bool divided = m.zero >= 2 && model.dtype == DType::kBFloat16;
+  const int32_t own = divided ? release.divided_gradient_bits : 0;
+  m.gradient_bytes = (own > 0 ? own : release.gradient_bits) / 8;
   m.moment_bytes = m.offload ? 0 : release.moment_bits / 8;
   m.keeps_eight = release.keeps_eight && (m.fp8 || m.mxfp8) && m.repeats_parts();
   m.hybrid = 0;

@@ -86,6 +86,30 @@ TEST(StackChoicesTest, ChoicesFollowDegrees) {
   EXPECT_FALSE(wide.overlap_tensor || wide.chunked_tensor);
 }
 
+// DeepSpeed's ZeRO 2 and 3 keep and reduce gradients of bfloat16 in the model's type, with states
+// alone divided in 32 bits, and of float16 there is nothing to choose.
+TEST(StackChoicesTest, DividedGradients) {
+  TransformerConfig model;
+  model.dtype = DType::kBFloat16;
+  const auto bytes = [&](const char* stack, int32_t zero) {
+    const auto named = NamedReleaseOf(stack, "llama2-7b");
+    EXPECT_TRUE(named.ok()) << named.status();
+    ParallelMapping m;
+    m.data = 8;
+    m.zero = zero;
+    SetChoices(named->release, model, m);
+    return m.gradient_bytes;
+  };
+  for (const char* stack : {"megatron-deepspeed", "megatron-deepspeed@2022", "huggingface"}) {
+    EXPECT_EQ(bytes(stack, 3), 2) << stack;
+    EXPECT_EQ(bytes(stack, 2), 2) << stack;
+    EXPECT_EQ(bytes(stack, 1), 0) << stack;
+  }
+  EXPECT_EQ(bytes("torchtitan", 3), 0);
+  model.dtype = DType::kFloat16;
+  EXPECT_EQ(bytes("megatron-deepspeed", 3), 0);
+}
+
 // Inputs on the host are those that are divided, with early software.
 TEST(StackChoicesTest, EarlySoftwareHadDividedInputsOnTheHost) {
   StackRelease release;
