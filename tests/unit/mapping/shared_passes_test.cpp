@@ -23,6 +23,8 @@ ClusterParameters Cluster() {
   cluster.reduces_scales = true;
   cluster.per_parameter_sharding = true;
   cluster.sustained = FlopRate::Teraflops(250);
+  cluster.cpu = {SimTime::FromUs(1), SimTime::FromUs(2), SimTime(),          SimTime::FromUs(3),
+                 SimTime::FromUs(5), SimTime::FromUs(7), SimTime::FromUs(11)};
   return cluster;
 }
 
@@ -55,7 +57,12 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
                              t.gradient_reduction,
                              t.expert_reduction,
                              t.tied_reduction,
-                             t.optimizer}) {
+                             t.optimizer,
+                             t.cpu.forward,
+                             t.cpu.backward,
+                             t.cpu.first,
+                             t.cpu.last,
+                             t.cpu.update}) {
     all.push_back(time.ps());
   }
   for (const KeptInput& input : {t.kept_forward, t.kept_backward}) {
@@ -132,6 +139,37 @@ TEST(SharedPassesTest, OrderOfMappingsDoesNotMatter) {
     }
     EXPECT_GT(compared, 15);
   }
+}
+
+// The more runs again the longer a layer's backward pass, whatever else the mapping says; what runs
+// forward is the same.
+TEST(SharedPassesTest, WhatRunsAgainTakesLonger) {
+  std::mt19937 rng(31);
+  TransformerConfig model = TinyTransformer();
+  const ClusterParameters cluster = Cluster();
+  int compared = 0;
+  for (int round = 0; round < 600; ++round) {
+    ParallelMapping m = DrawMapping(rng, model);
+    // Where only some layers run again, the others are timed apart.
+    m.recomputed_layers = -1;
+    m.recomputed_every = m.recomputed_together = 0;
+    m.divided_inputs = m.inputs_on_host = false;
+    std::vector<PassTimes> by_more;
+    for (const Recompute more : {Recompute::kNone, Recompute::kOperators, Recompute::kFull}) {
+      m.modules = {};
+      m.recompute = more;
+      const auto times = TimePasses(model, m, cluster);
+      if (times.ok()) by_more.push_back(*times);
+    }
+    if (by_more.size() < 3) continue;
+    ++compared;
+    for (size_t i = 1; i < by_more.size(); ++i) {
+      EXPECT_EQ(by_more[i].layer_forward, by_more[0].layer_forward) << ToString(m);
+      EXPECT_GE(by_more[i].layer_backward, by_more[i - 1].layer_backward) << ToString(m);
+      EXPECT_GT(by_more[i].cpu.backward, by_more[0].cpu.backward) << ToString(m);
+    }
+  }
+  EXPECT_GT(compared, 100);
 }
 
 }  // namespace
