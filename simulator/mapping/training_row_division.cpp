@@ -31,10 +31,12 @@ int32_t ZeroOf(const std::string& said) {
   std::string text = said;
   std::ranges::replace_if(
       text, [](char c) { return c == '_' || c == '-'; }, ' ');
-  // DeepSpeed's ZeRO-Offload is of its stage 2 (Ren et al., 2021).
+  // DeepSpeed's ZeRO-Offload is of its stage 2 (Ren et al., 2021), ZeRO-Infinity of 3 (Rajbhandari
+  // et al., 2021).
   constexpr std::pair<std::string_view, int32_t> kWords[] = {{"no shard", 0},
                                                              {"shard grad op", 2},
                                                              {"zero offload", 2},
+                                                             {"zero infinity", 3},
                                                              {"optim grads params", 3},
                                                              {"mics", 3},
                                                              {"dp replicate", 3},
@@ -57,7 +59,8 @@ int32_t ZeroOf(const std::string& said) {
   for (const auto& [word, zero] : kWords) {
     if (text.find(word) != std::string::npos) return zero;
   }
-  return text == "no" || text == "off" || text == "false" ? 0 : -1;
+  const bool whole = text == "no" || text == "off" || text == "false" || text == "dp";
+  return whole ? 0 : -1;
 }
 
 // "2x64", also right behind "hsdp", or the same in three words.

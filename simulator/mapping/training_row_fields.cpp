@@ -307,4 +307,10 @@ void NoteUnread(std::string what, TrainingRow& row) {
   row.notes.push_back(std::move(what));
 }
 
+Told SaidOf(const Fields& f, std::initializer_list<std::string_view> terms) {
+  return ToldOf(
+      f.Text("table") + "; " + f.Text("note") + "; " + f.Text("model") + "; " + f.Text("case"),
+      terms);
+}
+
 }  // namespace foretrace

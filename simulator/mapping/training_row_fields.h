@@ -1,6 +1,7 @@
 #pragma once
 // One row of a table of training jobs, by the names of its columns.
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "simulator/mapping/software_stack.h"
+#include "simulator/mapping/training_row_text.h"
 #include "simulator/mapping/training_rows.h"
 
 namespace foretrace {
@@ -105,6 +107,12 @@ bool SelectsModules(RecomputeModules modules);
 DType PrecisionOf(const std::string& text);
 // Of GEMMs in 8 bits or fewer, and how their operands are scaled. Of a row whose software is read.
 void SetGemmFormat(const Fields& f, TrainingRow& row);
+// What a row says in words of what is trained, or how.
+Told SaidOf(const Fields& f, std::initializer_list<std::string_view> terms);
+// Adapters beside frozen weights.
+void SetAdapters(const Fields& f, TrainingRow& row);
+// Documents packed into the sequences of fine-tuning, where software does.
+void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row);
 // The order of a pipeline's passes, as the column `schedule` or the note names it, and two chunks a
 // stage where it interleaves and no column says how many. Of a row whose degrees are read.
 // The name of what it is; empty: none is said. Whether the mapping can have it, SettleSchedule says

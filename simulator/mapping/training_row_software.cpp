@@ -16,39 +16,6 @@
 namespace foretrace {
 namespace {
 
-// Of NeMo's recipes for speed, which adapt the query, key and value GEMM alone
-// (nemo/collections/llm/recipes, finetune_performance_optimizations).
-constexpr int32_t kAssumedRank = 16;
-
-// What a row says in words of what is trained, or how.
-Told SaidOf(const Fields& f, std::initializer_list<std::string_view> terms) {
-  return ToldOf(
-      f.Text("table") + "; " + f.Text("note") + "; " + f.Text("model") + "; " + f.Text("case"),
-      terms);
-}
-
-bool TrainsAdapters(const Fields& f) {
-  return SaidOf(f, {"lora*", "qlora*", "peft*"}) == Told::kYes;
-}
-
-bool IsFineTuning(const Fields& f) {
-  return TrainsAdapters(f) || SaidOf(f, {"sft*", "finetun*", "fine tun*"}) == Told::kYes;
-}
-
-void PackDocuments(const Fields& f, const StackRelease& release, TrainingRow& row) {
-  if (release.packed_document == 0 || !IsFineTuning(f)) return;
-  if (row.config.latent > 0 || row.config.decoder_layers > 0) {
-    row.notes.emplace_back(
-        "sequences taken as whole, as packed ones of such attention are not covered");
-    return;
-  }
-  row.config.window = release.packed_document;
-  row.config.window_pieces = true;
-  row.config.global_every = 0;
-  row.notes.push_back(fmt::format("sequences packed of documents of {} tokens, as none is stated",
-                                  release.packed_document));
-}
-
 // What most software does that no file describes.
 StackRelease OfUnknownSoftware() {
   StackRelease release;
@@ -56,14 +23,6 @@ StackRelease OfUnknownSoftware() {
   release.overlap_tensor = release.overlap_gradients = true;
   release.further_tokens = true;
   return release;
-}
-
-// Adapters beside frozen weights.
-void SetAdapters(const Fields& f, TrainingRow& row) {
-  if (Contains(f.Text("mapping"), "lora") || !TrainsAdapters(f)) return;
-  row.mapping.lora = kAssumedRank;
-  row.notes.push_back(fmt::format(
-      "LoRA of rank {} on queries, keys and values, as neither is stated", kAssumedRank));
 }
 
 // The version by year and month that a framework's name ends with ("NeMo 25.04"); empty: none.
@@ -178,12 +137,13 @@ void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
   }
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
-  const Told offloads = ToldOf(sharding, {"cpu offload*", "offload*"});
+  const Told offloads = ToldOf(sharding, {"cpu offload*", "offload*", "infinity"});
   m.offload |= offloads == Told::kYes ||
                (offloads == Told::kNothing && ToldOf(sharding, {"cpu*"}) == Told::kYes);
-  m.offload_weights |= m.zero == 3 && (Contains(sharding, "parameters on cpu") ||
-                                       Contains(sharding, "full cpu offload") ||
-                                       (Contains(sharding, "fsdp") && m.offload));
+  m.offload_weights |=
+      m.zero == 3 &&
+      (Contains(sharding, "parameters on cpu") || Contains(sharding, "full cpu offload") ||
+       Contains(sharding, "infinity") || (Contains(sharding, "fsdp") && m.offload));
   if (division.hybrid && contradiction.empty()) {
     // Within each node, as HYBRID_SHARD is unless told otherwise.
     m.hybrid = HybridShards(division, row.gpus_per_node / m.tensor, m, contradiction);

@@ -130,6 +130,8 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
                                                {"full-shard", 3},
                                                {"dist opt", 1},
                                                {"ZeRO-Offload", 2},
+                                               {"ZeRO-Infinity", 3},
+                                               {"DP", 0},
                                                {"sharded optimizer state", 1},
                                                {"use_distributed_optimizer", 1}};
   std::string text;
@@ -272,15 +274,29 @@ TEST(TrainingRowsTest, WhatIsKeptHangsOnRecomputation) {
 }
 
 TEST(TrainingRowsTest, AdaptersInNotes) {
-  const std::pair<const char*, int> notes[] = {
-      {"QLoRA", 16},         {"PEFT with LoRA", 16},      {"LoRA; no dropout", 16},
-      {"an exploration", 0}, {"all weights; no LoRA", 0}, {"fine-tuned without LoRA", 0}};
+  const std::pair<const char*, int> notes[] = {{"QLoRA", 16},
+                                               {"PEFT with LoRA", 16},
+                                               {"LoRA; no dropout", 16},
+                                               {"LoRA r=8", 8},
+                                               {"LoRA-32", 32},
+                                               {"rank 64 LoRA, alpha 128", 64},
+                                               {"an exploration", 0},
+                                               {"all weights; no LoRA", 0},
+                                               {"fine-tuned without LoRA", 0}};
   for (const auto& [note, rank] : notes) {
     const auto rows = RowsOf("known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,,," +
                                  std::string(note) + "\n",
                              Stacks());
     EXPECT_EQ(rows[0].mapping.lora, rank) << note;
+    EXPECT_FALSE(rows[0].mapping.lora_everywhere) << note;
   }
+  const auto everywhere = RowsOf(
+      "known,,,,,,,,16,H100,8,2,1,8,1,,,1,,16,BF16,ZeRO-1,none,NeMo,0,1,,,LoRA of rank 8 on all "
+      "linear layers\n",
+      Stacks());
+  EXPECT_TRUE(everywhere[0].mapping.lora_everywhere);
+  EXPECT_EQ(everywhere[0].mapping.lora, 8);
+  EXPECT_THAT(everywhere[0].notes, testing::Not(testing::Contains(HasSubstr("LoRA"))));
 }
 
 // A field in quotes goes on over lines; what is never closed ends with its own.
