@@ -32,11 +32,12 @@ int32_t ZeroOf(const std::string& said) {
   std::ranges::replace_if(
       text, [](char c) { return c == '_' || c == '-'; }, ' ');
   // DeepSpeed's ZeRO-Offload is of its stage 2 (Ren et al., 2021), ZeRO-Infinity of 3 (Rajbhandari
-  // et al., 2021).
+  // et al., 2021), as is ZeRO++ (Wang et al., 2023).
   constexpr std::pair<std::string_view, int32_t> kWords[] = {{"no shard", 0},
                                                              {"shard grad op", 2},
                                                              {"zero offload", 2},
                                                              {"zero infinity", 3},
+                                                             {"zero++", 3},
                                                              {"optim grads params", 3},
                                                              {"mics", 3},
                                                              {"dp replicate", 3},

@@ -131,6 +131,7 @@ TEST(TrainingRowsTest, StagesOfDivisionAsPeopleWriteThem) {
                                                {"dist opt", 1},
                                                {"ZeRO-Offload", 2},
                                                {"ZeRO-Infinity", 3},
+                                               {"ZeRO++", 3},
                                                {"DP", 0},
                                                {"sharded optimizer state", 1},
                                                {"use_distributed_optimizer", 1}};
