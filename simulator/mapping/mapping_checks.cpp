@@ -25,22 +25,13 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   if (m.zero < 0 || m.zero > 3) {
     return InvalidInput("mapping {}: zero must be between 0 and 3, not {}", ToString(m), m.zero);
   }
-  if (m.expert_tensor < 0 || m.expert_tensor > kMaxDegree) {
-    return InvalidInput("mapping {}: etp must be between 0 and {}, not {}", ToString(m), kMaxDegree,
-                        m.expert_tensor);
-  }
-  if (m.hybrid < 0 || m.hybrid > kMaxDegree) {
-    return InvalidInput("mapping {}: hsdp must be between 0 and {}, not {}", ToString(m),
-                        kMaxDegree, m.hybrid);
-  }
   if (m.lora_everywhere && m.lora == 0) {
     return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
   }
-  if (m.lora < 0 || m.lora > kMaxDegree) {
-    return InvalidInput("mapping {}: lora must be between 0 and {}, not {}", ToString(m),
-                        kMaxDegree, m.lora);
-  }
-  const std::pair<const char*, int32_t> none_or_more[] = {{"last", m.last_layers},
+  const std::pair<const char*, int32_t> none_or_more[] = {{"etp", m.expert_tensor},
+                                                          {"hsdp", m.hybrid},
+                                                          {"lora", m.lora},
+                                                          {"last", m.last_layers},
                                                           {"uniform", m.recomputed_together},
                                                           {"every", m.recomputed_every},
                                                           {"imbalance", m.expert_imbalance},
@@ -229,6 +220,11 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
         "mapping {}: tensor parallelism {} does not divide {} heads and hidden {}; a divisor of "
         "both would do",
         ToString(m), m.tensor, model.heads, model.hidden);
+  }
+  if (const auto undivided = FirstUndivided(model, m.tensor, m.expert_width() == 1)) {
+    return Infeasible(
+        "mapping {}: tensor parallelism {} does not divide the {} {}; a divisor would do",
+        ToString(m), m.tensor, undivided->size, undivided->what);
   }
   if (m.sequence_parallel && (m.tensor == 1 || model.sequence % m.tensor != 0)) {
     return Infeasible(

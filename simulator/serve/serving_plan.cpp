@@ -18,12 +18,8 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
                           int64_t size) {
     return Infeasible("{} {} does not divide the {} {} of {}", degree, by, size, what, model.name);
   };
-  if (model.heads % tensor != 0) return refuse("tp", tensor, "heads", model.heads);
-  if (!expert && model.ffn % tensor != 0) {
-    return refuse("tp", tensor, "feed-forward width", model.ffn);
-  }
-  for (const int64_t width : {model.dense_ffn, model.shared_ffn}) {
-    if (width % tensor != 0) return refuse("tp", tensor, "feed-forward width", width);
+  if (const auto undivided = FirstUndivided(model, tensor, expert)) {
+    return refuse("tp", tensor, undivided->what, undivided->size);
   }
   if (model.layers < pipeline) return refuse("pp", pipeline, "layers", model.layers);
   if (expert && model.experts == 0) {

@@ -129,6 +129,15 @@ struct TransformerConfig {
 // Of a mixture of experts, how many layers are dense, and which.
 int64_t DenseLayers(const TransformerConfig& config);
 bool IsDenseLayer(const TransformerConfig& config, int64_t layer);
+// The first size that `tensor` devices cannot share alike: heads; heads of keys and values, of
+// which several devices may hold the same (Megatron Core and vLLM: one number divides the other);
+// feed-forward widths, of experts unless these are whole.
+struct UndividedSize {
+  std::string_view what;
+  int64_t size;
+};
+std::optional<UndividedSize> FirstUndivided(const TransformerConfig& config, int64_t tensor,
+                                            bool whole_experts);
 // How many layers have a window.
 int64_t WindowedLayers(const TransformerConfig& config);
 // The same model with feed-forward parts of one kind alone.

@@ -45,6 +45,19 @@ int64_t DenseLayers(const TransformerConfig& c) {
   return dense;
 }
 
+std::optional<UndividedSize> FirstUndivided(const TransformerConfig& c, int64_t tensor,
+                                            bool whole_experts) {
+  if (c.heads % tensor != 0) return UndividedSize{"heads", c.heads};
+  const int64_t keys = c.kv_heads > 0 ? c.kv_heads : c.heads;
+  if (keys % tensor != 0 && tensor % keys != 0) return UndividedSize{"heads of keys", keys};
+  const bool whole = c.experts > 0 && whole_experts;
+  const int64_t ffn = whole ? 0 : c.ffn > 0 ? c.ffn : 4 * c.hidden;
+  for (const int64_t width : {ffn, c.dense_ffn, c.shared_ffn}) {
+    if (width % tensor != 0) return UndividedSize{"feed-forward columns", width};
+  }
+  return std::nullopt;
+}
+
 int64_t WindowedLayers(const TransformerConfig& c) {
   if (c.window == 0) return 0;
   return c.layers - (c.global_every > 0 ? c.layers / c.global_every : 0);

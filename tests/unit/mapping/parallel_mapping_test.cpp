@@ -129,6 +129,35 @@ TEST(ParallelMappingTest, StageFileRoundTrip) {
   // Whether operators are partitioned is checked against the model (GraphPipeTest).
 }
 
+// GEMMs and attention are divided alike over tensor-parallel ranks, or not at all: parts of a width
+// that are rounded down would be less work than there is.
+TEST(ParallelMappingTest, WidthsThatRanksCannotShareAreNamed) {
+  const auto fault = [](const char* words, const auto& change) {
+    TransformerConfig c = Gpt22B();
+    change(c);
+    return Message(CheckMapping(c, *ParseMapping(words, 64, "test"), 0));
+  };
+  const auto keys = [](int64_t n) { return [n](TransformerConfig& c) { c.kv_heads = n; }; };
+  EXPECT_THAT(fault("tp2", [](TransformerConfig& c) { c.ffn = 13337; }),
+              HasSubstr("tensor parallelism 2 does not divide the 13337 feed-forward columns"));
+  EXPECT_THAT(fault("tp8", keys(10)), HasSubstr("10 heads of keys"));
+  EXPECT_EQ(fault("tp2", keys(10)), "");
+  EXPECT_EQ(fault("tp8", keys(2)), "");  // each is held by four ranks
+  const auto experts = [](TransformerConfig& c) {
+    c.experts = 8;
+    c.top_k = 2;
+    c.ffn = 1111;
+  };
+  EXPECT_THAT(fault("tp2 dp4 ep4 sp", experts), HasSubstr("1111 feed-forward columns"));
+  EXPECT_EQ(fault("tp2 dp4 ep4 sp etp1", experts), "");
+  EXPECT_THAT(fault("tp2 dp4 ep4 sp etp1",
+                    [&](TransformerConfig& c) {
+                      experts(c);
+                      c.shared_ffn = 333;
+                    }),
+              HasSubstr("333"));
+}
+
 TEST(ParallelMappingTest, ViolatedConditionsAreNamed) {
   const TransformerConfig c = Gpt22B();
   EXPECT_THAT(Message(CheckMapping(c, Mapping(1, 5, 1, 8), 0)), HasSubstr("C1"));
