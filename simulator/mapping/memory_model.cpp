@@ -262,25 +262,6 @@ bool EmbeddingMayMatter(const TransformerConfig& c, const ParallelMapping& m, in
   return Num(ElementSize(c.dtype)) * rows * Num(c.hidden) > gone;
 }
 
-MemoryLedger OfStage(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
-  const TransformerConfig& c = model.model();
-  const MemoryLedger layers = StageMemoryAt(StageMoment::kLayers, model, m, stage);
-  MemoryLedger most = layers;
-  const auto at = [&](const MemoryLedger& use) {
-    if (use.total() > most.total()) most = use;
-  };
-  if (HasHead(m, stage)) at(StageMemoryAt(StageMoment::kLoss, model, m, stage));
-  if (HasShardedMasters(c, m)) {
-    MemoryLedger root = StageMemoryAt(StageMoment::kRoot, model, m, stage);
-    root.activations = root.activations - PassActivations(model, m, stage, root);
-    at(root);
-  }
-  if (!EmbeddingMayMatter(c, m, stage, layers)) return most;
-  const Bytes gradient = EmbeddingGradientOf(model, m, stage);
-  if (gradient > Bytes()) at(AtEmbedding(model, m, stage, layers, gradient));
-  return most;
-}
-
 }  // namespace
 
 bool HasShardedMasters(const TransformerConfig& c, const ParallelMapping& m) {
@@ -332,8 +313,27 @@ Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& m, in
   return Rounded(Num(ElementSize(model.model().dtype)) * model.main().Of(m).embedding());
 }
 
+MemoryLedger StageMemoryOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
+  const TransformerConfig& c = model.model();
+  const MemoryLedger layers = StageMemoryAt(StageMoment::kLayers, model, m, stage);
+  MemoryLedger most = layers;
+  const auto at = [&](const MemoryLedger& use) {
+    if (use.total() > most.total()) most = use;
+  };
+  if (HasHead(m, stage)) at(StageMemoryAt(StageMoment::kLoss, model, m, stage));
+  if (HasShardedMasters(c, m)) {
+    MemoryLedger root = StageMemoryAt(StageMoment::kRoot, model, m, stage);
+    root.activations = root.activations - PassActivations(model, m, stage, root);
+    at(root);
+  }
+  if (!EmbeddingMayMatter(c, m, stage, layers)) return most;
+  const Bytes gradient = EmbeddingGradientOf(model, m, stage);
+  if (gradient > Bytes()) at(AtEmbedding(model, m, stage, layers, gradient));
+  return most;
+}
+
 MemoryLedger StageMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
-  return OfStage(ModelLayers(c), m, stage);
+  return StageMemoryOf(ModelLayers(c), m, stage);
 }
 
 MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage) {
@@ -378,7 +378,7 @@ std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
 MemoryLedger MemoryOf(const ModelLayers& model, const ParallelMapping& m) {
   MemoryLedger most;
   for (const int32_t s : StagesThatMayBeFullest(model.model(), m)) {
-    const MemoryLedger use = OfStage(model, m, s);
+    const MemoryLedger use = StageMemoryOf(model, m, s);
     if (s == 0 || use.total() > most.total()) most = use;
   }
   return most;

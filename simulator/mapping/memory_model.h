@@ -17,6 +17,8 @@ class ModelLayers;
 // Activations are what the graph's backward pass reads; in flight as the schedule has it.
 MemoryLedger StageMemoryOf(const TransformerConfig& model, const ParallelMapping& mapping,
                            int32_t stage);
+// The same where many mappings of a model are asked for.
+MemoryLedger StageMemoryOf(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage);
 
 // What the host keeps for each of the stage's devices (ParallelMapping::offload, inputs_on_host):
 // states and kept inputs alone, without the buffers that they pass through.

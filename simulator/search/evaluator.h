@@ -33,6 +33,8 @@ class Evaluator {
   // False where Evaluate would only say that the mapping needs more memory than there is, and why;
   // cheap.
   virtual bool Fits(const ParallelMapping&) const { return true; }
+  // The same of one stage.
+  virtual bool StageFits(const ParallelMapping&, int32_t) const { return true; }
   // Infeasible where the mapping does not fit, saying why.
   virtual absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const = 0;
 };

@@ -379,11 +379,11 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
       }
       ++result.infeasible;
       if (!control.instead) continue;
-      const std::optional<ParallelMapping> other = control.instead(batch[i]);
-      if (!other) continue;
-      promising.Add({evaluator.LowerBound(*other), tried.size()});
-      tried.push_back(*other);
-      ++result.candidates;
+      for (ParallelMapping& other : control.instead(batch[i])) {
+        promising.Add({evaluator.LowerBound(other), tried.size()});
+        tried.push_back(std::move(other));
+        ++result.candidates;
+      }
     }
   }
   if (control.progress) control.progress(result.candidates, result.candidates);

@@ -53,6 +53,10 @@ Bytes IterationEvaluator::Memory(const ParallelMapping& mapping) const {
   return MemoryOf(model_.layers(), mapping).total();
 }
 
+bool IterationEvaluator::StageFits(const ParallelMapping& mapping, int32_t stage) const {
+  return StageMemoryOf(model_.layers(), mapping, stage).total() <= capacity_;
+}
+
 absl::StatusOr<Evaluation> IterationEvaluator::Evaluate(const ParallelMapping& mapping) const {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model_.model(), mapping, 0));
   const Bytes memory = Memory(mapping);

@@ -75,7 +75,55 @@ class Fitter {
   const MappingSpace& space_;
 };
 
+// The most layers that fit on a stage of one chunk, where all others share the rest.
+int64_t MostLayersThatFit(const Evaluator& evaluator, const TransformerConfig& model,
+                          ParallelMapping m, int32_t stage) {
+  const auto fits = [&](int32_t layers) {
+    m.layers = SpreadLayers(model.layers - layers, m.pipeline - 1);
+    m.layers.insert(m.layers.begin() + stage, layers);
+    return evaluator.StageFits(m, stage);
+  };
+  // Every other stage has one at least.
+  const auto limit = static_cast<int32_t>(model.layers - m.pipeline + 1);
+  if (fits(limit)) return limit;
+  return LeastThatDoes(0, limit, [&](int32_t n) { return !fits(n); }) - 1;
+}
+
 }  // namespace
+
+std::optional<ParallelMapping> MoveLayersToFit(const Evaluator& evaluator,
+                                               const TransformerConfig& model,
+                                               const ParallelMapping& mapping) {
+  const bool line = mapping.chunks == 1 && !mapping.dual() && !mapping.returns();
+  if (!line || mapping.pipeline == 1 || evaluator.Fits(mapping)) return std::nullopt;
+  ParallelMapping moved = mapping;
+  moved.counted_ends = false;
+  std::vector<int64_t> most;
+  int64_t room = 0;
+  for (int32_t s = 0; s < mapping.pipeline; ++s) {
+    most.push_back(MostLayersThatFit(evaluator, model, moved, s));
+    if (most.back() == 0) return std::nullopt;
+    room += most.back();
+  }
+  if (room < model.layers) return std::nullopt;
+  const auto held = [&](int64_t level) {
+    int64_t sum = 0;
+    for (const int64_t n : most) sum += std::min(n, level);
+    return sum;
+  };
+  int64_t level = 1;
+  while (held(level) < model.layers) ++level;
+  moved.layers.clear();
+  for (const int64_t n : most) moved.layers.push_back(static_cast<int32_t>(std::min(n, level)));
+  int64_t surplus = held(level) - model.layers;
+  for (size_t s = most.size(); s-- > 0 && surplus > 0;) {
+    if (moved.layers[s] < level) continue;
+    --moved.layers[s];
+    --surplus;
+  }
+  if (!CheckMapping(model, moved, 0).ok() || !evaluator.Fits(moved)) return std::nullopt;
+  return moved;
+}
 
 std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
                                        const MappingSpace& space, const ParallelMapping& mapping) {

@@ -26,6 +26,7 @@ class IterationEvaluator : public Evaluator {
   SimTime LowerBound(const ParallelMapping& mapping) const override;
   Bytes Memory(const ParallelMapping& mapping) const override;
   bool Fits(const ParallelMapping& mapping) const override { return Memory(mapping) <= capacity_; }
+  bool StageFits(const ParallelMapping& mapping, int32_t stage) const override;
   absl::StatusOr<Evaluation> Evaluate(const ParallelMapping& mapping) const override;
 
  private:
@@ -47,7 +48,7 @@ struct MappingSpace {
   int32_t max_tensor = 64;
   int32_t max_micro_batch = 64;
   int32_t max_chunks = 8;
-  // Also selective and full, and instead of what does not fit MakeFit's; else none.
+  // Also selective and full, and MakeFit's of what does not fit; else none.
   bool recompute = true;
   bool inputs_on_host = false;  // kept inputs may be there, whose rate is known
   bool sequence_parallel = true;
@@ -89,6 +90,13 @@ std::vector<ParallelMapping> EnumerateMappings(const TransformerConfig& model,
 std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
                                        const MappingSpace& space, const ParallelMapping& mapping);
 
+// Of a mapping that can be and does not fit, whose stages have one chunk each, the same with fewer
+// layers on the stages that are too full, so that it does, and no more than needed on the others,
+// of which the last, with the output layer, has fewer if any; nullopt: there is none.
+std::optional<ParallelMapping> MoveLayersToFit(const Evaluator& evaluator,
+                                               const TransformerConfig& model,
+                                               const ParallelMapping& mapping);
+
 struct RankedMapping {
   ParallelMapping mapping;
   Evaluation evaluation;
@@ -113,9 +121,9 @@ struct SearchControl {
   std::function<void(int64_t done, int64_t total)> progress;
   // Asked between batches; true ends the search with what there is.
   std::function<bool()> interrupted;
-  // Of a candidate that is evaluated and does not fit, another to try, of no lower bound; null:
+  // Of a candidate that is evaluated and does not fit, others to try, of no lower bound; null:
   // none are. What would be tried instead of candidates that are pruned is not.
-  std::function<std::optional<ParallelMapping>(const ParallelMapping&)> instead;
+  std::function<std::vector<ParallelMapping>(const ParallelMapping&)> instead;
 };
 
 // Evaluates all candidates in batches, the most promising first, except those whose lower bound

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cluster_file.h"
+#include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/trained_flop.h"
 #include "simulator/planning/mappings/mapped_job.h"
 #include "simulator/planning/mappings/search_journal.h"
@@ -126,6 +128,57 @@ void JoinFront(SearchReport& report) {
   }
 }
 
+// What the fastest mapping's kernels are timed by.
+absl::Status NoteKernels(const TrainingJob& job, SearchReport& report) {
+  const auto& fastest = std::get<ParallelMapping>(report.rows.front().mapping);
+  FORETRACE_ASSIGN_OR_RETURN(const auto times,
+                             TimePasses(*job.model.transformer, fastest, job.cluster));
+  report.kernel_sources = times.sources;
+  report.notes.push_back(SourcesNote(ToString(fastest), times.sources));
+  return absl::OkStatus();
+}
+
+// Half of a degree's devices divide sequences instead, and nothing is computed again.
+std::optional<RankedMapping> WithContext(const Evaluator& evaluator, const TransformerConfig& model,
+                                         const MappingSpace& space, ParallelMapping m,
+                                         int32_t ParallelMapping::*degree) {
+  if (m.*degree % 2 != 0) return std::nullopt;
+  m = WithoutRecomputation(m);
+  m.*degree /= 2;
+  m.context *= 2;
+  m.ring = true;
+  m.sequence_parallel &= m.tensor > 1;
+  DivideLayers(model, m);
+  Conform(model, space, m);
+  if (!CheckMapping(model, m, space.devices).ok() || !evaluator.Fits(m)) return std::nullopt;
+  const auto evaluation = evaluator.Evaluate(m);
+  return evaluation.ok() ? std::optional(RankedMapping{m, *evaluation}) : std::nullopt;
+}
+
+// Of a search without context parallelism: that some would be faster than the fastest, where a look
+// beside the first of what was found says so.
+void NoteContext(const Evaluator& evaluator, const TransformerConfig& model,
+                 const MappingSpace& space, std::span<const RankedMapping> found,
+                 SearchReport& report) {
+  constexpr size_t kLook = 10;
+  const SimTime fastest = report.rows.front().evaluation.iteration;
+  std::optional<RankedMapping> best;
+  for (const auto& [mapping, evaluation] : found.first(std::min(found.size(), kLook))) {
+    for (int32_t ParallelMapping::*degree :
+         {&ParallelMapping::data, &ParallelMapping::tensor, &ParallelMapping::pipeline}) {
+      const auto other = WithContext(evaluator, model, space, mapping, degree);
+      if (!other) continue;
+      if (!best || other->evaluation.iteration < best->evaluation.iteration) best = other;
+    }
+  }
+  if (!best || best->evaluation.iteration >= fastest) return;
+  report.notes.push_back(
+      fmt::format("context parallelism, which --max-context N tries too, would be faster: {} by "
+                  "{:.1f} %",
+                  ToString(best->mapping),
+                  100 * (fastest.seconds() / best->evaluation.iteration.seconds() - 1)));
+}
+
 }  // namespace
 
 absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
@@ -164,16 +217,15 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   control.progress = [&](int64_t done, int64_t total) { run.Progress("mappings", done, total); };
   control.interrupted = [&] { return run.processes.Any(run.context.stop.stop_requested()); };
   control.instead = [&](const ParallelMapping& mapping) {
-    return MakeFit(evaluator, model, space, mapping);
+    std::vector<ParallelMapping> others;
+    if (auto other = MakeFit(evaluator, model, space, mapping)) others.push_back(*std::move(other));
+    if (auto other = MoveLayersToFit(evaluator, model, mapping)) {
+      others.push_back(*std::move(other));
+    }
+    return others;
   };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
-  if (!result.ranked.empty()) {
-    const ParallelMapping& fastest = result.ranked.front().mapping;
-    FORETRACE_ASSIGN_OR_RETURN(const auto times, TimePasses(model, fastest, job.cluster));
-    report.kernel_sources = times.sources;
-    report.notes.push_back(SourcesNote(ToString(fastest), times.sources));
-  }
   report.candidates += result.candidates;
   report.evaluated += result.evaluated;
   report.infeasible += result.infeasible;
@@ -190,6 +242,10 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   if (!result.interrupted && Wanted(o, job, "local", true)) {
     FORETRACE_RETURN_IF_ERROR(AddLocal(o, job, evaluator, space, run, report));
     JoinFront(report);
+  }
+  if (!report.rows.empty()) {
+    FORETRACE_RETURN_IF_ERROR(NoteKernels(job, report));
+    if (space.max_context == 1) NoteContext(evaluator, model, space, result.ranked, report);
   }
   return absl::OkStatus();
 }

@@ -359,7 +359,10 @@ TEST(MappingSearchTest, RecomputesNoMoreLayersThanItHasTo) {
   SearchControl control;
   const std::vector<ParallelMapping> candidates = {full, none};
   const auto without = SearchExhaustively(evaluator, OnThreads(evaluator, 1), candidates, control);
-  control.instead = [&](const ParallelMapping& m) { return MakeFit(evaluator, model, space, m); };
+  control.instead = [&](const ParallelMapping& m) {
+    const auto other = MakeFit(evaluator, model, space, m);
+    return other ? std::vector{*other} : std::vector<ParallelMapping>();
+  };
   const auto with = SearchExhaustively(evaluator, OnThreads(evaluator, 1), candidates, control);
   ASSERT_TRUE(without.ok() && with.ok());
   EXPECT_EQ(without->ranked.front().mapping, full);
@@ -371,6 +374,31 @@ TEST(MappingSearchTest, RecomputesNoMoreLayersThanItHasTo) {
   ASSERT_TRUE(local.ok());
   EXPECT_LE(local->evaluation.iteration, with->ranked.front().evaluation.iteration);
   EXPECT_LE(local->evaluation.memory, capacity);
+}
+
+// Stages in front hold more micro-batches: with fewer layers there, and no more on the others than
+// needed, a mapping fits that does not with as many on each.
+TEST(MappingSearchTest, LayersMoveToStagesThatHaveRoom) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  TransformerConfig model = Gpt3();
+  model.layers = 40;
+  const ParallelMapping equal = *ParseMapping("tp2 pp4 dp1 mb1", 16, "test");
+  const ParallelMapping moved = *ParseMapping("tp2 pp4 dp1 mb1 layers=9,11,10,10", 16, "test");
+  const Bytes capacity = MemoryOf(model, moved).total();
+  ASSERT_GT(MemoryOf(model, equal).total(), capacity);
+  const IterationEvaluator evaluator(model, cluster, capacity);
+  const auto found = MoveLayersToFit(evaluator, model, equal);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(ToString(*found), ToString(moved));
+  // None where nothing has to move, and where no stage has room for what others cannot hold.
+  const IterationEvaluator large(model, cluster, MemoryOf(model, equal).total());
+  EXPECT_FALSE(MoveLayersToFit(large, model, equal).has_value());
+  const IterationEvaluator small(model, cluster, Bytes(MemoryOf(model, equal).total().count() / 2));
+  EXPECT_FALSE(MoveLayersToFit(small, model, equal).has_value());
+  // Chunks of a stage are not moved.
+  const ParallelMapping chunks = *ParseMapping("tp2 pp4 dp1 mb1 v2", 16, "test");
+  EXPECT_FALSE(MoveLayersToFit(evaluator, model, chunks).has_value());
 }
 
 // Less than full recomputation needs: two layers to an input, or inputs divided over eight ranks
