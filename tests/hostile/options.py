@@ -175,7 +175,7 @@ OPTIONS = {
         "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
         "--stack": "nemo", "--torch-compile": (SEARCH + " --stack torchtitan", ""),
-        "--memory-margin": "0.5", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
+        "--memory-margin": "0.5", "--sequence": "512", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": (SEARCH + " --top 20", "gpipe"),
         "--precision": (SEARCH.replace("a100", "h100"), "fp8"), "--dispatch": (EXPERTS, "deepep"), "--ep-overlap": (EXPERTS, ""),
         "--steps": (SEARCH + " --searcher local", "1"), "--seed": (SEARCH + " --searcher local",
@@ -188,7 +188,7 @@ OPTIONS = {
         "--platform": (f"$SEEDS/gpt.yaml {MAPPING} -o out", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "2", "--global-batch": "32", "--memory-gib": "0.1",
         "--stack": "nemo", "--torch-compile": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING} -o out --stack torchtitan", ""),
-        "--memory-margin": "0.99", "--mapping": ("$SEEDS/gpt.yaml --platform dgx-a100 -o out", "'tp1 pp2 dp2 mb1 gb64'"),
+        "--memory-margin": "0.99", "--sequence": "512", "--mapping": ("$SEEDS/gpt.yaml --platform dgx-a100 -o out", "'tp1 pp2 dp2 mb1 gb64'"),
         "--json": "", "--prefix": "p", "--launch-us": "50", "--sizes-only": "",
         "--output": (f"$SEEDS/gpt.yaml --platform dgx-a100 {MAPPING}", "elsewhere")}),
     "serve": (SERVE + " --rate 4 --count 20", {

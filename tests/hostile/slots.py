@@ -76,11 +76,11 @@ NUMBERS = ["nan", "-nan", "inf", "-inf", "1e999", "-1", "-0.5", "''", "abc", "1x
            "1e", "١"]
 NUMERIC = {
     f"predict {S}": ["--jobs", "--iteration", "--top"],
-    SEARCH: ["--gpus", "--global-batch", "--memory-gib", "--memory-margin", "--max-tensor",
+    SEARCH: ["--gpus", "--global-batch", "--sequence", "--memory-gib", "--memory-margin", "--max-tensor",
              "--max-micro-batch", "--max-chunks", "--max-context", "--max-zero", "--steps",
              "--seed", "--top", "--jobs"],
     "generate $SEEDS/gpt.yaml --platform dgx-a100 --mapping 'tp2 pp2 dp1 mb1 gb64' -o out":
-        ["--gpus", "--memory-gib", "--memory-margin", "--launch-us"],
+        ["--gpus", "--sequence", "--memory-gib", "--memory-margin", "--launch-us"],
     "shard $SEEDS/task.yaml --sharders naive": ["--seed", "--budget", "--jobs"],
     "shard-tasks $SEEDS/locality.txt -o out --platform paper-4xa100":
         ["--gpus", "--batch", "--per-part", "--seed"],

@@ -25,6 +25,7 @@ struct TrainingJobOptions {
   std::string kernels = "auto";
   int64_t gpus = 0;  // 0: all of the platform
   int32_t global_batch = 0;
+  int64_t sequence = 0;   // tokens of a sample; 0: as the model's file states
   double memory_gib = 0;  // 0: as the platform states
   double memory_margin = 0.06;
   std::string stack = "none";  // NAME or NAME@RELEASE (stack_choices.h); "none": none is assumed

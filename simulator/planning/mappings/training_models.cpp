@@ -292,4 +292,21 @@ absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<st
   return *named;
 }
 
+absl::Status SetSequence(int64_t tokens, ModelFile& model) {
+  if (!model.transformer) {
+    return InvalidInput("--sequence {}: workload {} is a graph, whose operators state their sizes",
+                        tokens, model.workload.name);
+  }
+  TransformerConfig& config = *model.transformer;
+  if (config.sequence == tokens) return absl::OkStatus();
+  model.notes.push_back(fmt::format("samples of {} tokens, where the file of {} has {}", tokens,
+                                    config.name, config.sequence));
+  config.sequence = tokens;
+  config.positions = std::max(config.positions, tokens);
+  FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(config));
+  workload.name = model.workload.name;
+  model.workload = std::move(workload);
+  return absl::OkStatus();
+}
+
 }  // namespace foretrace

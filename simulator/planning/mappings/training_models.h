@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "simulator/base/shipped.h"
 #include "simulator/workload/transformer.h"
+#include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 
@@ -67,5 +68,9 @@ class TrainingModels {
 // (FindShipped), else the model that its publisher or tables of runs call so (TrainingModels),
 // which `notes` then learn, for the command's report. Errors: as FindShipped.
 absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>& notes);
+
+// The model with samples of so many tokens, noted where its file has another number. Errors: a
+// graph, whose operators state their sizes; what CheckTransformer refuses.
+absl::Status SetSequence(int64_t tokens, ModelFile& model);
 
 }  // namespace foretrace

@@ -95,6 +95,24 @@ TEST(SoftwareSearchTest, TheCpuBoundsSmallModels) {
   EXPECT_EQ(SearchText(report, 1, {}).find("CPU"), std::string::npos);
 }
 
+// A model with samples of another length, as a file of it with that length would have it.
+TEST(SoftwareSearchTest, SamplesOfAnotherLength) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/long.yaml";
+  std::ofstream(path) << "name: llama3-8b\ntransformer: {family: llama, hidden: 4096, layers: 32, "
+                         "heads: 32, kv_heads: 8, ffn: 14336, vocabulary: 128256, sequence: 32768, "
+                         "dtype: bfloat16, fused_attention: true}\n";
+  TrainingJobOptions said = Options("torchtitan");
+  said.sequence = 32768;
+  const std::string words = "tp2 cp4 dp8 full";
+  EXPECT_EQ(Predicted(said, words), Predicted(Options("torchtitan", path), words));
+  EXPECT_GT(Predicted(said, words), Predicted(Options("torchtitan"), words));
+  const auto job = LoadTrainingJob(said);
+  EXPECT_THAT(job->notes, testing::Contains(HasSubstr("samples of 32768 tokens")));
+  said.workload = "two-branch";
+  EXPECT_THAT(std::string(LoadTrainingJob(said).status().message()), HasSubstr("is a graph"));
+}
+
 // What a search finds can be said again, does nothing in vain, and is what the software does.
 TEST(SoftwareSearchTest, SpacesOfStacks) {
   const auto stacks = LoadSoftwareStacks();
