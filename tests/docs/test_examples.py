@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Examples that --help ends with: every command has some, and each names commands and options that there are.
+The files of topologies/accelerators/README.md, and the commands below them, as they stand.
 
   tests/docs/test_examples.py FORETRACE
 """
 import functools
 import os
+import pathlib
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import unittest
 
 FORETRACE = ""
@@ -77,6 +80,22 @@ class Examples(unittest.TestCase):
         for command in commands():
             for words in examples(*command):
                 self.assertEqual(problems(words), [], (command, words))
+
+    def test_a_new_accelerator_as_its_page_writes_it(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        page = (root / "topologies/accelerators/README.md").read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", page, re.S)
+            self.assertEqual([name for name, _ in blocks], ["newgpu.yaml", "platform.yaml"])
+            for name, text in blocks:
+                pathlib.Path(folder, name).write_text(text)
+            commands_of_page = re.findall(r"^    foretrace (.*)$", page, re.M)
+            self.assertEqual(len(commands_of_page), 2)
+            for command in [*commands_of_page, "inspect platform.yaml", "collective all_reduce --topology platform.yaml "
+                            "--bytes 1G"]:
+                words = [pathlib.Path(folder, w) if w == "platform.yaml" else w for w in shlex.split(command)]
+                done = subprocess.run([FORETRACE, *words], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), command)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 #include "simulator/cost/kernel/gpu_peaks.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
@@ -92,12 +95,15 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
   peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
   peaks.fp16_tflops = GemmTflops(accelerator, RateKind::kFp16);
   peaks.fp8_tflops = Tflops(accelerator.peak(RateKind::kFp8));
-  if (cache == nullptr || peaks.sms <= 0 || peaks.threads_per_sm <= 0 || peaks.dram_gbps <= 0 ||
-      peaks.fp32_tflops <= 0) {
-    return InvalidInput(
-        "{}: kernels cannot be modelled on {}: that needs compute of kind simt with count and "
-        "rates_TFLOPS.fp32, memory of kinds cache and device, and occupancy.threads",
-        accelerator.file, accelerator.name);
+  std::vector<std::string_view> lacking;
+  if (peaks.sms <= 0) lacking.push_back("compute of kind simt with count");
+  if (peaks.fp32_tflops <= 0) lacking.push_back("rates_TFLOPS.fp32 of compute of kind simt");
+  if (cache == nullptr) lacking.push_back("memory of kind cache");
+  if (peaks.dram_gbps <= 0) lacking.push_back("memory of kind device with bandwidth_GBps");
+  if (peaks.threads_per_sm <= 0) lacking.push_back("occupancy.threads");
+  if (!lacking.empty()) {
+    return InvalidInput("{}: kernels cannot be modelled on {}: the file states no {}",
+                        accelerator.file, accelerator.name, fmt::join(lacking, ", no "));
   }
   peaks.l2_mbytes = static_cast<double>(cache->capacity.count()) / 1e6 / cache->partitions;
   peaks.accelerator = accelerator;

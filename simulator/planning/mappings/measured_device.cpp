@@ -214,9 +214,17 @@ absl::StatusOr<std::shared_ptr<const DeviceMeasurements>> MeasurementsOn(
 }
 
 std::string BfloatNote(const Accelerator& device, DType dtype) {
-  if (dtype != DType::kBFloat16 || device.peak(RateKind::kBf16) > FlopRate()) return "";
-  return fmt::format("{} states no rate of bfloat16, in which the model is: timed as float16",
-                     device.name);
+  if (dtype != DType::kBFloat16) return "";
+  const FlopRate own = device.peak(RateKind::kBf16), half = device.peak(RateKind::kFp16);
+  if (own == FlopRate()) {
+    return fmt::format("{} states no rate of bfloat16, in which the model is: timed as float16",
+                       device.name);
+  }
+  if (own == half) return "";
+  return fmt::format(
+      "{} states {:.4g} TFLOP/s for bfloat16, in which the model is, and {:.4g} for float16: timed "
+      "as float16",
+      device.name, own.per_second() / 1e12, half.per_second() / 1e12);
 }
 
 }  // namespace foretrace

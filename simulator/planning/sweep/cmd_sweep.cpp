@@ -227,8 +227,9 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       ->add_option(
           "--over", o->over,
           "NAME=VALUES: an option of the command, {NAME} within its arguments, or a fact "
-          "of its platform (links.nvlink4.bandwidth_GBps); VALUES: 1,2,4 or 1:8 or 1:8:x2; "
-          "several: all combinations")
+          "of its platform (links.nvlink4.bandwidth_GBps) or of that's accelerator "
+          "(accelerator.memory.hbm3.bandwidth_GBps); VALUES: 1,2,4 or 1:8 or 1:8:x2; several: all "
+          "combinations")
       ->required()
       ->allow_extra_args(false)
       ->type_name("NAME=VALUES");
@@ -259,6 +260,8 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       "--over ranks=2:16:x2 --over links.ndr.bandwidth_GBps=25,50,100",
       "foretrace sweep search gpt3-175b --platform dgx-a100 --global-batch 1536 "
       "--over gpus=64:512:x2 --scaling strong --csv scaling/",
+      "foretrace sweep serve llama3-8b --platform dgx-h100 --rate 5 "
+      "--over accelerator.memory.hbm3.bandwidth_GBps=3350,4800,6700",
   }));
   command->callback([o, command, &context] {
     context.run = [o, command, &context] { return RunSweep(*o, command->remaining(), context); };

@@ -18,6 +18,7 @@
 #include "simulator/base/utf8.h"
 #include "simulator/base/yaml.h"
 #include "simulator/base/yaml_reader.h"
+#include "simulator/hardware/catalog.h"
 
 namespace foretrace {
 namespace {
@@ -134,6 +135,26 @@ void ListFacts(const YAML::Node& node, const std::string& path, std::vector<std:
   }
 }
 
+constexpr std::string_view kOfAccelerator = "accelerator.";
+
+// The file of a platform's accelerator. `folder`: of the platform's file.
+absl::StatusOr<std::filesystem::path> AcceleratorFile(const YAML::Node& platform,
+                                                      const std::string& folder) {
+  const YAML::Node named = Find(platform, "node.accelerator");
+  if (!named.IsDefined() || !named.IsScalar()) {
+    return InvalidInput("--over: the platform names no node.accelerator");
+  }
+  const std::string& name = named.Scalar();
+  if (name.ends_with(".yaml")) return std::filesystem::path(folder) / name;
+  FORETRACE_ASSIGN_OR_RETURN(const Accelerator found, FindAccelerator(name));
+  return std::filesystem::path(found.file);
+}
+
+absl::StatusOr<YAML::Node> LoadYaml(const std::filesystem::path& path) {
+  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path.string(), kMaxYamlBytes));
+  return ParseYaml(text, path.string());
+}
+
 }  // namespace
 
 absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text) {
@@ -228,7 +249,17 @@ absl::StatusOr<SweptCommand::Target> SweptCommand::TargetOf(const SweepAxis& axi
     if (fact.IsDefined() && fact.IsScalar()) return Target::kPlatformFact;
     std::vector<std::string> facts;
     ListFacts(root, "", facts);
-    return InvalidInput("--over: the platform has no value {}; it has {}", axis.name,
+    if (!axis.name.starts_with(kOfAccelerator)) {
+      return InvalidInput("--over: the platform has no value {}; it has {}, and those of {}NAME",
+                          axis.name, fmt::join(facts, ", "), kOfAccelerator);
+    }
+    FORETRACE_ASSIGN_OR_RETURN(const auto file, AcceleratorFile(root, platform_folder_));
+    FORETRACE_ASSIGN_OR_RETURN(const YAML::Node device, LoadYaml(file));
+    const YAML::Node of_device = Find(device, axis.name.substr(kOfAccelerator.size()));
+    if (of_device.IsDefined() && of_device.IsScalar()) return Target::kAcceleratorFact;
+    facts.clear();
+    ListFacts(device, std::string(kOfAccelerator.substr(0, kOfAccelerator.size() - 1)), facts);
+    return InvalidInput("--over: {} has no value {}; it has {}", file.string(), axis.name,
                         fmt::join(facts, ", "));
   }
   const std::string nearest = NearestName(axis.name, options);
@@ -292,6 +323,27 @@ std::string SweptCommand::Label(size_t point) const {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+absl::Status SweptCommand::ChangeAccelerator(size_t point, const std::string& folder,
+                                             YAML::Node& platform) const {
+  YAML::Node device;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (targets_[a] != Target::kAcceleratorFact) continue;
+    if (!device.IsMap()) {
+      FORETRACE_ASSIGN_OR_RETURN(const auto file, AcceleratorFile(platform, platform_folder_));
+      FORETRACE_ASSIGN_OR_RETURN(device, LoadYaml(file));
+    }
+    Find(device, axes_[a].name.substr(kOfAccelerator.size())) = std::string(Value(point, a));
+  }
+  if (!device.IsMap()) return absl::OkStatus();
+  // Another board of the same chip: calibrations carry over, drivers' names stay the original's.
+  const std::string name = fmt::format("accelerator-{}", point);
+  device["name"] = name;
+  device.remove("aliases");
+  const std::string path = fmt::format("{}/{}.yaml", folder, name);
+  Find(platform, "node.accelerator") = path;
+  return WriteFile(path, YAML::Dump(device) + "\n");
+}
+
 absl::StatusOr<std::vector<std::string>> SweptCommand::Arguments(size_t point,
                                                                  const std::string& folder) const {
   std::vector<std::string> arguments = arguments_;
@@ -313,10 +365,11 @@ absl::StatusOr<std::vector<std::string>> SweptCommand::Arguments(size_t point,
         FORETRACE_ASSIGN_OR_RETURN(platform,
                                    ParseYaml(platform_text_, arguments_[platform_argument_]));
       }
-      Find(platform, axes_[a].name) = value;
+      if (targets_[a] == Target::kPlatformFact) Find(platform, axes_[a].name) = value;
     }
   }
   if (platform.IsMap()) {
+    FORETRACE_RETURN_IF_ERROR(ChangeAccelerator(point, folder, platform));
     YAML::Node accelerator = Find(platform, "node.accelerator");
     if (accelerator.IsDefined() && accelerator.IsScalar() &&
         accelerator.Scalar().ends_with(".yaml")) {

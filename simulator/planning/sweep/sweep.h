@@ -24,8 +24,8 @@ absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text);
 
 // A command line with something in it that changes from point to point. An axis NAME stands for
 // "{NAME}" in the arguments where it occurs; else for the option --NAME of the command; else, with
-// a
-// '.', for a fact of the platform file that --platform, --on or --topology names.
+// a '.', for a fact of the platform file that --platform, --on or --topology names, or, behind
+// "accelerator.", of the file of that platform's accelerator.
 class SweptCommand {
  public:
   // `help`: of the command, whose options it lists. Errors: a name that is none of these, with what
@@ -43,10 +43,13 @@ class SweptCommand {
   absl::StatusOr<std::vector<std::string>> Arguments(size_t point, const std::string& folder) const;
 
  private:
-  enum class Target { kPlaceholder, kOption, kPlatformFact };
+  enum class Target { kPlaceholder, kOption, kPlatformFact, kAcceleratorFact };
   SweptCommand() = default;
   absl::StatusOr<Target> TargetOf(const SweepAxis& axis, std::string_view help);
   absl::Status LoadPlatformFile();
+  // Names in the point's platform a copy of its accelerator's file with the point's values, if any.
+  absl::Status ChangeAccelerator(size_t point, const std::string& folder,
+                                 YAML::Node& platform) const;
   // That points do not write over each other's files. `help`: of the command.
   absl::Status CheckOutputs(std::string_view help) const;
 

@@ -189,5 +189,18 @@ TEST(MeasuredDeviceTest, EightBitsByTheirRates) {
   EXPECT_NEAR(share("h100-96gb-500w"), 0.5475, 1e-4);
 }
 
+// GEMMs of 16 bits go by one rate, which a file with two is told.
+TEST(MeasuredDeviceTest, TwoRatesOfSixteenBits) {
+  Accelerator device = *FindAccelerator("h100-sxm5-80gb");
+  EXPECT_EQ(BfloatNote(device, DType::kBFloat16), "");
+  for (ComputeUnit& unit : device.units) {
+    unit.rates[static_cast<size_t>(RateKind::kBf16)] = FlopRate::PerSecond(1.5e15);
+  }
+  EXPECT_EQ(BfloatNote(device, DType::kBFloat16),
+            "h100-sxm5-80gb states 1500 TFLOP/s for bfloat16, in which the model is, and 989.4 for "
+            "float16: timed as float16");
+  EXPECT_EQ(BfloatNote(device, DType::kFloat16), "");
+}
+
 }  // namespace
 }  // namespace foretrace

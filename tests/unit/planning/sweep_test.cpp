@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/hardware/catalog.h"
 #include "simulator/planning/sweep/sweep_report.h"
+#include "simulator/topology/platform_loader.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -82,6 +85,28 @@ TEST(Sweep, Efficiency) {
   EXPECT_DOUBLE_EQ(*report.points[2].efficiency, 2);
   report.columns = {"busbw_GBps"};
   EXPECT_FALSE(AddScaling("weak", report).ok());
+}
+
+// A board of the same chip, on the same platform, as any point of the sweep may be.
+TEST(Sweep, FactsOfAnAccelerator) {
+  const TempFolder folder;
+  const auto swept = SweptCommand::Make(
+      {"search", "w.yaml", "--platform=dgx-h100"},
+      {{"accelerator.memory.hbm3.bandwidth_GBps", {"3350", "6700"}}, {"node.devices", {"8"}}}, "");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  const auto arguments = swept->Arguments(1, folder.path());
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  ASSERT_EQ(arguments->back(), "--platform=" + folder.path() + "/platform-1.yaml");
+  const auto platform = LoadPlatform(folder.path() + "/platform-1.yaml");
+  ASSERT_TRUE(platform.ok()) << platform.status();
+  const Accelerator& device = platform->node.accelerator;
+  EXPECT_DOUBLE_EQ(device.memory_bandwidth().bytes_per_second(), 6.7e12);
+  EXPECT_EQ(device.chip, FindAccelerator("h100-sxm5-80gb")->chip);
+  EXPECT_EQ(device.multiprocessors(), 132);
+  const auto wrong = SweptCommand::Make({"search", "--platform", "dgx-h100"},
+                                        {{"accelerator.memory.hbm9.bandwidth_GBps", {"1"}}}, "");
+  const std::string said(wrong.status().message());
+  EXPECT_NE(said.find("accelerator.memory.hbm3.bandwidth_GBps"), std::string::npos) << said;
 }
 
 // Six points over a (2) and b (3): the answer follows b, or is infeasible where b is so, whatever

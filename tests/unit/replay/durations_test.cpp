@@ -160,7 +160,9 @@ TEST(Durations, CommunicationNeedsAPlatformAndKernelsADevice) {
   };
   EXPECT_THAT(on("Abacus 3"), HasSubstr("the recording names \"Abacus 3\""));
   // Of which there is a file, so that one more would change nothing.
-  EXPECT_THAT(on("wse-2"), HasSubstr("kernels cannot be modelled on"));
+  EXPECT_THAT(on("wse-2"), AllOf(HasSubstr("kernels cannot be modelled on wse-2"),
+                                 HasSubstr("states no compute of kind simt with count"),
+                                 HasSubstr("no occupancy.threads")));
   options.durations.calibrations = {"no-such-folder"};
   EXPECT_THAT(std::string(SimulationSetup::Make(options, store).status().message()),
               HasSubstr("\"no-such-folder\": there is no such file"));
