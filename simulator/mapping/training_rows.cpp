@@ -57,19 +57,26 @@ std::string NoSizes(const std::string& model, const std::string& missing, bool k
       near.empty() ? "" : fmt::format(" (did you mean {}?)", near), missing, LowerCase(model));
 }
 
+// No kernel is launched faster than the one, nobody waits longer than the other (eleven days).
+constexpr double kShortestStepSeconds = 1e-6, kLongestStepSeconds = 1e6;
+
 // What the run took, in time and memory.
 void ReadMeasured(const Fields& f, TrainingRow& row, std::string& error) {
   const double step = StepSeconds(f, row);
   const auto died = [&](const char* column) { return LowerCase(f.Text(column)) == "oom"; };
   row.out_of_memory = f.Says("oom") || died("oom") || died("step_s") || died("step_ms");
-  if (error.empty() && !(step > 0) && !row.out_of_memory) {
+  const bool possible = step >= kShortestStepSeconds && step <= kLongestStepSeconds;
+  if (error.empty() && !possible && !row.out_of_memory) {
     error = "no step_s is stated, nor step_ms or tokens_per_s_per_gpu";
     for (const char* column : {"tokens_per_s_per_gpu", "step_ms", "step_s"}) {
       if (!f.States(column)) continue;
-      error = fmt::format("{} '{}' is not a positive number", column, f.Text(column));
+      error = step > 0 ? fmt::format("{} '{}' means a step of {:.4g} s; steps take {:g} to {:g} s",
+                                     column, f.Text(column), step, kShortestStepSeconds,
+                                     kLongestStepSeconds)
+                       : fmt::format("{} '{}' is not a positive number", column, f.Text(column));
     }
   }
-  row.measured = SimTime::FromSeconds(row.out_of_memory ? 0 : std::max(step, 0.0));
+  row.measured = SimTime::FromSeconds(possible && !row.out_of_memory ? step : 0);
   ReadMemory(f, row, error);
 }
 

@@ -233,6 +233,9 @@ class OperatorCosts : public DeviceCosts {
   static Estimate Of(const Interpolated& t) {
     return {SimTime::FromUs(t.us), EstimateSource::kCalibrated, t.extrapolated};
   }
+  static double Size(const CsvRow& row, size_t column) {
+    return Num(row.Integer(column, 1, static_cast<int32_t>(kMost)));
+  }
   static double Us(const CsvRow& row, size_t column) {
     return row.Number(column, 1e-9, kMost) * 1e3;
   }
@@ -251,8 +254,7 @@ class OperatorCosts : public DeviceCosts {
       const CsvRow& row = rows.row();
       const auto format = FormatOf(row.Text(0));
       if (!format) continue;
-      gemms_[*format].Add(row.Number(1, 1, kMost), row.Number(2, 1, kMost), row.Number(3, 1, kMost),
-                          Us(row, 4));
+      gemms_[*format].Add(Size(row, 1), Size(row, 2), Size(row, 3), Us(row, 4));
       ++rows_;
     }
     return rows.status();
@@ -274,16 +276,16 @@ class OperatorCosts : public DeviceCosts {
       const CsvRow& row = rows.row();
       const int64_t kv_width = row.Text(1) == "fp8" ? 1 : ElementSize(ParseDType(row.Text(1)));
       if (!SamePrecision(row.Text(0), dtype_) || kv_width == 0) continue;
-      const double heads = row.Number(2, 1, kMost);
+      const double heads = Size(row, 2);
       const AttentionKey key = {
           latent,
           decode,
-          latent ? 0 : heads / std::max(1.0, row.Number(kKeyHeads, 1, kMost)),
+          latent ? 0 : heads / std::max(1.0, Size(row, kKeyHeads)),
           latent ? kLatent : row.Integer(kDepth, 1, 1 << 20),
           window >= 0 ? row.Integer(static_cast<size_t>(window), 0, 1 << 30) : 0,
           kv_width};
-      const double tokens = row.Number(4, 1, kMost), us = Us(row, 5);
-      Curve& curve = attention_[key][heads].At(row.Number(3, 1, kMost));
+      const double tokens = Size(row, 4), us = Us(row, 5);
+      Curve& curve = attention_[key][heads].At(Size(row, 3));
       if (us <= 0) continue;  // the row is wrong, which its table says
       decode ? curve.Add(tokens, us) : curve.Add(std::log(tokens), std::log(us));
       ++rows_;
@@ -303,8 +305,8 @@ class OperatorCosts : public DeviceCosts {
       if (!format || row.Text(7) != kEven) continue;
       if (row.Text(10).ends_with("_nongated")) continue;
       const auto size = [&](size_t column) { return int64_t{row.Integer(column, 1, 1 << 24)}; };
-      experts_[{size(1), size(2), size(3), size(4), size(5), size(6), *format}].Add(
-          row.Number(8, 1, kMost), Us(row, 9));
+      experts_[{size(1), size(2), size(3), size(4), size(5), size(6), *format}].Add(Size(row, 8),
+                                                                                    Us(row, 9));
       ++rows_;
     }
     return rows.status();

@@ -19,6 +19,7 @@ absl::StatusOr<std::string> ReadTableText(const std::string& path) {
     }
     text += more;
   }
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // as spreadsheets save it
   return text;
 }
 

@@ -113,7 +113,9 @@ TEST(TrainingRowsTest, StepsInMilliseconds) {
                          "known,8,H100,8,bf16,NeMo,\"1,843.5\"\n"
                          "known,8,H100,8,bf16,NeMo,OOM\n"
                          "known,8,H100,8,bf16,NeMo,843 us\n"
-                         "known,8,H100,8,bf16,NeMo,inf\n";
+                         "known,8,H100,8,bf16,NeMo,inf\n"
+                         "known,8,H100,8,bf16,NeMo,1e300\n"
+                         "known,8,H100,8,bf16,NeMo,1e-300\n";
   const auto rows = LoadTrainingRows(path, KnownModel, Stacks());
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->at(0).measured, SimTime::FromSeconds(0.843));
@@ -123,6 +125,10 @@ TEST(TrainingRowsTest, StepsInMilliseconds) {
   EXPECT_EQ(rows->at(3).refused, "");
   EXPECT_EQ(rows->at(4).refused, "step_ms '843 us' is not a positive number");
   EXPECT_EQ(rows->at(5).refused, "step_ms 'inf' is not a positive number");
+  // Beyond what a time can be.
+  EXPECT_EQ(rows->at(6).refused,
+            "step_ms '1e300' means a step of 1e+297 s; steps take 1e-06 to 1e+06 s");
+  EXPECT_THAT(rows->at(7).refused, testing::HasSubstr("means a step of 1e-303 s"));
 }
 
 // A column's own name stands over others, wherever it is; what both say has to agree.

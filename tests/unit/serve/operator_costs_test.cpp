@@ -174,6 +174,8 @@ TEST(OperatorCosts, MistakesAreNamed) {
             "t.csv: has no row in the model's precision, bfloat16");
   EXPECT_NE(message("gemm_dtype,n,k,m,latency_ms\nbfloat16,1,1,x,1\n").find("t.csv:2"),
             std::string::npos);
+  EXPECT_EQ(message("gemm_dtype,n,k,m,latency_ms\nbfloat16,1,1,1.5,1\n"),
+            "t.csv:2: m '1.5' is not a whole number");
   EXPECT_EQ(
       message("attn_dtype,kv_cache_dtype,num_heads,batch_size,isl,latency_ms\n"
               "bfloat16,bfloat16,4,1,1,0.001\n"),
