@@ -75,6 +75,7 @@ absl::Status AddStep(const TraceStore& store, const SimulationSetup& setup, Pred
   FORETRACE_ASSIGN_OR_RETURN(const ExplainedRun to,
                              ExplainedRun::Make(store, prediction, step, by_completion));
   report.causes = Differences(from, to);
+  report.causes_by_completion = by_completion;
   return absl::OkStatus();
 }
 

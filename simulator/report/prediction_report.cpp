@@ -156,6 +156,7 @@ absl::StatusOr<PredictionReport> BuildPredictionReport(
   report.doubt = options.doubt;
   report.step = options.step;
   report.causes = options.causes;
+  report.causes_by_completion = options.causes_by_completion;
   report.sensitivity = options.sensitivity;
   report.absent = options.absent;
   report.unshown = options.unshown;

@@ -150,9 +150,10 @@ struct PredictionReport {
   // runs ahead (between them is other steps' work), or works outside of them.
   StepWindow window = StepWindow::kMarks;
   bool by_completion() const { return window != StepWindow::kMarks; }
-  SimTime baseline;                          // see Baseline()
-  std::optional<StepSummary> step;           // unset where no steady state is known
-  std::vector<StepCause> causes;             // with --what-if: of the difference, largest first
+  SimTime baseline;                   // see Baseline()
+  std::optional<StepSummary> step;    // unset where no steady state is known
+  std::vector<StepCause> causes;      // with --what-if: of the difference, largest first
+  bool causes_by_completion = false;  // from the completion of the step before, in both predictions
   std::vector<SensitivityRow> sensitivity;   // with --sensitivity: the largest gain first
   std::optional<AbsentInterval> absent;      // where ranks have no trace and it matters
   std::optional<WaitInterval> unshown;       // with changes, where the recording names no events
@@ -191,6 +192,7 @@ struct ReportOptions {
   StepWindow window = StepWindow::kMarks;
   std::vector<IterationWindow> completions;  // by rank, of `window`; empty: the marks
   std::vector<StepCause> causes;
+  bool causes_by_completion = false;
   std::vector<SensitivityRow> sensitivity;
   std::optional<AbsentInterval> absent;
   std::optional<WaitInterval> unshown;

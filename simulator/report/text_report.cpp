@@ -91,8 +91,11 @@ class ReportPrinter {
       table.AddRow(
           {Time(cause.before), Time(cause.after), unit_.Signed(cause.difference()), cause.what});
     }
-    Print(fmt::format("Where the difference of {} {} comes from (along the critical paths)",
-                      unit_.Signed(difference), unit_.name()),
+    Print(fmt::format("Where the difference of {} {} comes from (along the critical paths{})",
+                      unit_.Signed(difference), unit_.name(),
+                      report_.causes_by_completion
+                          ? fmt::format(", {}", Words(StepWindow::kCompletions))
+                          : std::string()),
           table);
     if (!table.empty()) More(report_.causes.size(), options_.max_top, "causes");
   }
