@@ -5,6 +5,7 @@ import json
 import lzma
 import os
 import pathlib
+import re
 import subprocess
 import tarfile
 
@@ -164,6 +165,18 @@ def make_seeds(folder, foretrace):
     seeds["architect_journal"] = folder / "architect.log"
     run("architect", "gpt-small", "--space", seeds["space"], "--devices", "16", "--hbm", "32", "--global-batch", "64",
         "--widths", "1", "--micro-batches", "1", "--journal", seeds["architect_journal"])
+    # An accelerator as kernels are timed on it, by name, beside a platform that has it.
+    own = (ROOT / "topologies/accelerators/h100-sxm5-80gb.yaml").read_text().replace("name: h100-sxm5-80gb", "name: own")
+    seeds["own_accelerator"] = write("own.yaml", re.sub(r"aliases:\n(  - .*\n)+", "", own))
+    write("own_platform.yaml", (ROOT / "topologies/dgx-h100.yaml").read_text().replace("accelerator: h100-sxm5-80gb",
+                                                                                     "accelerator: ./own.yaml"))
+    seeds["served_accelerator"] = seeds["own_accelerator"]
+    seeds["searched_platform"] = seeds["served_platform"] = write("searched.yaml", (ROOT / "topologies/dgx-h100.yaml").read_bytes())
+    seeds["exchanges"] = write("exchanges.csv", (ROOT / "tests/data/calibrate/exchanges.csv").read_bytes())
+    seeds["powers"] = write("powers.csv", (ROOT / "tests/data/calibrate/powers.csv").read_bytes())
+    seeds["iterations"] = write("iterations.csv", (ROOT / "tests/data/calibrate/iterations.csv").read_bytes())
+    seeds["operator_table"] = write("operators_measured.csv", "gemm_dtype,n,k,m,latency_ms\n" + "".join(
+        f"bfloat16,{n},4096,{m},{(m + 64) * n / 4e9}\n" for n in (4096, 6144, 28672) for m in (1, 64, 512)))
     seeds["engine"] = write("vllm.yaml", (ROOT / "topologies/engines/vllm-0.19.yaml").read_bytes())
     return {slot: path for slot, path in seeds.items() if path.exists()}
 

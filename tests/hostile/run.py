@@ -161,6 +161,8 @@ class Runner:
         folder = self.work / "run" / f"m{slot}{number}"
         shutil.copytree(source.parent, folder) if slot.startswith("kernels") or \
             slot == "calibration" else folder.mkdir(parents=True)
+        if slot.endswith("_accelerator"):
+            shutil.copy(source.parent / "own_platform.yaml", folder)
         try:
             place = folder / PLACED.get(slot, "")
             place.mkdir(parents=True, exist_ok=True)
@@ -240,6 +242,16 @@ MUTATED = {
     "explore_journal": "explore dfmodel-fft -o out --journal FILE --json",
     "architect_journal": "architect gpt-small --space $SEEDS/space.yaml --devices 16 --hbm 32 "
                          "--global-batch 64 --widths 1 --micro-batches 1 --journal FILE --json",
+    "own_accelerator": "search $SEEDS/gpt.yaml --platform own_platform.yaml --gpus 8 --global-batch 64 --max-chunks 1 "
+                       "--max-micro-batch 2 --json",
+    "served_accelerator": "serve llama3.1-8b --platform own_platform.yaml --count 3 --json",
+    "searched_platform": "search $SEEDS/gpt.yaml --platform FILE --gpus 16 --global-batch 64 --max-chunks 1 "
+                         "--max-micro-batch 2 --json",
+    "served_platform": "serve llama3.1-8b --platform FILE --parallel tp2 --count 3 --json",
+    "exchanges": "calibrate expert-exchange FILE --hold-out shapes --json",
+    "powers": "calibrate power FILE --platform dgx-h200 --json",
+    "iterations": "calibrate serving FILE --json",
+    "operator_table": "serve llama3.1-8b --platform dgx-h100 --count 3 --operators FILE --json",
     "locality": "shard-tasks FILE -o out --platform paper-4xa100 --per-part 1 --json",
 }
 
