@@ -27,6 +27,7 @@ LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaun
 CALLS = ("cuda_runtime", "cuda_driver")
 HELD_UP_US = {"fsdp::chunk_cat": 230.0}
 CALL_US = 25.0
+EVENT_US = 3.0
 
 
 class Profile:
@@ -78,27 +79,35 @@ class Profile:
         return [self.within(e["tid"], e["ts"], e["ts"] + e["dur"])[0] for e in self.marks if e["name"] == "## optimizer ##"]
 
 
-def cells(layers):
+def medians(layers):
+    """(hooks us, others us, launches of these); None: no layer has a next one."""
     if not layers:
-        return ["-"] * 3
+        return None
     hooks, _, others, launches = (statistics.median(column) for column in zip(*layers))
-    return ["%.2f" % (hooks * 1e-3), "%.2f" % (others * 1e-3), "%.0f" % launches]
+    return hooks, others, launches
+
+
+def cells(times):
+    return ["%.2f" % (times[0] * 1e-3), "%.2f" % (times[1] * 1e-3), "%.0f" % times[2]] if times else ["-"] * 3
+
+
+def profiles(archive, event_us=EVENT_US, only=None):
+    """Yields (job, Profile) of the recordings of an archive, or of those named."""
+    with tarfile.open(archive) as tar:
+        for member in sorted(tar.getmembers(), key=lambda m: m.name):
+            job = member.name.split("/")[0]
+            if member.name.endswith(".json") and (only is None or job in only):
+                document = json.load(tar.extractfile(member))
+                yield job, Profile(document["traceEvents"] if isinstance(document, dict) else document, event_us)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archive", nargs="?", type=pathlib.Path, default=ARCHIVE)
-    parser.add_argument("--event-us", type=float, default=3.0)
+    parser.add_argument("--event-us", type=float, default=EVENT_US)
     options = parser.parse_args()
-    rows = []
-    with tarfile.open(options.archive) as tar:
-        for member in sorted(tar.getmembers(), key=lambda m: m.name):
-            if not member.name.endswith(".json"):
-                continue
-            document = json.load(tar.extractfile(member))
-            profile = Profile(document["traceEvents"] if isinstance(document, dict) else document, options.event_us)
-            rows.append([member.name.split("/")[0], *cells(profile.layers("pre_forward", 1)),
-                         *cells(profile.layers("pre_backward", -1)), "%.1f" % (statistics.median(profile.optimizer()) * 1e-3)])
+    rows = [[job, *cells(medians(profile.layers("pre_forward", 1))), *cells(medians(profile.layers("pre_backward", -1))),
+             "%.1f" % (statistics.median(profile.optimizer()) * 1e-3)] for job, profile in profiles(options.archive, options.event_us)]
     print(table(["Job", "forward hooks", "others", "launches", "backward hooks", "others", "launches", "optimizer"], rows))
     return 0
 
