@@ -82,6 +82,8 @@ TEST(RowPlatformTest, CountsBesideNames) {
 TEST(RowPlatformTest, AsManyDevicesAsTheRowHas) {
   EXPECT_EQ(Taken("RTX 4090", "", 8, 8).first, "rtx-4090-pcie");
   EXPECT_THAT(Taken("RTX 4090", "", 8, 64).second, testing::HasSubstr("has 64 of the device"));
+  EXPECT_EQ(Taken("V100-32GB", "", 4, 512).first, "jean-zay-v100");
+  EXPECT_THAT(Taken("V100-32GB", "", 4, 1024).second, testing::HasSubstr("has 1024 of the device"));
 }
 
 TEST(RowPlatformTest, OtherBoardsAreSaid) {
