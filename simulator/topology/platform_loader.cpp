@@ -1,5 +1,6 @@
 #include "simulator/topology/platform_loader.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -311,6 +312,27 @@ absl::StatusOr<PlatformSpec> WithNodes(PlatformSpec spec, int32_t nodes) {
   return spec;
 }
 
+namespace {
+
+// What to say where no platform has the name: of a device's, which platforms have it.
+absl::Status UnknownPlatform(const absl::Status& unknown, const std::string& name) {
+  const absl::StatusOr<Accelerator> device = FindAccelerator(name);
+  if (!device.ok()) return unknown;
+  std::vector<std::string> have;
+  for (const ShippedFile& file : ListShipped(kPlatforms)) {
+    const absl::StatusOr<PlatformSpec> platform = LoadPlatform(file.path);
+    if (platform.ok() && platform->node.accelerator.name == device->name) have.push_back(file.name);
+  }
+  return InvalidInput(
+      "platform \"{}\": that is a GPU; {}; a platform of your own names it as node.accelerator "
+      "(topologies/README.md)",
+      name,
+      have.empty() ? "no platform here has it"
+                   : fmt::format("platforms that have it: {}", fmt::join(have, ", ")));
+}
+
+}  // namespace
+
 absl::StatusOr<PlatformSpec> FindPlatform(const std::string& argument, int64_t devices) {
   const size_t colon = argument.rfind(':');
   int32_t nodes = 0;
@@ -323,8 +345,9 @@ absl::StatusOr<PlatformSpec> FindPlatform(const std::string& argument, int64_t d
     }
     name.resize(colon);
   }
-  FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindShipped(kPlatforms, name));
-  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(file));
+  const absl::StatusOr<std::string> file = FindShipped(kPlatforms, name);
+  if (!file.ok()) return UnknownPlatform(file.status(), name);
+  FORETRACE_ASSIGN_OR_RETURN(PlatformSpec spec, LoadPlatform(*file));
   if (nodes == 0 && devices > spec.devices()) {
     const int64_t needed = (devices + spec.node.devices - 1) / spec.node.devices;
     if (needed <= spec.max_nodes) {

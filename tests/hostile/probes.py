@@ -51,7 +51,7 @@ REFUSED = {
     "nodes_empty": ("collective all_reduce --topology dgx-a100:", ("NAME:NODES",), ""),
     "nodes_word": ("collective all_reduce --topology dgx-a100:2x", ("2x", "NAME:NODES"), ""),
     "nodes_of_one": ("collective all_reduce --topology dgx1-v100:2", ("dgx1-v100", "max_nodes"), ""),
-    "gpu_as_platform": ("collective all_reduce --topology a100-sxm4-80gb", ("a100-sxm4-80gb", "there are"), ""),
+    "gpu_as_platform": ("collective all_reduce --topology a100-sxm4-80gb", ("a100-sxm4-80gb", "is a GPU", "dgx-a100-80gb"), ""),
     "measured_bytes": ("collective --topology dgx-a100 --measured $SEEDS/lab.csv --bytes 1M", ("--bytes", "--measured"), ""),
     "measured_other": ("collective all_to_all --topology dgx-a100 --measured $SEEDS/lab.csv", ("lab.csv", "all_to_all"), ""),
     # Words of a mapping

@@ -246,5 +246,15 @@ TEST(ShippedPlatforms, LoadAndRoute) {
   EXPECT_GE(count, 11);
 }
 
+// A device is no platform: what has it is said.
+TEST(PlatformLoader, NameOfADevice) {
+  const std::string said(FindPlatform("h200").status().message());
+  EXPECT_THAT(said,
+              HasSubstr("platform \"h200\": that is a GPU; platforms that have it: dgx-h200"));
+  EXPECT_THAT(std::string(FindPlatform("t4").status().message()),
+              HasSubstr("no platform here has it"));
+  EXPECT_THAT(std::string(FindPlatform("nosuch").status().message()), HasSubstr("there are"));
+}
+
 }  // namespace
 }  // namespace foretrace
