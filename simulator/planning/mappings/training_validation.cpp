@@ -252,7 +252,7 @@ void NoteAssumptions(TrainingValidation& result) {
   std::set<std::string> assumed;
   std::map<std::string, int> idle;
   std::map<std::string, std::vector<std::string>> unread;  // rows by what they say
-  int assumed_gib = 0, exceed = 0;
+  int assumed_gib = 0, exceed = 0, noted = 0;
   std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
@@ -261,6 +261,7 @@ void NoteAssumptions(TrainingValidation& result) {
     if (!row.idle.empty()) ++idle[row.idle];
     for (const std::string& what : row.unread) unread[what].push_back(row.name);
     exceed += judged.exceeds() ? 1 : 0;
+    noted += row.notes.empty() ? 0 : 1;
     assumed_gib += row.assumed_gib ? 1 : 0;
     if (row.family.empty()) {
       assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
@@ -285,6 +286,11 @@ void NoteAssumptions(TrainingValidation& result) {
         "{} row{} ran though the tensors are predicted to take more than a device has (notes of "
         "--json)",
         exceed, exceed == 1 ? "" : "s"));
+  }
+  if (noted > 0) {
+    result.notes.push_back(fmt::format(
+        "{} row{} taken otherwise than stated, or with something assumed (notes of --json)", noted,
+        noted == 1 ? " is" : "s are"));
   }
   if (assumed_gib > 0) {
     result.notes.push_back(fmt::format(
