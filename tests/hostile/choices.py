@@ -108,7 +108,7 @@ REFUSED = {
     "serve_rate_and_users": (SERVE + " --concurrency 5 --rate 3", ("--rate", NOTHING), ""),
     "serve_tier_negative": (SERVE + " --kv-tier cpu:-1:10", ("--kv-tier",), ""),
     "serve_beyond_context": (SERVE + " --input 200000", ("131072", "shorten it"), ""),
-    "serve_on_a_gpu": ("serve llama3.1-8b --platform h100 --count 3", ("h100", "did you mean dgx-h100"), ""),
+    "serve_on_a_gpu": ("serve llama3.1-8b --platform h100 --count 3", ("h100", "that have it: dgx-h100"), ""),
     "table_compressed": ("calibrate collective l.csv.gz", ("l.csv.gz", "is compressed", "gzip -d"),
                          "gzip -c $SEEDS/lab.csv > l.csv.gz"),
     "serve_acceptance": (SERVE + " --speculate sequence:4:nan", ("acceptance",), ""),

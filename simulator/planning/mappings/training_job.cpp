@@ -110,7 +110,7 @@ void TrainingJobOptions::Register(CLI::App& command) {
   command
       .add_option("--sequence", sequence,
                   "tokens of a sample of a transformer (default: as the workload states)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 28));
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command.add_option("--memory-gib", memory_gib, "memory of a device (default: the platform's)")
       ->check(CLI::Range(0.001, 1e6));
   command
