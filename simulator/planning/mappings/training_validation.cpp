@@ -205,6 +205,7 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   }
   judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
+  judged.assumes = !row.notes.empty();
   if (dataflow) return JudgeByDataflow(own_cluster, judged);
   const auto estimate = EstimateRow(row, own_cluster);
   if (!estimate.ok()) {
@@ -215,7 +216,8 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
   if (estimate->loading == estimate->time) {
     row.notes.emplace_back("the host prepares batches no faster, which the step waits for");
   }
-  if (estimate->CpuBound()) {
+  judged.cpu_bound = estimate->CpuBound();
+  if (judged.cpu_bound) {
     row.notes.push_back(
         fmt::format("the CPU takes {:.1f} ms to start the step's kernels, by the host that its "
                     "software was measured on, and the step waits for it",
@@ -252,7 +254,7 @@ void NoteAssumptions(TrainingValidation& result) {
   std::set<std::string> assumed;
   std::map<std::string, int> idle;
   std::map<std::string, std::vector<std::string>> unread;  // rows by what they say
-  int assumed_gib = 0, exceed = 0, noted = 0;
+  int assumed_gib = 0, exceed = 0, assuming = 0, waiting = 0;
   std::vector<const TrainingRow*> all;
   for (const JudgedRow& judged : result.rows) {
     const TrainingRow& row = judged.row;
@@ -261,7 +263,8 @@ void NoteAssumptions(TrainingValidation& result) {
     if (!row.idle.empty()) ++idle[row.idle];
     for (const std::string& what : row.unread) unread[what].push_back(row.name);
     exceed += judged.exceeds() ? 1 : 0;
-    noted += row.notes.empty() ? 0 : 1;
+    assuming += judged.assumes ? 1 : 0;
+    waiting += judged.cpu_bound ? 1 : 0;
     assumed_gib += row.assumed_gib ? 1 : 0;
     if (row.family.empty()) {
       assumed.insert(fmt::format("{}: {}", row.stack, kUnknownSoftware));
@@ -287,10 +290,16 @@ void NoteAssumptions(TrainingValidation& result) {
         "--json)",
         exceed, exceed == 1 ? "" : "s"));
   }
-  if (noted > 0) {
+  if (assuming > 0) {
     result.notes.push_back(fmt::format(
-        "{} row{} taken otherwise than stated, or with something assumed (notes of --json)", noted,
-        noted == 1 ? " is" : "s are"));
+        "{} row{} taken otherwise than stated, or with something assumed (notes of --json)",
+        assuming, assuming == 1 ? " is" : "s are"));
+  }
+  if (waiting > 0) {
+    result.notes.push_back(
+        fmt::format("{} row{} for the CPU, by the host that its software was measured on (notes of "
+                    "--json)",
+                    waiting, waiting == 1 ? " waits" : "s wait"));
   }
   if (assumed_gib > 0) {
     result.notes.push_back(fmt::format(

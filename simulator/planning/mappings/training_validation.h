@@ -22,6 +22,8 @@ struct JudgedRow {
   double memory_gib = 0;    // predicted, of the fullest stage's devices, as allocated
   double reserved_gib = 0;  // the same as reserved, of rows whose memory is judged
   double device_gib = 0;    // what a device has; 0: not known
+  bool assumes = false;     // it is taken otherwise than it states, or with something assumed
+  bool cpu_bound = false;   // its step waits for the CPU
 
   bool judged() const { return row.refused.empty(); }
   bool timed() const { return judged() && !row.out_of_memory; }
