@@ -7,7 +7,8 @@ out, as are the recurrent layers: the schema has neither. Backward of a convolut
 the times with respect to inputs and to parameters.
 
 Its GEMMs are column-major (code/nvidia/gemm_bench.cu: cublasGemmEx with ldc = M), the schema's
-y[m,n] row-major: its M are the schema's columns n, its N the rows m.
+y[m,n] row-major: its M are the schema's columns n, its N the rows m. A lies along the reduction where it is
+transposed, B where it is not.
 
 Operands in half precision are zeros (code/nvidia/tensor.h: numbers drawn from [0, 1) and converted to
 uint16_t), which take less power than numbers. GEMMs in half precision that the V100's arithmetic bounds,
@@ -51,10 +52,11 @@ def add_gemm(table, platform, dtype, header, cells):
     if dtype == "float16" and platform.startswith("v100") and m * n * k / (m * k + k * n + m * n) > V100_FLOP_PER_BYTE:
         table.skip("GEMM of zeros, bound by arithmetic")
         return
+    layout = [cells.get(header[f"{operand} Transpose"], "?") for operand in "AB"]
+    across = (layout[0] == "N") + (layout[1] == "T")
     table.add("kernel", "linear", platform, dtype,
-              common.shape(m=int(n), n=int(m), k=int(k), bias=False), time * 1e3, phase="forward",
-              library="cublas " + cells.get(header["A Transpose"], "?")
-              + cells.get(header["B Transpose"], "?"), source="deepbench")
+              common.shape(m=int(n), n=int(m), k=int(k), bias=False, across=across), time * 1e3, phase="forward",
+              library="cublas " + "".join(layout), source="deepbench")
 
 
 def add_conv(table, platform, dtype, header, cells):

@@ -73,7 +73,11 @@ def add_linear_layers(table, platform, name, text):
         if math.prod(x[:-1]) < 64:
             table.skip("fewer than 64 rows, whose time is mostly the host's")
             continue
-        table.add("kernel", "linear", platform, "float32", common.shape(m=math.prod(x[:-1]), n=n, k=k, bias=True),
+        # Heads of language models have no bias (transformers, GPT2LMHeadModel, OPTForCausalLM), and GPT-2's
+        # other layers keep weights[k, n] (Conv1D).
+        shape = common.shape(m=math.prod(x[:-1]), n=n, k=k, bias=row["target"] != "lm_head",
+                             across=int(known[0] == "aten::addmm"))
+        table.add("kernel", "linear", platform, "float32", shape,
                   float(row["fw_latency"]) * 1e3, phase="forward", library="torch 2.1.0", source="neusight-models")
 
 

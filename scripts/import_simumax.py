@@ -30,6 +30,7 @@ FIT = ["machine", "tier", "op", "tier_GBps", "scale", "offset", "op_efficiency",
 OPS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
        "all2all": "all_to_all"}
 MIB = 1 << 20
+ACROSS = {"TN": 0, "NN": 1, "NT": 2}  # operands that lie across what is summed over
 
 
 def kernel_us(row, flop):
@@ -58,7 +59,8 @@ def gemm(table, platform, row):
         table.skip("weight gradients and batches are not read")
         return
     m, n, k = (int(row[key]) for key in ("m", "n", "k"))
-    table.add("kernel", "linear", platform, "bfloat16", common.shape(m=m, n=n, k=k, bias=False),
+    table.add("kernel", "linear", platform, "bfloat16",
+              common.shape(m=m, n=n, k=k, bias=False, across=ACROSS[row["layout"]]),
               kernel_us(row, 2 * m * n * k), phase="forward", library="torch 2.10", source="simumax")
 
 
@@ -84,15 +86,16 @@ MEMORY_GBPS = 8000  # B200's peak, as its table of memory_bandwidth.csv has it
 def grouped(table, platform, row):
     groups, m, n, k = (int(row[key]) for key in ("ng", "M", "N", "K"))
     us = kernel_us(row, 2 * groups * m * n * k)
+    layout = "TN"
     if row["stage"] == "bwd_grad_act":
-        n, k = k, n
+        n, k, layout = k, n, "NN"
     elif row["stage"] == "bwd_grad_w":
         if row["main_grad_dtype"] != "bf16":
             table.skip("weight gradients that are added to a buffer of 32 bits")
             return
-        m, n, k = n, k, m
+        m, n, k, layout = n, k, m, "NT"
         us -= 2 * groups * m * n / (MEMORY_GBPS * 1e3)
-    table.add("kernel", "bmm", platform, "bfloat16", common.shape(b=groups, m=m, n=n, k=k), us,
+    table.add("kernel", "bmm", platform, "bfloat16", common.shape(b=groups, m=m, n=n, k=k, across=ACROSS[layout]), us,
               phase="forward", library="torch 2.10", source="simumax")
 
 

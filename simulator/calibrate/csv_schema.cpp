@@ -8,6 +8,7 @@
 #include "simulator/base/collective_op.h"
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/calibrate/embedding/embedding_rows.h"
 
 namespace foretrace {
@@ -28,8 +29,8 @@ constexpr std::string_view kExchangeKeys =
 
 // calibration/README.md documents the same table.
 constexpr OpSchema kSchemas[] = {
-    {BenchmarkKind::kKernel, "linear", "m n k bias? | quantised?"},
-    {BenchmarkKind::kKernel, "bmm", "b m n k"},
+    {BenchmarkKind::kKernel, "linear", "m n k bias? across? | quantised?"},
+    {BenchmarkKind::kKernel, "bmm", "b m n k across?"},
     {BenchmarkKind::kKernel, "conv2d",
      "n c h w k r s stride pad dilation groups order? | gradient?"},
     {BenchmarkKind::kKernel, "attention", "b heads kv_heads sq skv d causal | impl"},
@@ -226,7 +227,15 @@ absl::Status CheckExchange(const BenchmarkRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOperands(const BenchmarkRow& row) {
+  const int64_t across = row.shape.Int("across").value_or(0);
+  if (across <= 2) return absl::OkStatus();
+  return InvalidInput("across is {}; of a product's two operands 0, 1 or 2 lie across its sum",
+                      across);
+}
+
 absl::Status CheckLinear(const BenchmarkRow& row) {
+  FORETRACE_RETURN_IF_ERROR(CheckOperands(row));
   const auto quantised = row.shape.Text("quantised");
   if (!quantised) return absl::OkStatus();
   if (*quantised != "tensor" && *quantised != "block") {
@@ -266,6 +275,7 @@ absl::Status CheckRowShape(const BenchmarkRow& row) {
     if (schema.kind != row.kind || schema.op != row.op) continue;
     if (absl::Status status = CheckKeys(row, schema.keys); !status.ok()) return status;
     if (row.op == "linear") return CheckLinear(row);
+    if (row.op == "bmm") return CheckOperands(row);
     if (row.op == "conv2d") return CheckConvolution(row);
     if (row.kind == BenchmarkKind::kExchange) return CheckExchange(row);
     return row.kind == BenchmarkKind::kEmbedding ? CheckEmbedding(row) : absl::OkStatus();

@@ -154,6 +154,12 @@ absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row) {
     result.precision = PrecisionOf(result.op.dtype, tf32);
     result.op.pass = row.phase == Phase::kBackward ? Direction::kBackward : Direction::kForward;
     result.op.shape = rule.make(row);
+    result.kernels = Kernels(result.op);
+    if (const auto across = row.shape.Int("across")) {
+      for (KernelWork& work : result.kernels) {
+        work = AcrossReduction(work, static_cast<int>(*across));
+      }
+    }
     return result;
   }
   return InvalidInput("line {}: no kernel model for operator '{}'", row.line, row.op);

@@ -12,6 +12,7 @@ namespace foretrace {
 struct BenchmarkOperator {
   OperatorCall op;
   Precision precision = Precision::kFloat32;
+  KernelList kernels;  // of `op`, operands lying as the row says
 };
 
 // Errors: an operator without a kernel model, a dtype that is not a floating-point type.

@@ -63,7 +63,7 @@ std::map<std::string, Group> GroupsOf(std::span<const BenchmarkRow> rows,
       ++skipped[fmt::format("rows of operator {} without a model", row.op)];
       continue;
     }
-    const KernelList kernels = Kernels(op->op);
+    const KernelList& kernels = op->kernels;
     if (kernels.size() != 1) {
       ++skipped[fmt::format("rows of {} {} that run several kernels", row.op, Name(row.phase))];
       continue;
@@ -187,7 +187,7 @@ std::vector<EvaluatedRow> FittedKernels::Evaluate(std::span<const BenchmarkRow> 
     const KernelModels& models = boards.Of(row.platform);
     const auto op = OperatorOfRow(row);
     if (!op.ok()) continue;
-    const KernelList kernels = Kernels(op->op);
+    const KernelList& kernels = op->kernels;
     double kernel_us = 0;
     bool covered = !kernels.empty(), extrapolated = false;
     Measurement measurement;

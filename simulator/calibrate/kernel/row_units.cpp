@@ -35,7 +35,7 @@ absl::Status CheckKernelTimes(const GpuPeaks& device, std::span<const BenchmarkR
     if (row.kind != BenchmarkKind::kKernel) continue;
     const auto op = OperatorOfRow(row);
     if (!op.ok()) continue;
-    const KernelList kernels = Kernels(op->op);
+    const KernelList& kernels = op->kernels;
     if (kernels.size() != 1) continue;
     const KernelWork& work = kernels[0];
     if (work.kind != KernelKind::kGemm && work.kind != KernelKind::kBatchedGemm) continue;

@@ -43,7 +43,7 @@ std::vector<EvaluatedRow> UncalibratedKernels::Evaluate(std::span<const Benchmar
     const KernelModels* models = devices.Of(row.platform);
     const auto op = OperatorOfRow(row);
     if (models == nullptr || !op.ok()) continue;
-    const KernelList kernels = Kernels(op->op);
+    const KernelList& kernels = op->kernels;
     if (kernels.empty()) continue;
     SimTime time;
     for (const KernelWork& work : kernels) time += models->Predict(work, op->precision).time;

@@ -61,8 +61,6 @@ class KernelExpander {
   // Sums down the columns of a row-major matrix: `columns` sums of `rows` elements.
   KernelWork ColumnSums(int64_t columns, int64_t rows) const;
   KernelWork Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k, bool bias) const;
-  // The GEMM of a backward pass whose result is m x n, summed over k rows of both operands.
-  KernelWork WeightGradient(KernelKind kind, int64_t b, int64_t m, int64_t n, int64_t k) const;
   // The forward pass of an IndexOp with indices.
   void AsGather(const IndexOp& op, KernelWork& work) const;
   KernelWork Convolution(const Conv2dOp& op, ConvPass pass) const;

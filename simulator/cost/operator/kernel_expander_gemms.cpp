@@ -5,6 +5,17 @@
 
 namespace foretrace {
 
+KernelWork AcrossReduction(KernelWork gemm, int operands) {
+  constexpr int64_t kWidestBytes = 16;
+  gemm.across_reduction = operands;
+  if (operands < 2) return gemm;
+  const int64_t widest = std::max<int64_t>(kWidestBytes / ElementSize(gemm.dtype), 1);
+  const auto together = [](int64_t sizes) { return sizes & -sizes; };
+  const int64_t loaded = std::min(together(gemm.m | gemm.n), widest);
+  if (together(gemm.n | gemm.k) < loaded) gemm.load_elements = loaded;
+  return gemm;
+}
+
 KernelList KernelExpander::operator()(const LinearOp& op) const {
   if (pass_ == Direction::kForward) {
     KernelWork work = Gemm(KernelKind::kGemm, 1, op.m, op.n, op.k, op.bias);
@@ -13,11 +24,11 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
   }
   KernelList list;
   if (op.needs_input_gradient) {
-    list.push_back(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false));
-    list.back().across_reduction = 1;  // weights
+    list.push_back(  // across weights
+        AcrossReduction(Gemm(KernelKind::kGemm, 1, op.m, op.k, op.n, false), 1));
   }
   if (op.needs_weight_gradient) {
-    list.push_back(WeightGradient(KernelKind::kGemm, 1, op.n, op.k, op.m));
+    list.push_back(AcrossReduction(Gemm(KernelKind::kGemm, 1, op.n, op.k, op.m, false), 2));
     if (op.bias) list.push_back(ColumnSums(op.n, op.m));
   }
   return list;
@@ -25,12 +36,10 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
 
 KernelList KernelExpander::operator()(const BatchedMatmulOp& op) const {
   if (pass_ == Direction::kForward) {
-    KernelWork work = Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false);
-    work.across_reduction = 1;
-    return {work};
+    return {AcrossReduction(Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false), 1)};
   }
   return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),
-          WeightGradient(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m)};
+          AcrossReduction(Gemm(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m, false), 2)};
 }
 
 KernelList KernelExpander::operator()(const Conv2dOp& op) const {
@@ -57,21 +66,6 @@ KernelWork KernelExpander::Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n
   work.m = m;
   work.n = n;
   work.k = k;
-  return work;
-}
-
-// Of both operands rows lie along the result's sides, not along what is summed over: however many
-// tokens there are, they are loaded as widely as those sides allow.
-KernelWork KernelExpander::WeightGradient(KernelKind kind, int64_t b, int64_t m, int64_t n,
-                                          int64_t k) const {
-  constexpr int64_t kWidestBytes = 16;
-  const int64_t widest = std::max<int64_t>(kWidestBytes / ElementSize(dtype_), 1);
-  const auto together = [](int64_t sizes) { return sizes & -sizes; };
-  KernelWork work = Gemm(kind, b, m, n, k, false);
-  work.across_reduction = 2;
-  if (together(n | k) < std::min(together(m | n), widest)) {
-    work.load_elements = std::min(together(m | n), widest);
-  }
   return work;
 }
 

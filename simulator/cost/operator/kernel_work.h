@@ -109,6 +109,11 @@ using KernelList = absl::InlinedVector<KernelWork, 4>;
 // products saturate at 2^62 instead of overflowing; a non-positive size gives zero work.
 KernelList Kernels(const OperatorCall& op);
 
+// The same GEMM of operands of which so many, at most 2, lie along the result's sides. Of both,
+// rows lie along those sides alone: however many are summed over, they are loaded as widely as the
+// sides allow.
+KernelWork AcrossReduction(KernelWork gemm, int operands);
+
 // Sums over Kernels(op), launches included.
 struct OperatorWork {
   Flop flop;

@@ -172,6 +172,17 @@ TEST(BenchmarkCsv, GradientsOfConvolutionsAreBackward) {
   EXPECT_THAT(MessageFor(row("forward", "input")), HasSubstr("gradients are backward"));
 }
 
+TEST(BenchmarkCsv, AProductHasTwoOperands) {
+  const auto row = [](const std::string& shape) {
+    return kHeader + ("kernel," + shape) + ",50,0,1,cublas,x\n";
+  };
+  EXPECT_EQ(MessageFor(row("linear,forward,p100,float32,m=8;n=8;k=8;across=2")), "");
+  EXPECT_THAT(MessageFor(row("linear,forward,p100,float32,m=8;n=8;k=8;across=3")),
+              HasSubstr("across is 3"));
+  EXPECT_THAT(MessageFor(row("bmm,forward,p100,float32,b=1;m=8;n=8;k=8;across=3")),
+              HasSubstr("0, 1 or 2"));
+}
+
 TEST(BenchmarkCsv, RefusesBrokenLines) {
   EXPECT_THAT(MessageFor(std::string(kHeader) + "a,b\n"), HasSubstr("t.csv:2: 2 fields"));
   EXPECT_THAT(MessageFor(std::string(kHeader) + "\"a,b\n"), HasSubstr("quote"));

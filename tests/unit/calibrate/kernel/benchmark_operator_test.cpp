@@ -45,6 +45,22 @@ TEST(BenchmarkOperator, TrianglesArePicked) {
   EXPECT_EQ(op.index_count, 30);
 }
 
+// Gradients of weights sum over tokens, along which neither operand lies: 154 of them are loaded 16
+// bytes at once.
+TEST(BenchmarkOperator, OperandsLieAsTheRowSays) {
+  const auto kernel = [](std::string_view op, std::string_view shape) {
+    const auto call = OperatorOfRow(Parsed(op, "forward", shape).rows.at(0));
+    EXPECT_TRUE(call.ok()) << call.status();
+    return call->kernels[0];
+  };
+  EXPECT_EQ(kernel("linear", "m=64;n=32;k=16").across_reduction, 0);
+  EXPECT_EQ(kernel("linear", "m=64;n=32;k=16;across=1").across_reduction, 1);
+  EXPECT_EQ(kernel("bmm", "b=2;m=64;n=32;k=16").across_reduction, 1);
+  EXPECT_EQ(kernel("bmm", "b=2;m=64;n=32;k=16;across=0").across_reduction, 0);
+  EXPECT_EQ(kernel("bmm", "b=160;m=3072;n=5120;k=154").load_elements, 0);
+  EXPECT_EQ(kernel("bmm", "b=160;m=3072;n=5120;k=154;across=2").load_elements, 8);
+}
+
 // The product of gradient and result comes first; the row is the softmax's.
 TEST(BenchmarkOperator, GradientsOfASoftmaxAreNamedAfterIt) {
   const BenchmarkTable table = Parsed("softmax", "backward", "rows=64;cols=512");
