@@ -10,6 +10,7 @@
 #include "simulator/cost/kernel/convolution_roofline.h"
 #include "simulator/cost/kernel/convolution_sizes.h"
 #include "simulator/cost/kernel/depthwise_convolution.h"
+#include "simulator/cost/kernel/maxwell_gemm.h"
 #include "simulator/cost/kernel/roofline.h"
 #include "simulator/cost/kernel/simt_convolution.h"
 #include "simulator/cost/kernel/sizes.h"
@@ -40,14 +41,15 @@ constexpr double kTransposedTf32 = 0.5;
 constexpr double kLongSum = 8000;
 
 // Winograd's algorithms among others, where filters allow: between the fits to NeuSight's A100,
-// V100 and P100 (calibration/{a100-pcie-80gb,v100-pcie,p100-pcie}). Judged by DeepBench's V100 and
-// P100.
-GemmParameters Convolving() {
+// V100 and P100 (calibration/{a100-pcie-80gb,v100-pcie,p100-pcie}), of which the P100, whose
+// kernels are Maxwell's, has less. Judged by DeepBench's V100 and P100.
+GemmParameters Convolving(const GpuPeaks& device) {
+  const double reached = RunsMaxwellGemms(device) ? 0.9 : 1;
   GemmParameters p;
-  p.compute_efficiency = 1.15;
+  p.compute_efficiency = 1.15 * reached;
   p.tile_intensity = 20;
-  p.fused_efficiency = 0.9;
-  p.staged_efficiency = 1.4;
+  p.fused_efficiency = 0.9 * reached;
+  p.staged_efficiency = 1.4 * reached;
   p.block_us = 2.4;
   p.algorithm_spread = 0.3;
   return p;
@@ -172,7 +174,7 @@ double AnalyticConvolutionUs(const GpuPeaks& device, Precision precision, const 
   if (device.accelerator.instructions.by_warpgroups() && !winograd) {
     return SimtConvolutionUs(device, work);
   }
-  return ConvolutionRoofline(Convolving(), device, Precision::kFloat32, work).kernel_us;
+  return ConvolutionRoofline(Convolving(device), device, Precision::kFloat32, work).kernel_us;
 }
 
 }  // namespace foretrace

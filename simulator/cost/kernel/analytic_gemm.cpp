@@ -2,13 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
+#include "simulator/cost/kernel/maxwell_gemm.h"
 #include "simulator/cost/kernel/roofline.h"
-#include "simulator/cost/kernel/sizes.h"
+#include "simulator/cost/kernel/scaled_block_gemm.h"
 #include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
+
+// Whose kernels libraries run: on multiprocessors those for Maxwell before Volta and those since;
+// on tensor cores those whose operands pass through registers (Volta, Turing), whose instructions a
+// warp issues (to Ada), and those of a warpgroup and later ones.
+enum class GemmKernels : uint8_t {
+  kMaxwell,
+  kMultiprocessors,
+  kThroughRegisters,
+  kWarps,
+  kWarpgroups
+};
+
+GemmKernels GemmKernelsOf(const GpuPeaks& device, Precision precision) {
+  if (!device.has_tensor_cores(precision)) {
+    return RunsMaxwellGemms(device) ? GemmKernels::kMaxwell : GemmKernels::kMultiprocessors;
+  }
+  if (device.accelerator.instructions.by_warpgroups()) return GemmKernels::kWarpgroups;
+  return CopiesPastRegisters(device) ? GemmKernels::kWarps : GemmKernels::kThroughRegisters;
+}
 
 // Sets of constants, each from tables of some devices (importers in scripts/) and judged on
 // others; figures are in calibration/README.md, "Without a calibration".
@@ -50,10 +72,12 @@ GemmParameters ByWarps() {
 // where a block has its multiprocessor to itself. The step is DeepBench's V100's (half precision).
 // Beside a shared memory as fast as the A100's, 128 bytes a cycle, their multiprocessors multiply
 // half as much, 512 products a cycle for 1,024 ("NVIDIA A100 Tensor Core GPU Architecture", 2020),
-// so that a tile's operands weigh half.
+// so that a tile's operands weigh half. The threads that multiply wait for those loads, as on
+// multiprocessors alone.
 GemmParameters ThroughRegisters() {
   GemmParameters p = ByWarps();
   p.tile_intensity /= 2;
+  p.overlap_power = OnMultiprocessors(false).overlap_power;
   p.reduction_step_us = 0.15;
   return p;
 }
@@ -99,32 +123,24 @@ GemmParameters ByWarpsOn(const GpuPeaks& device, double base_us) {
   return p;
 }
 
-// Hopper's tensor cores know no scales: of every 128 of the reduction registers take the sums,
-// multiply them by two scales and add them up, which one of two warpgroups does while the other
-// multiplies; a tile's pipeline fills, and its results are stored, beside nothing else (DeepGEMM,
-// TensorRT-LLM's fp8_blockscale_gemm). Set by the H100 (aiconfigurator fp8_block), whose tiles of
-// 128 x 128 take 0.39 us for 128 of the reduction and 2 us beside, a block alone 0.134 us.
-GemmParameters ByScaledBlocks() {
-  GemmParameters p = ByWarpgroups();
-  p.compute_efficiency = 0.78;
-  p.tile_intensity = 6;
-  p.wave_us = 2;
-  p.partial_wave = 0;
-  p.reduction_step_us = 0.0168;
-  return p;
-}
-
 // Batches in float32 without tensor cores have one kernel each: "ampere_sgemm_128x128_nn" on the
 // A100 and "maxwell_sgemm_128x64_nn" on the P100 run every one of NeuSight's (PyTorch 2.1, cuBLAS
 // 12.1; names are column-major), however little of a tile is filled. Volta's differ, and Hopper's.
-void TakeBatchesTile(const GpuPeaks& device, GemmParameters& p) {
-  if (device.accelerator.vendor != "NVIDIA") return;
+// Rows and columns; 0: any of several.
+std::pair<double, double> BatchesTile(const GpuPeaks& device) {
+  if (device.accelerator.vendor != "NVIDIA") return {0, 0};
   if (CopiesPastRegisters(device) && !device.accelerator.instructions.by_warpgroups()) {
-    p.tile_rows = p.tile_cols = 128;
-  } else if (device.fp16_tflops <= 0) {
-    p.tile_rows = 64;
-    p.tile_cols = 128;
+    return {128, 128};
   }
+  if (RunsMaxwellGemms(device)) return {64, 128};
+  return {0, 0};
+}
+
+// Hopper's tensor cores know no scales.
+bool ScalesInRegisters(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  const InstructionFacts& facts = device.accelerator.instructions;
+  return work.block_scaled && precision == Precision::kFloat8 && device.fp8_tflops > 0 &&
+         facts.by_warpgroups() && !facts.asynchronous_matrices;
 }
 
 GemmParameters Chosen(const GpuPeaks& device, Precision precision, const KernelWork& work) {
@@ -132,57 +148,41 @@ GemmParameters Chosen(const GpuPeaks& device, Precision precision, const KernelW
   const InstructionFacts& facts = device.accelerator.instructions;
   GemmParameters p = AnalyticGemm(device, precision);
   if (precision == Precision::kFloat32 && work.kind == KernelKind::kBatchedGemm) {
-    TakeBatchesTile(device, p);
+    std::tie(p.tile_rows, p.tile_cols) = BatchesTile(device);
   }
   if (!device.has_tensor_cores(precision) || !facts.by_warpgroups()) return p;
-  const bool in_registers = work.block_scaled && precision == Precision::kFloat8 &&
-                            device.fp8_tflops > 0 && !facts.asynchronous_matrices;
-  if (in_registers) return ByScaledBlocks();
   if (precision == Precision::kTensorFloat32) p = ByWarpgroupsInTf32(work);
   return AccessBytes(work) < kLoadBytes ? ByWarpsOn(device, p.base_us) : p;
-}
-
-// How many times as long cuBLAS's kernels for Maxwell and Pascal take whose operands both lie along
-// the reduction ("maxwell_sgemm_32x128_tn"), where those rows are long. Blocks walk 160 rows side
-// by side, 32 bytes of each a step. From some waves on NeuSight's P100 is the slower the longer the
-// rows are, down to less than half from 128 KiB a row on, whatever lies beyond; first waves are
-// not, fewer the longer their reduction. So it is when blocks no longer keep step, each then
-// fetches its own lines from DRAM, and neighbouring rows share its open pages the less the farther
-// they lie apart; counters that would show it were not read. Set by half of NeuSight's training
-// rows, judged by its test rows and DeepBench.
-double LongRowsTimes(const GpuPeaks& device, const KernelWork& work) {
-  constexpr double kTileRows = 32, kTileCols = 128, kResident = 4;
-  constexpr double kInStep = 5000;  // of the reduction, over all waves
-  constexpr double kShortBytes = 20 * 1024, kLongBytes = 128 * 1024, kMost = 1.2;
-  if (device.fp16_tflops > 0 || work.kind != KernelKind::kGemm || work.across_reduction > 0) {
-    return 1;
-  }
-  const double k = Positive(work.k), bytes = k * Positive(ElementSize(work.dtype));
-  const double blocks =
-      std::ceil(Positive(work.n) / kTileRows) * std::ceil(Positive(work.m) / kTileCols);
-  const double waves = blocks / device.sms / kResident;
-  const double apart =
-      std::clamp(std::log(bytes / kShortBytes) / std::log(kLongBytes / kShortBytes), 0.0, 1.0);
-  return 1 + kMost * apart * std::max(1 - kInStep / (waves * k), 0.0);
 }
 
 }  // namespace
 
 GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
-  if (!device.has_tensor_cores(precision)) {
-    return OnMultiprocessors(device.sustained_fp32_tflops > 0);
+  switch (GemmKernelsOf(device, precision)) {
+    case GemmKernels::kMaxwell:
+    case GemmKernels::kMultiprocessors:
+      return OnMultiprocessors(device.sustained_fp32_tflops > 0);
+    case GemmKernels::kThroughRegisters:
+      return ThroughRegisters();
+    case GemmKernels::kWarps:
+      return ByWarps();
+    case GemmKernels::kWarpgroups:
+      return ByWarpgroups();
   }
-  if (device.accelerator.instructions.by_warpgroups()) return ByWarpgroups();
-  return CopiesPastRegisters(device) ? ByWarps() : ThroughRegisters();
+  return {};
 }
 
 double AnalyticGemmUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
   const GemmParameters p = Chosen(device, precision, work);
+  if (ScalesInRegisters(device, precision, work)) {
+    return ScaledBlockGemmUs(device, p.bandwidth_efficiency, work);
+  }
+  if (RunsMaxwellGemms(device) && work.kind == KernelKind::kGemm)
+    return MaxwellGemmUs(p, device, work);
   // The constants are NVIDIA's: what AMD's kernels wait for before their first results.
   constexpr int64_t kTrips = 4;
   const double start_us = device.accelerator.vendor == "AMD" ? ColdStartUs(device, kTrips) : 0;
-  const double alone_us = GemmRoofline(p, device, precision, work).kernel_us;
-  const double us = p.base_us + (alone_us - p.base_us) * LongRowsTimes(device, work) + start_us;
+  const double us = GemmRoofline(p, device, precision, work).kernel_us + start_us;
   const double sustained = device.sustained_tflops(precision);
   if (!device.has_tensor_cores(precision) || sustained <= 0) return us;
   return std::max(us, p.base_us + work.flop.count() / (sustained * 1e6));

@@ -242,6 +242,7 @@ class KernelModels::Memo {
         static_cast<int64_t>(work.direction) << 8 | static_cast<int64_t>(work.mean_square) << 6 |
         static_cast<int64_t>(work.trips_are_steps) << 5 |
         static_cast<int64_t>(work.block_scaled) << 4 | static_cast<int64_t>(work.by_warps) << 3 |
+        static_cast<int64_t>(work.adds_bias) << 7 |
         static_cast<int64_t>(work.weight_gradient) << 2 |
         static_cast<int64_t>(work.across_rows) << 1 | static_cast<int64_t>(work.pinned);
     return {small,

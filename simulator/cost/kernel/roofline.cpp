@@ -145,8 +145,9 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   TileChoice choice(p.choice_spread);
   const size_t tiles = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
   for (size_t t = 0; t < tiles; ++t) {
-    const auto [rows, cols] = kTiles[t];
-    if (p.tile_rows > 0 && (rows != p.tile_rows || cols != p.tile_cols)) continue;
+    const bool only = p.tile_rows > 0;
+    if (only && t > 0) break;
+    const auto [rows, cols] = only ? Tile{p.tile_rows, p.tile_cols} : kTiles[t];
     const double intensity = rows * cols / (rows + cols);
     const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
     const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);

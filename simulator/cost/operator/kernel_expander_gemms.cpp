@@ -66,6 +66,7 @@ KernelWork KernelExpander::Gemm(KernelKind kind, int64_t b, int64_t m, int64_t n
   work.m = m;
   work.n = n;
   work.k = k;
+  work.adds_bias = bias;
   return work;
 }
 

@@ -60,6 +60,7 @@ struct KernelWork {
   int64_t load_elements = 0;
   // Of a GEMM's two operands, how many lie along the result's sides, not along what is summed over.
   int across_reduction = 0;
+  bool adds_bias = false;  // a GEMM, to its results
   // Kernels for Ampere, whose warps issue the tensor instructions one by one.
   bool by_warps = false;
   // Parts of a GEMM's reduction are scaled each by itself (LinearOp::block_scaled).

