@@ -157,6 +157,15 @@ GemmParameters Chosen(const GpuPeaks& device, Precision precision, const KernelW
 
 }  // namespace
 
+bool SameGemmKernels(const GpuPeaks& a, const GpuPeaks& b, Precision precision, KernelKind kind) {
+  if (a.accelerator.vendor != b.accelerator.vendor ||
+      GemmKernelsOf(a, precision) != GemmKernelsOf(b, precision)) {
+    return false;
+  }
+  const bool batches = kind == KernelKind::kBatchedGemm && precision == Precision::kFloat32;
+  return !batches || BatchesTile(a) == BatchesTile(b);
+}
+
 GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
   switch (GemmKernelsOf(device, precision)) {
     case GemmKernels::kMaxwell:

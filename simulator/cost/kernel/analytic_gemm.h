@@ -7,6 +7,10 @@
 
 namespace foretrace {
 
+// Whether libraries run kernels of one kind on both devices, so that what one shows of them the
+// other shares.
+bool SameGemmKernels(const GpuPeaks& a, const GpuPeaks& b, Precision precision, KernelKind kind);
+
 // What the roofline takes of GEMMs in that arithmetic, by the units that compute it: without tensor
 // cores, on tensor cores whose instructions a warp issues, on those of a warpgroup and later ones.
 GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision);

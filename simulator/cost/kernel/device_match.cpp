@@ -10,6 +10,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/cost/kernel/analytic_gemm.h"
 
 namespace foretrace {
 
@@ -48,6 +49,9 @@ KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated) {
     model.residual_clip = 0;
     model.kriging = ShapeKriging();
     model.measured = MeasuredShapes();
+    model.of_other_kernels =
+        IsGemm(model.key.kind) &&
+        !SameGemmKernels(device, calibrated.device(), model.key.precision, model.key.kind);
   }
   return KernelModels(device, std::move(models));
 }

@@ -23,7 +23,8 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
     std::vector<std::string>& notes);
 
 // The same of any device: of another chip, what was learnt from the measurements is left behind,
-// and the efficiencies alone go on.
+// and the efficiencies alone go on; of GEMMs only where both devices run kernels of one kind
+// (SameGemmKernels), else the device's file alone says what they take.
 KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated);
 
 // The refusal of KernelsOn, for models of other families.

@@ -197,6 +197,7 @@ double KernelModel::InterpolatedUs(const GpuPeaks& device, KernelPoint point,
 }
 
 double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) const {
+  if (of_other_kernels) return AnalyticGemmUs(device, key.precision, work);
   const GpuPeaks& known = measured_on != nullptr ? *measured_on : device;
   const KernelPoint point = Point(known, work);
   double us = InterpolatedUs(known, point, work);

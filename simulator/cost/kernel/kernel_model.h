@@ -56,6 +56,9 @@ struct KernelModel {
   // The device of the measurements, where another board of its chip is asked for; null: the device
   // itself.
   std::shared_ptr<const GpuPeaks> measured_on;
+  // What was measured is of GEMMs of other kernels than the device's (SameGemmKernels), so that its
+  // file alone says how long these take.
+  bool of_other_kernels = false;
 
   int feature_count() const;  // of the residual
   // Roofline and features, without the residual.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "simulator/cost/kernel/analytic_gemm.h"
+
 namespace foretrace {
 namespace {
 
@@ -69,8 +71,8 @@ TEST(CarriedTo, ASiblingKeepsWhatWasMeasuredByTheRatioOfRooflines) {
 }
 
 TEST(CarriedTo, AnotherChipHasItsRooflineAlone) {
-  const KernelModels v100 = CarriedTo(*FindGpuPeaks("v100-sxm2-32gb"), Measured("h100-sxm5-80gb"));
-  EXPECT_NEAR(SkinnyUs(v100), 134.2e6 / 900e3, 0.1 * 134.2e6 / 900e3);
+  const KernelModels b200 = CarriedTo(*FindGpuPeaks("b200-sxm"), Measured("h100-sxm5-80gb"));
+  EXPECT_NEAR(SkinnyUs(b200), 2 + 134.2e6 / 7672e3, 0.1 * 134.2e6 / 7672e3);
 }
 
 // Float32 on multiprocessors: the T4's 70 W keep up 4.4 of the 8.1 TFLOP/s of its boost clock, the
@@ -96,6 +98,42 @@ TEST(CarriedTo, FloatGemmsTakeAsLongAsTheBoardKeepsUp) {
   };
   // 80 and 40 multiprocessors, of which waves fill 4,096 / 80 = 51.2 and 102.4 times.
   EXPECT_NEAR(us(t4) / us(v100), v100.device().fp32_tflops / 4.4, 0.02 * 14 / 4.4);
+}
+
+// The A100 runs cuBLAS's kernels for Ampere on its multiprocessors, the T4 those for Volta, which
+// are alike; the P100 those for Maxwell, of which a fit to the A100 says nothing but what its
+// benchmark adds. On tensor cores Volta's are not Ampere's.
+TEST(CarriedTo, KernelsOfAnotherKindAreTheFilesAlone) {
+  const GpuPeaks a100 = *FindGpuPeaks("a100-pcie-40gb"), p100 = *FindGpuPeaks("p100-pcie");
+  const auto slow = [&](Precision precision) {
+    KernelModel model;
+    model.form = KernelForm::kGemm;
+    model.key = {KernelKind::kGemm, precision, Direction::kForward, 0};
+    model.gemm.compute_efficiency = 0.1;
+    model.measurement.overhead_us = 30;
+    return KernelModels(a100, {model});
+  };
+  const auto times = [](const GpuPeaks& device, const KernelModels& fitted, Precision precision) {
+    const DType dtype = precision == Precision::kHalf ? DType::kFloat16 : DType::kFloat32;
+    const KernelWork work =
+        Kernels({LinearOp{8192, 8192, 8192}, dtype, Direction::kForward}).front();
+    return CarriedTo(device, fitted).Predict(work, precision).time.us() /
+           AnalyticGemmUs(device, precision, work);
+  };
+  const KernelModels fp32 = slow(Precision::kFloat32);
+  EXPECT_NEAR(times(p100, fp32, Precision::kFloat32), 1, 1e-6);
+  EXPECT_GT(times(*FindGpuPeaks("t4"), fp32, Precision::kFloat32), 5);
+  EXPECT_EQ(CarriedTo(p100, fp32).models()[0].measurement.overhead_us, 30);
+  // Of batches the V100 has several kernels, the A100 one.
+  const GpuPeaks v100 = *FindGpuPeaks("v100-pcie-32gb");
+  EXPECT_TRUE(SameGemmKernels(a100, v100, Precision::kFloat32, KernelKind::kGemm));
+  EXPECT_FALSE(SameGemmKernels(a100, v100, Precision::kFloat32, KernelKind::kBatchedGemm));
+  EXPECT_TRUE(
+      SameGemmKernels(a100, *FindGpuPeaks("l40s"), Precision::kFloat32, KernelKind::kBatchedGemm));
+  const KernelModels half = slow(Precision::kHalf);
+  EXPECT_NEAR(times(*FindGpuPeaks("v100-sxm2-32gb"), half, Precision::kHalf), 1, 1e-6);
+  EXPECT_NEAR(times(*FindGpuPeaks("h100"), half, Precision::kHalf), 1, 1e-6);
+  EXPECT_GT(times(*FindGpuPeaks("l40s"), half, Precision::kHalf), 5);
 }
 
 }  // namespace
