@@ -24,6 +24,16 @@ int64_t StartedAgain(const ParallelMapping& m, const PassCost& layer) {
 
 }  // namespace
 
+CpuCosts CpuCosts::ScaledBy(double times) const {
+  CpuCosts scaled = *this;
+  for (SimTime* part :
+       {&scaled.forward_kernel, &scaled.backward_kernel, &scaled.compiled_kernel, &scaled.policy,
+        &scaled.forward_hooks, &scaled.backward_hooks, &scaled.update}) {
+    *part = part->ScaledBy(times);
+  }
+  return scaled;
+}
+
 CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
                     const OpCosts& costs) {
   const CpuCosts& cpu = cluster.cpu;

@@ -21,6 +21,7 @@ struct CpuCosts {
   SimTime forward_hooks, backward_hooks;
   SimTime update;  // of a layer's weights, with norm and clipping of their gradients
 
+  CpuCosts ScaledBy(double times) const;
   bool any() const {
     return forward_kernel + backward_kernel + compiled_kernel + policy + forward_hooks +
                backward_hooks + update >

@@ -174,7 +174,7 @@ OPTIONS = {
     "search": (SEARCH, {
         "--platform": ("$SEEDS/gpt.yaml --gpus 4 --global-batch 64", "dgx-h100"), "--calibration": FITTED,
         "--kernels": "none", "--gpus": "8", "--global-batch": "32", "--memory-gib": "2",
-        "--stack": "nemo", "--torch-compile": (SEARCH + " --stack torchtitan", ""),
+        "--stack": "nemo", "--cpu-scale": (SEARCH + " --stack torchtitan", "50"), "--torch-compile": (SEARCH + " --stack torchtitan", ""),
         "--memory-margin": "0.5", "--sequence": "512", "--searcher": "pipedream", "--max-tensor": "1", "--max-micro-batch": "8",
         "--max-chunks": "2", "--max-context": "2", "--max-zero": "0", "--overlap": "", "--schedules": (SEARCH + " --top 20", "gpipe"),
         "--precision": (SEARCH.replace("a100", "h100"), "fp8"), "--dispatch": (EXPERTS, "deepep"), "--ep-overlap": (EXPERTS, ""),

@@ -26,6 +26,7 @@ struct SearchCommandOptions : SearchQuestion {
   std::vector<std::string> compare;
   std::string svg, timeline, mapping_out;
   std::string network;  // a tier; empty: closed forms alone
+  std::optional<double> cpu_scale;
   bool picture = false;
   bool memory = false, energy = false;
   bool json = false;
@@ -204,9 +205,25 @@ absl::Status Find(const SearchCommandOptions& o, const TrainingJob& job, const P
   return absl::OkStatus();
 }
 
+// Of a host that is faster or slower than the one that the stack's software was measured on.
+absl::Status ScaleCpu(double times, TrainingJob& job) {
+  if (!job.cluster.cpu.any()) {
+    return InvalidInput(
+        "--cpu-scale {} would change nothing: what the CPU takes to start a step's work is known "
+        "of --stack torchtitan and pytorch alone",
+        times);
+  }
+  job.cluster.cpu = job.cluster.cpu.ScaledBy(times);
+  job.notes.push_back(fmt::format(
+      "the CPU takes {} times as long to start work as on the host that {} was measured on", times,
+      job.software->stack));
+  return absl::OkStatus();
+}
+
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
-  FORETRACE_ASSIGN_OR_RETURN(const TrainingJob job, LoadTrainingJob(o.job));
+  FORETRACE_ASSIGN_OR_RETURN(TrainingJob job, LoadTrainingJob(o.job));
+  if (o.cpu_scale) FORETRACE_RETURN_IF_ERROR(ScaleCpu(*o.cpu_scale, job));
   FORETRACE_RETURN_IF_ERROR(CheckOptions(o, job));
   SearchReport report;
   report.workload = job.model.workload.name;
@@ -300,6 +317,14 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
 }
 
 // What is shown and written.
+void RegisterHost(CLI::App& command, SearchCommandOptions& o) {
+  command
+      .add_option("--cpu-scale", o.cpu_scale,
+                  "the CPU takes so many times as long to start a step's work as on the host that "
+                  "the stack's software was measured on")
+      ->check(CLI::Range(1e-3, 1e3));
+}
+
 void RegisterOutput(CLI::App& command, SearchCommandOptions& o) {
   command.add_option("--top", o.top, "mappings to show")->capture_default_str();
   command
@@ -362,6 +387,7 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
                    "also simulate the mappings to show with communication from a network model "
                    "(predict --network), and order them by that: fitted, fluid, simgrid")
       ->check(CLI::IsMember({"fitted", "fluid", "simgrid"}));
+  RegisterHost(*command, *o);
   RegisterOutput(*command, *o);
   command->footer(Examples({
       "foretrace search traces/workloads/gpt3-175b.yaml --platform dgx-a100-80gb --global-batch "

@@ -45,6 +45,9 @@ TEST(CpuCostsTest, HooksOfDividedWeights) {
   p.cpu.backward_hooks = SimTime::FromUs(20);
   p.cpu.update = SimTime::FromUs(7);
   EXPECT_EQ(CpuOf(Divided(), p), SimTime::FromUs(2 * 5 * 30 + 4 * 7));
+  ClusterParameters slower = p;
+  slower.cpu = p.cpu.ScaledBy(1.5);
+  EXPECT_EQ(CpuOf(Divided(), slower), SimTime::FromUs(1.5 * (2 * 5 * 30 + 4 * 7)));
   ParallelMapping two = Divided();
   two.zero = 2;
   EXPECT_EQ(CpuOf(two, p), SimTime::FromUs(4 * 7));
