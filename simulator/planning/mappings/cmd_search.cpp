@@ -395,6 +395,9 @@ void AddSearchCommand(CLI::App& app, CommandContext& context) {
       "foretrace search llama3-8b --platform dgx-h100 --gpus 64 --global-batch 512 --stack nemo",
       "foretrace search llama3-70b --platform dgx-h100 --gpus 64 --global-batch 512 --precision "
       "model,fp8",
+      "foretrace search llama3-70b --platform dgx-h100 --gpus 64 --global-batch 128 --sequence "
+      "32768 "
+      "--max-context 8",
       "foretrace search traces/workloads/two-branch.yaml --platform summit --gpus 8 --global-batch "
       "128 --picture",
       "foretrace search gpt.yaml --platform dgx-a100 --global-batch 64 --compare 'tp8 pp2 dp1 mb1' "

@@ -34,23 +34,42 @@ bool Wanted(const SearchQuestion& o, const TrainingJob& job, std::string_view na
 
 namespace {
 
+// Where local search begins: at the best of `ranked`, and at the best with layers as they divide,
+// which lies elsewhere than one whose layers were moved to fit. `ranked` is not empty.
+std::vector<ParallelMapping> StartsOf(const TransformerConfig& model,
+                                      std::span<const RankedMapping> ranked) {
+  std::vector<ParallelMapping> starts = {ranked.front().mapping};
+  for (const RankedMapping& r : ranked) {
+    ParallelMapping divided = r.mapping;
+    DivideLayers(model, divided);
+    if (divided != r.mapping) continue;
+    if (divided != starts.front()) starts.push_back(divided);
+    break;
+  }
+  return starts;
+}
+
 absl::Status AddLocal(const SearchQuestion& o, const TrainingJob& job,
                       const IterationEvaluator& evaluator, const MappingSpace& space,
-                      const SearchRun& run, SearchReport& report) {
-  if (report.rows.empty()) return absl::OkStatus();
+                      const SearchRun& run, std::span<const RankedMapping> ranked,
+                      SearchReport& report) {
+  if (ranked.empty()) return absl::OkStatus();
   const int32_t steps = o.steps.value_or(4000);
   const auto seed = static_cast<uint64_t>(o.seed.value_or(1));
-  const auto& start = std::get<ParallelMapping>(report.rows.front().mapping);
   // Several processes all walk to the end: they must find the same.
   const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
-  FORETRACE_ASSIGN_OR_RETURN(
-      const RankedMapping found,
-      SearchLocally(evaluator, *job.model.transformer, space, start, steps, seed, stop));
-  report.interrupted |= stop.stop_requested();
-  report.local_steps += steps;
+  const TransformerConfig& model = *job.model.transformer;
+  RankedMapping best = ranked.front();
+  for (const ParallelMapping& start : StartsOf(model, ranked)) {
+    FORETRACE_ASSIGN_OR_RETURN(const RankedMapping found,
+                               SearchLocally(evaluator, model, space, start, steps, seed, stop));
+    report.interrupted |= stop.stop_requested();
+    report.local_steps += steps;
+    if (found.evaluation.iteration < best.evaluation.iteration) best = found;
+  }
   // Anything that is no better is in the ranking already.
-  if (found.evaluation.iteration < report.rows.front().evaluation.iteration) {
-    report.rows.insert(report.rows.begin(), RowOf(job, "local", found.mapping, found.evaluation));
+  if (best.evaluation.iteration < ranked.front().evaluation.iteration) {
+    report.rows.insert(report.rows.begin(), RowOf(job, "local", best.mapping, best.evaluation));
   }
   return absl::OkStatus();
 }
@@ -240,7 +259,7 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
     report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
   }
   if (!result.interrupted && Wanted(o, job, "local", true)) {
-    FORETRACE_RETURN_IF_ERROR(AddLocal(o, job, evaluator, space, run, report));
+    FORETRACE_RETURN_IF_ERROR(AddLocal(o, job, evaluator, space, run, result.ranked, report));
     JoinFront(report);
   }
   if (!report.rows.empty()) {
