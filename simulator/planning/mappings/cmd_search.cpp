@@ -26,7 +26,7 @@ struct SearchCommandOptions : SearchQuestion {
   std::vector<std::string> compare;
   std::string svg, timeline, mapping_out;
   std::string network;  // a tier; empty: closed forms alone
-  std::optional<double> cpu_scale;
+  double cpu_scale = 1;
   bool picture = false;
   bool memory = false, energy = false;
   bool json = false;
@@ -223,7 +223,7 @@ absl::Status ScaleCpu(double times, TrainingJob& job) {
 absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& context) {
   FORETRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Processes> processes, context.StartProcesses());
   FORETRACE_ASSIGN_OR_RETURN(TrainingJob job, LoadTrainingJob(o.job));
-  if (o.cpu_scale) FORETRACE_RETURN_IF_ERROR(ScaleCpu(*o.cpu_scale, job));
+  if (o.cpu_scale != 1) FORETRACE_RETURN_IF_ERROR(ScaleCpu(o.cpu_scale, job));
   FORETRACE_RETURN_IF_ERROR(CheckOptions(o, job));
   SearchReport report;
   report.workload = job.model.workload.name;
