@@ -51,6 +51,10 @@ class GroupCosts {
   // Of all replicas, or of those that hold the same experts, those that divide them.
   SpacedGroup Shards() const { return {m_.shards(), m_.tensor}; }
   SpacedGroup ExpertShards() const { return {m_.expert_shards(), ExpertSpan()}; }
+  // Those whose shares make up the weights that backward passes gather.
+  SpacedGroup SecondShards() const {
+    return m_.second_shards > 0 ? SpacedGroup{m_.second_shards, m_.tensor} : Shards();
+  }
 
  private:
   std::optional<SimTime> Measured(CollectiveOp op, const SpacedGroup& group, double bytes) const;

@@ -18,6 +18,10 @@ std::string IdleChoice(const ParallelMapping& m) {
     return fmt::format("hsdp{}: zero{} divides over all {} replicas by itself", m.hybrid, m.zero,
                        m.replicas());
   }
+  if (m.second_shards > 0 && m.second_shards == m.replicas()) {
+    return fmt::format("hpz{}: zero3 gathers from all {} replicas by itself", m.second_shards,
+                       m.replicas());
+  }
   if (m.tensor == 1 && !m.overlap_tensor) {
     return "tp-exposed: tp1 has no reductions to expose";
   }
@@ -39,7 +43,7 @@ std::string IdleChoice(const ParallelMapping& m) {
 
 std::string IdleWord(const std::string& words, bool shards) {
   static constexpr std::string_view kNone[] = {"last",     "lora", "uniform", "imbalance",
-                                               "capacity", "hsdp", "every"};
+                                               "capacity", "hsdp", "every",   "hpz"};
   for (const std::string_view word : kNone) {
     if (shards && word == "hsdp") continue;
     if (NumberOf(word, words) == 0) return fmt::format("{}0: as without it; leave it out", word);

@@ -112,6 +112,12 @@ struct LayerExchange {
   SimTime Waited() const { return waited ? All() : SimTime(); }
 };
 
+// The gathering of a layer's weights (ZeRO stage 3), one layer ahead; zero where there is none.
+struct LayerGather {
+  SimTime dense, experts;
+  SimTime All() const { return dense + experts; }
+};
+
 // Equal exchanges of a pass, as the sharded graph has them.
 struct PassExchange {
   ShardGroup group = ShardGroup::kTensor;
@@ -201,8 +207,8 @@ struct PassTimes {
   // Both, where they run behind the next layer's backward pass instead of each layer waiting, and
   // what then goes on among copies beside the next reductions, by other links.
   SimTime reduce_behind, copies_behind;
-  // All-gathers of a layer's weights (ZeRO stage 3), one layer ahead; zero where there are none.
-  SimTime weight_gather, expert_weight_gather;
+  // Backward, of a second partition where there is one (hpzN).
+  LayerGather forward_gather, backward_gather;
   SimTime gathers_forward, gathers_backward;  // part of a layer's passes, where none run ahead
   Bytes weight_bytes, expert_weight_bytes;
   SimTime scale_reduction;             // after a chunk's pass, forward or backward
@@ -241,7 +247,10 @@ struct PassTimes {
     return Exchanges(true) + Exchanges(false) + gathers_forward + gathers_backward;
   }
   const KeptInput& Kept(bool forward) const { return forward ? kept_forward : kept_backward; }
-  SimTime Gather() const { return weight_gather + expert_weight_gather; }
+  const LayerGather& GatherOf(bool forward) const {
+    return forward ? forward_gather : backward_gather;
+  }
+  SimTime Gather(bool forward) const { return GatherOf(forward).All(); }
 };
 
 struct IterationEstimate {

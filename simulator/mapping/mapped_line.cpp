@@ -89,9 +89,9 @@ class ChunkDurations {
   };
 
   SimTime Alike(bool forward, int64_t layers) const {
-    if (forward) return PassDuration(passes_.layer_forward, layers, passes_.Gather());
+    if (forward) return PassDuration(passes_.layer_forward, layers, passes_.Gather(true));
     const SimTime weight = m_.zero_bubble() ? passes_.layer_weight : SimTime();
-    return PassDuration(passes_.layer_backward - weight, layers, passes_.Gather(),
+    return PassDuration(passes_.layer_backward - weight, layers, passes_.Gather(false),
                         passes_.reduce_behind);
   }
 
@@ -99,7 +99,7 @@ class ChunkDurations {
   // for others' exchanges.
   bool AddsUp(bool forward) const {
     return passes_.kept != nullptr && !passes_.Kept(forward).any() &&
-           passes_.Gather() + passes_.kept->Gather() + passes_.reduce_behind +
+           passes_.Gather(forward) + passes_.kept->Gather(forward) + passes_.reduce_behind +
                    passes_.kept->reduce_behind ==
                SimTime();
   }
@@ -123,7 +123,7 @@ class ChunkDurations {
       SimTime layer = forward ? own.layer_forward : own.layer_backward;
       layer += KeptInPass(c_, m_, pass, i, passes_).all();
       if (!forward && m_.zero_bubble()) layer -= own.layer_weight;
-      each.push_back({layer, own.Gather(), forward ? SimTime() : own.reduce_behind,
+      each.push_back({layer, own.Gather(forward), forward ? SimTime() : own.reduce_behind,
                       forward ? SimTime() : own.copies_behind});
     }
     return PassDuration(each);

@@ -5,6 +5,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/division_checks.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/parallel_mapping.h"
 #include "simulator/mapping/recomputed_modules.h"
@@ -30,6 +31,7 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   }
   const std::pair<const char*, int32_t> none_or_more[] = {{"etp", m.expert_tensor},
                                                           {"hsdp", m.hybrid},
+                                                          {"hpz", m.second_shards},
                                                           {"lora", m.lora},
                                                           {"last", m.last_layers},
                                                           {"uniform", m.recomputed_together},
@@ -177,42 +179,6 @@ absl::Status CheckSchedule(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
-// The nearest below and the nearest above that divide the replicas: "2 or 4 would do".
-std::string OtherHybrid(const ParallelMapping& m) {
-  const int32_t all = m.replicas();
-  int32_t below = 0, above = 0;
-  for (int32_t n = 2; n < all; ++n) {
-    if (all % n != 0) continue;
-    if (n < m.hybrid) below = n;
-    if (n > m.hybrid && above == 0) above = n;
-  }
-  if (below > 0 && above > 0) return fmt::format("hsdp{} or hsdp{} would do", below, above);
-  if (below + above > 0) return fmt::format("hsdp{} would do", below + above);
-  return fmt::format("zero{} alone divides over all", m.zero);
-}
-
-absl::Status CheckHybrid(const ParallelMapping& m) {
-  if (m.hybrid == 0) return absl::OkStatus();
-  if (m.zero == 0) {
-    return Infeasible(
-        "mapping {}: hsdp{} divides what zeroN says, and it says none; zero1, zero2 or zero3 too",
-        ToString(m), m.hybrid);
-  }
-  if (m.dual()) {
-    return Infeasible("mapping {}: hsdp{} with dualpipe is not covered; 1f1b or zb-h1 would do",
-                      ToString(m), m.hybrid);
-  }
-  if (m.hybrid == 1) {
-    return Infeasible("mapping {}: of one replica nothing is divided, so hsdp1 is zero0; {}",
-                      ToString(m), OtherHybrid(m));
-  }
-  if (m.replicas() % m.hybrid != 0) {
-    return Infeasible("mapping {}: hsdp{} does not divide the {} replicas (dp * cp); {}",
-                      ToString(m), m.hybrid, m.replicas(), OtherHybrid(m));
-  }
-  return absl::OkStatus();
-}
-
 // Of sequences, heads and hidden sizes, and of what replicas divide.
 absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping& m) {
   if (model.heads % m.tensor != 0 || model.hidden % m.tensor != 0) {
@@ -239,7 +205,7 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
     return Infeasible("mapping {}: tp-async and tp-chunked are two ways of one thing; say one",
                       ToString(m));
   }
-  FORETRACE_RETURN_IF_ERROR(CheckHybrid(m));
+  FORETRACE_RETURN_IF_ERROR(CheckShards(m));
   if (m.offload_weights && (!m.offload || m.zero != 3 || m.replicas() == 1)) {
     return Infeasible("mapping {}: offload-weights needs offload, zero3 and at least 2 replicas",
                       ToString(m));

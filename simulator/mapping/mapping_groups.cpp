@@ -115,6 +115,9 @@ MappingGroups AddMappingGroups(const ParallelMapping& m, const PassTimes& passes
       return RankOf(m, {at.stage, at.replica % m.shards() + i * m.shards(), at.shard});
     });
   }
+  out.second = groups.Add("second shards", m.second_shards, [&](const MappingPlace& at, int32_t i) {
+    return RankOf(m, {at.stage, at.replica - at.replica % m.second_shards + i, at.shard});
+  });
   if (passes.scale_reduction > SimTime()) {
     out.scale =
         groups.Add("scales", m.tensor * m.replicas(), [&](const MappingPlace& at, int32_t i) {

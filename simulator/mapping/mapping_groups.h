@@ -23,6 +23,7 @@ struct MappingGroups {
   // Of the shards of the weights: `data`, but where several copies of the weights are kept; and of
   // those that keep the same shard.
   int32_t weight = kNoGroup, copies = kNoGroup;
+  int32_t second = kNoGroup;  // of those that divide a second partition of the weights
   int32_t tied = kNoGroup;    // of both copies of a table that the first and the last stage share
   int32_t tokens = kNoGroup;  // of all that divide a sequence, where a loss sums over tokens
   int32_t scale = kNoGroup;   // of all devices of a stage, where 8-bit scales are reduced

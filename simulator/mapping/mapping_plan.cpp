@@ -156,8 +156,8 @@ class PassConverter {
   }
 
   void AddLayers() {
-    const bool gathers = p_.passes.Gather() > SimTime();
     const bool forward = kind_ == PassKind::kForward;
+    const bool gathers = p_.passes.Gather(forward) > SimTime();
     const bool reduces = kind_ == PassKind::kBackward && p_.passes.reduce_behind > SimTime();
     const int64_t layers = LayersInPass();
     // The last uses of the links between replicas, and the weights that the next layer needs.
@@ -225,9 +225,11 @@ class PassConverter {
       if (time == SimTime()) return;
       link = Chain(ExchangeStep(CollectiveOp::kAllGather, OfPass(what), group, bytes, time), link);
     };
-    gather("weights ", p_.groups.weight, own.weight_bytes, own.weight_gather);
-    gather("expert weights ", p_.groups.expert_weight, own.expert_weight_bytes,
-           own.expert_weight_gather);
+    const bool forward = kind_ == PassKind::kForward, second = !forward && p_.m.second_shards > 0;
+    const LayerGather& times = own.GatherOf(forward);
+    gather("weights ", second ? p_.groups.second : p_.groups.weight, own.weight_bytes, times.dense);
+    gather("expert weights ", second ? p_.groups.second : p_.groups.expert_weight,
+           own.expert_weight_bytes, times.experts);
     return link;
   }
 

@@ -100,6 +100,7 @@ constexpr Degree kDegrees[] = {{"tp", &ParallelMapping::tensor},
                                {"zero", &ParallelMapping::zero},
                                {"lora", &ParallelMapping::lora},
                                {kHybrid, &ParallelMapping::hybrid},
+                               {"hpz", &ParallelMapping::second_shards},
                                {"last", &ParallelMapping::last_layers},
                                {"uniform", &ParallelMapping::recomputed_together},
                                {"block", &ParallelMapping::recomputed_layers},
@@ -238,6 +239,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.async_tensor) text += " tp-async";
   if (m.chunked_tensor) text += " tp-chunked";
   if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
+  if (m.second_shards > 0) text += fmt::format(" hpz{}", m.second_shards);
   if (m.offload) text += " offload";
   if (m.offload_weights) text += " offload-weights";
   if (m.counted_ends) text += " ends";
@@ -293,7 +295,8 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
     if (!ReadWord(word, m)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN hsdpCxN loraN lora-all lastN train-attention train-ffn imbalanceN capacityN "
+          "zeroN hsdpN hsdpCxN hpzN loraN lora-all lastN train-attention train-ffn imbalanceN "
+          "capacityN "
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "

@@ -125,6 +125,9 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
     states.weights = Rounded(kMaster * divided(3, dense, expert));
     states.optimizer = states.optimizer - Rounded(kMaster * divided(3, trained, trained_expert));
   }
+  // All of them, in the model's type (DeepSpeed, runtime/zero/partition_parameters.py,
+  // _partition_param_sec).
+  if (m.second_shards > 0) states.weights += Rounded(e * (dense + expert) / m.second_shards);
   return states;
 }
 

@@ -135,6 +135,10 @@ struct ParallelMapping {
   // distributed/parallel_dims.py: dp_replicate x efsdp x ep are the same devices as dp_replicate x
   // fsdp x tp). 0: all replicas.
   int32_t hybrid = 0;
+  // Under zero 3, replicas that divide a second copy of the weights among them, which forward
+  // passes leave and backward passes gather instead of that of all replicas (ZeRO++, Wang et al.,
+  // 2023, hpZ; DeepSpeed, zero_hpz_partition_size). 0: there is none.
+  int32_t second_shards = 0;
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;

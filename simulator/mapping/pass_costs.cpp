@@ -5,6 +5,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cpu_costs.h"
+#include "simulator/mapping/divided_costs.h"
 #include "simulator/mapping/exchange_costs.h"
 #include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/group_costs.h"
@@ -28,8 +29,8 @@ class Coster {
         kernels_(cluster),
         groups_(mapping, cluster, status_),
         e_(Num(ElementSize(model.dtype))),
-        gradient_(Num(GradientBytes(model, mapping))),
-        host_(mapping, cluster, e_, gradient_),
+        host_(mapping, cluster, e_, Num(GradientBytes(model, mapping))),
+        divided_(mapping, cluster, layer, groups_, host_),
         tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
 
   absl::StatusOr<PassTimes> Run() const {
@@ -133,18 +134,9 @@ class Coster {
       (p_.pageable_inputs ? input->waited : input->beside) = copy;
     }
     forward.room = times.layer_forward;
-    const SimTime weights = WeightsFromHost().ScaledBy(p_.gathers_ahead ? 1 : GathersBackward());
+    const SimTime weights =
+        divided_.WeightsFromHost().ScaledBy(p_.gathers_ahead ? 1 : GathersBackward());
     backward.room = std::max(times.layer_backward - weights, SimTime());
-  }
-
-  // Of a layer, what a gathering has from the host.
-  SimTime WeightsFromHost() const {
-    if (m_.zero < 3) return SimTime();
-    return SimTime::FromSeconds(DenseFromHost() + ExpertsFromHost());
-  }
-  double DenseFromHost() const { return host_.Weights(layer_.dense() / m_.shards()); }
-  double ExpertsFromHost() const {
-    return host_.Weights(layer_.expert() / groups_.ExpertShards().ranks);
   }
 
   // torch.nn.CrossEntropyLoss: logarithmic probabilities in the logits' type, which the loss names
@@ -206,18 +198,21 @@ class Coster {
   }
 
   void WaitForGathers(PassTimes& times) const {
-    const SimTime backward = SimTime::FromSeconds(times.Gather().seconds() * GathersBackward());
-    times.layer_forward += times.Gather();
+    const SimTime forward = times.Gather(true);
+    const SimTime backward =
+        SimTime::FromSeconds(times.Gather(false).seconds() * GathersBackward());
+    times.layer_forward += forward;
     times.layer_backward += backward;
-    times.gathers_forward += times.Gather();
+    times.gathers_forward += forward;
     times.gathers_backward += backward;
-    times.weight_gather = times.expert_weight_gather = SimTime();
+    times.forward_gather = times.backward_gather = LayerGather();
   }
 
   // Kernels beside collectives: over the replicas, and those of layers that a pass hides.
   // Userbuffers take few multiprocessors and copy by engines of their own.
   void SlowDown(PassTimes& times, const WaitsForCpu& idle) const {
-    const SimTime reduces = std::max(times.reduce_behind, times.copies_behind - times.Gather());
+    const SimTime reduces =
+        std::max(times.reduce_behind, times.copies_behind - times.Gather(false));
     times.layer_forward += Lost(times, true, SimTime(), idle.forward);
     times.layer_backward += Lost(times, false, reduces, idle.backward);
     for (const bool forward : {true, false}) {
@@ -252,93 +247,29 @@ class Coster {
     double left = pass - times.Exchanges(forward).seconds(), lost = 0;
     if (left <= 0) return SimTime();
     const double share = left / pass;
-    const auto beside = [&](SimTime time, CollectiveOp op, Bytes bytes, SimTime of_bytes) {
-      const HeldDevice held = groups_.Held(op, groups_.Shards(), Num(bytes.count()), of_bytes);
+    const auto beside = [&](SimTime time, CollectiveOp op, SpacedGroup group, Bytes bytes,
+                            SimTime of_bytes) {
+      const HeldDevice held = groups_.Held(op, group, Num(bytes.count()), of_bytes);
       const double slowed = groups_.TimesBeside(kernels, held), window = share * time.seconds();
       const double longer = LostBeside(left, slowed, window);
       lost += longer;
       left -= std::min(window - longer, left);
     };
-    if (times.Gather() > SimTime()) {
-      beside(times.Gather(), CollectiveOp::kAllGather, times.weight_bytes, times.weight_gather);
+    if (times.Gather(forward) > SimTime()) {
+      beside(times.Gather(forward), CollectiveOp::kAllGather,
+             forward ? groups_.Shards() : groups_.SecondShards(), times.weight_bytes,
+             times.GatherOf(forward).dense);
     }
     if (reduce > SimTime()) {
-      beside(reduce, CollectiveOp::kReduceScatter, times.gradient.bytes, times.gradient.time);
+      beside(reduce, CollectiveOp::kReduceScatter, groups_.Shards(), times.gradient.bytes,
+             times.gradient.time);
     }
     return SimTime::FromSeconds(std::max(lost - idle, 0.0));
   }
 
   void SetExchanges(PassTimes& times, const PassCost& layer) const {
     SetGraphExchanges(c_, m_, layer_, p_, groups_, layer, times);
-    SetDivided(times);
-    SetRoots(times);
-  }
-
-  void SetRoots(PassTimes& times) const {
-    if (m_.zero < 2 || m_.replicas() < 2) return;
-    const auto [first, last] = layer_.RootWeights();
-    const auto exchange = [&](double elements) {
-      RootExchange root;
-      if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
-      if (root.weights > Bytes()) {
-        root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
-                      groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(),
-                                         Num(root.weights.count()));
-      }
-      if (m_.trains_ends() && elements > 0) {
-        root.gradient = Reduced(elements, groups_.Shards());
-      }
-      return root;
-    };
-    times.first_root = exchange(first);
-    times.last_root = exchange(last);
-  }
-
-  // Gradients and weights that are divided over the replicas, by layer (ZeRO stages 2 and 3).
-  void SetDivided(PassTimes& times) const {
-    const int32_t replicas = m_.replicas(), alike = m_.expert_replicas();
-    const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
-                            SpacedGroup shards) {
-      if (m_.zero < 2 || ranks < 2 || elements <= 0) return;
-      exchange = Reduced(elements, shards);
-      exchange.waited = true;
-    };
-    reduce(times.gradient, layer_.trained(), replicas, groups_.Shards());
-    reduce(times.expert_gradient, layer_.trained_expert(), alike, groups_.ExpertShards());
-    if (m_.overlap_gradients && !m_.zero_bubble()) ReduceBehind(times);
-    if (m_.zero < 3) return;
-    if (replicas > 1) {
-      const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
-      times.weight_gather = groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(), bytes) +
-                            SimTime::FromSeconds(DenseFromHost());
-      times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
-    }
-    if (alike > 1 && layer_.expert() > 0) {
-      const double bytes = layer_.expert() * e_;
-      times.expert_weight_gather =
-          groups_.Collective(CollectiveOp::kAllGather, groups_.ExpertShards(), bytes) +
-          SimTime::FromSeconds(ExpertsFromHost());
-      times.expert_weight_bytes = Bytes(static_cast<int64_t>(bytes));
-    }
-  }
-
-  LayerExchange Reduced(double elements, SpacedGroup shards) const {
-    LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards);
-    if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
-    const SimTime to_host = SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
-    (shards.ranks > 1 ? exchange.time : exchange.copies) += to_host;
-    return exchange;
-  }
-
-  // What goes among copies has a stream of its own (torch/distributed/fsdp/_fully_shard/
-  // _fsdp_collectives.py, foreach_reduce: all_reduce_stream; _runtime_utils.py, _reduce_grad), so
-  // that it runs beside the next reduction where that does not need the same links.
-  void ReduceBehind(PassTimes& times) const {
-    LayerExchange &dense = times.gradient, &expert = times.expert_gradient;
-    dense.waited = expert.waited = false;
-    times.reduce_behind = dense.time + expert.time;
-    const SimTime copies = dense.copies + expert.copies;
-    (groups_.ByOtherLinks(groups_.Shards()) ? times.copies_behind : times.reduce_behind) += copies;
+    divided_.Set(times);
   }
 
   const TransformerConfig& c_;
@@ -348,8 +279,9 @@ class Coster {
   KernelCoster kernels_;
   absl::Status status_;  // of the first exchange that cannot be timed
   GroupCosts groups_;
-  double e_, gradient_;
+  double e_;
   HostCosts host_;
+  DividedCosts divided_;
   double tokens_;
 };
 

@@ -76,9 +76,6 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
                            sharding),
                row);
   }
-  if (Contains(sharding, "hpz") || Contains(sharding, "zero++")) {
-    row.notes.emplace_back("copies of weights in each node (hpZ), 8-bit exchanges left out");
-  }
   if (NumberOf("zero", f.Text("mapping"))) return;
   // A distributed optimizer is the least that software of this kind divides.
   const bool least = stated < 0 || (stated == 1 && ToldOf(sharding, {"optim*"}) == Told::kYes);
@@ -99,6 +96,26 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
     row.notes.push_back(
         fmt::format("sharding '{}': the software divides as zero{} does", sharding, m.zero));
   }
+}
+
+// Of ZeRO++ a second partition of the weights is taken where its size is stated, by DeepSpeed's
+// option or in short: "zero_hpz_partition_size 8", "hpz=8".
+void SetSecondShards(const std::string& sharding, TrainingRow& row) {
+  ParallelMapping& m = row.mapping;
+  if (!Contains(sharding, "hpz") && !Contains(sharding, "zero++")) return;
+  std::vector<std::string> words = TextWords(sharding);
+  std::erase_if(words, [](const std::string& w) { return w == "partition" || w == "size"; });
+  for (size_t i = 0; i < words.size() && m.zero == 3; ++i) {
+    std::string_view word = words[i];
+    if (!word.starts_with("hpz")) continue;
+    word.remove_prefix(3);
+    if (word.empty() && i + 1 < words.size()) word = words[i + 1];
+    const int32_t shards = WholeNumber(word);
+    if (shards > 1 && shards != m.replicas()) m.second_shards = shards;
+  }
+  row.notes.emplace_back(m.second_shards > 0
+                             ? "exchanges in 8 and 4 bits (qwZ, qgZ), if any, left out"
+                             : "copies of weights in each node (hpZ), 8-bit exchanges left out");
 }
 
 // What states groups of replicas, as errors name it.
@@ -135,6 +152,7 @@ void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
     row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
                                     Name(row.software.dispatch)));
   }
+  SetSecondShards(sharding, row);
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
   const Told offloads = ToldOf(sharding, {"cpu offload*", "offload*", "infinity"});

@@ -20,10 +20,10 @@ TEST(DividedCostsTest, KernelsBesideGathersTakeLonger) {
   const PassTimes alone = Times(Model(), m, p);
   p.overlap_slowdown = 0.1;
   const PassTimes beside = Times(Model(), m, p);
-  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).seconds(), alone.Gather().seconds() / 11,
-              1e-9);
+  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).seconds(),
+              alone.Gather(true).seconds() / 11, 1e-9);
   EXPECT_NEAR((beside.layer_backward - alone.layer_backward).seconds(),
-              (alone.Gather() + alone.reduce_behind).seconds() / 11, 1e-9);
+              (alone.Gather(false) + alone.reduce_behind).seconds() / 11, 1e-9);
 }
 
 // Of 200 h words, more than a layer's weights: the embedding's gradient is scattered and its new
@@ -59,17 +59,17 @@ TEST(DividedCostsTest, LayersWaitForTheirGathers) {
   const PassTimes ahead = Times(Model(), m, p);
   p.gathers_ahead = false;
   const PassTimes waits = Times(Model(), m, p);
-  EXPECT_EQ(waits.Gather(), SimTime());
-  EXPECT_EQ(waits.layer_forward, ahead.layer_forward + ahead.Gather());
-  EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather() + ahead.Gather());
+  EXPECT_EQ(waits.Gather(true), SimTime());
+  EXPECT_EQ(waits.layer_forward, ahead.layer_forward + ahead.Gather(true));
+  EXPECT_EQ(waits.layer_backward, ahead.layer_backward + ahead.Gather(true) + ahead.Gather(true));
   // A layer's weights are 12 h^2: all stay within twice as many, half within as many.
   const auto backward = [&](int64_t distance) {
     p.reuse_distance = distance;
     return (Times(Model(), m, p).layer_backward - ahead.layer_backward).us();
   };
   const auto layer = static_cast<int64_t>(12 * kH2);
-  EXPECT_NEAR(backward(3 * layer), ahead.Gather().us(), 1e-3);
-  EXPECT_NEAR(backward(layer), 1.5 * ahead.Gather().us(), 0.01 * ahead.Gather().us());
+  EXPECT_NEAR(backward(3 * layer), ahead.Gather(true).us(), 1e-3);
+  EXPECT_NEAR(backward(layer), 1.5 * ahead.Gather(true).us(), 0.01 * ahead.Gather(true).us());
 }
 
 // Placeholders of a layer's 12 h^2 weights of GEMMs and of the output layer's 2,048 h, in two
@@ -223,16 +223,16 @@ TEST(DividedCostsTest, RingOverReplicasIsCappedByTheLinksOfANode) {
   m.zero = 3;
   const double h = 1024, divided = 2 * (12 * kH2 + 7 * h), whole = 2 * 6 * h;
   const double bytes = divided + whole;
-  EXPECT_NEAR(Times(Model(), m).weight_gather.us(),
+  EXPECT_NEAR(Times(Model(), m).forward_gather.dense.us(),
               15.0 / 16 * bytes / 80e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
   // With 50 GB/s a NIC the links are what limits.
   ClusterParameters p = Cluster();
   p.exchanges = Exchanges({.nic_gbps = 50});
-  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+  EXPECT_NEAR(Times(Model(), m, p).forward_gather.dense.us(),
               15.0 / 16 * bytes / 100e9 * 1e6 + 14 * 2 + 1 * 10, 1e-3);
   // With 8-way tensor parallelism each of 8 rings has one NIC and one member a node.
   m.tensor = 8;
-  EXPECT_NEAR(Times(Model(), m, p).weight_gather.us(),
+  EXPECT_NEAR(Times(Model(), m, p).forward_gather.dense.us(),
               15.0 / 16 * (divided / 8 + whole) / 50e9 * 1e6 + 15 * 10, 1e-3);
   // Within one node: links, steps inside.
   m = Mapping(2, 4);
@@ -252,7 +252,7 @@ TEST(DividedCostsTest, ZeroCoversExperts) {
   const double expert = (16 * kH2 + 10 * 1024) * 2,
                pass = 3.0 / 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;
   EXPECT_EQ(times.expert_weight_bytes, Bytes(static_cast<int64_t>(expert)));
-  EXPECT_NEAR(times.expert_weight_gather.us(), pass, 1e-3);
+  EXPECT_NEAR(times.forward_gather.experts.us(), pass, 1e-3);
   EXPECT_NEAR(times.expert_gradient.time.us(), pass, 1e-3);
   EXPECT_TRUE(times.expert_gradient.waited);
   EXPECT_EQ(times.expert_reduction, SimTime());
@@ -261,7 +261,7 @@ TEST(DividedCostsTest, ZeroCoversExperts) {
   // ZeRO 2 reduces by layer, and gathers all weights once at the end; ZeRO 1 does both at the end.
   m.zero = 2;
   const PassTimes two = Times(Model(8), m);
-  EXPECT_EQ(two.expert_weight_gather, SimTime());
+  EXPECT_EQ(two.forward_gather.experts, SimTime());
   EXPECT_NEAR(two.expert_gradient.time.us(), pass, 1e-3);
   const double all = 3.0 / 4 * 4 * expert / 20e9 * 1e6 + 2 * 2 + 10;  // of 4 layers
   EXPECT_NEAR(two.expert_reduction.us(), all, 1e-3);

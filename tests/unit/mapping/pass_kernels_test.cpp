@@ -81,9 +81,9 @@ TEST(PassKernelsTest, LayersLoseTheMultiprocessorsOfCollectives) {
   m.zero = 3;
   m.overlap_gradients = true;
   const PassTimes alone = Times(Model(), m, free), beside = Times(Model(), m, p);
-  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).us(), alone.Gather().us() / 5, 0.01);
+  EXPECT_NEAR((beside.layer_forward - alone.layer_forward).us(), alone.Gather(true).us() / 5, 0.01);
   EXPECT_NEAR((beside.layer_backward - alone.layer_backward).us(),
-              (alone.Gather() + alone.reduce_behind).us() / 5, 0.01);
+              (alone.Gather(false) + alone.reduce_behind).us() / 5, 0.01);
   m.zero = 1;
   const PassTimes last_alone = Times(Model(), m, free), last = Times(Model(), m, p);
   EXPECT_EQ(last.layer_backward, last_alone.layer_backward);
@@ -140,7 +140,7 @@ TEST(PassKernelsTest, CollectivesRunBesideWaitsToo) {
   const double share = 1 - alone.Exchanges(true).seconds() / pass;
   ASSERT_LT(share, 0.9);
   EXPECT_NEAR((beside.layer_forward - alone.layer_forward).seconds(),
-              std::min(share * alone.Gather().seconds() / 5, share * pass / 4), 1e-9);
+              std::min(share * alone.Gather(true).seconds() / 5, share * pass / 4), 1e-9);
   free.launch_floor = p.launch_floor = alone.layer_forward + alone.layer_forward;
   EXPECT_EQ(Times(Model(), m, p).layer_forward, Times(Model(), m, free).layer_forward);
 }

@@ -19,7 +19,7 @@ TEST(ShardGroupsTest, WeightsDividedWithinNodes) {
   const PassTimes hybrid = Times(Model(), m);
   const double weights = static_cast<double>(hybrid.weight_bytes.count());
   EXPECT_EQ(hybrid.weight_bytes, all.weight_bytes);
-  EXPECT_NEAR(hybrid.weight_gather.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
+  EXPECT_NEAR(hybrid.forward_gather.dense.us(), 7.0 / 8 * weights / 100e9 * 1e6 + 7 * 2, 1e-3);
   const double gradients = static_cast<double>(hybrid.gradient.bytes.count());
   EXPECT_NEAR(hybrid.gradient.time.us(), 7.0 / 8 * gradients / 100e9 * 1e6 + 7 * 2, 1e-3);
   EXPECT_NEAR(static_cast<double>(hybrid.gradient.share.count()), gradients / 8, 1);
@@ -47,7 +47,7 @@ TEST(ShardGroupsTest, ExpertsAreDividedWithinNodes) {
   const PassTimes hybrid = Times(Model(8), m);
   const double bytes = 2 * 2 * (8 * kH2 + 5 * 1024);
   EXPECT_EQ(hybrid.expert_weight_bytes, Bytes(static_cast<int64_t>(bytes)));
-  EXPECT_NEAR(hybrid.expert_weight_gather.us(), bytes / 2 / 100e9 * 1e6 + 2, 1e-3);
+  EXPECT_NEAR(hybrid.forward_gather.experts.us(), bytes / 2 / 100e9 * 1e6 + 2, 1e-3);
   EXPECT_NEAR(hybrid.expert_gradient.time.us(), bytes / 2 / 100e9 * 1e6 + 2, 1e-3);
   EXPECT_NEAR(hybrid.expert_gradient.copies.us(), bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
   // Dense weights go by the 8 of a node, experts by 2; without groups by 16 and 4.
@@ -60,7 +60,7 @@ TEST(ShardGroupsTest, ExpertsAreDividedWithinNodes) {
   // gradients, of one expert, are reduced between the nodes alone.
   m.expert = 8;
   const PassTimes alone = Times(Model(8), m);
-  EXPECT_EQ(alone.expert_weight_gather, SimTime());
+  EXPECT_EQ(alone.forward_gather.experts, SimTime());
   EXPECT_EQ(alone.expert_gradient.time, SimTime());
   EXPECT_NEAR(alone.expert_gradient.copies.us(), bytes / 2 / 10e9 * 1e6 + 2 * 10, 1e-3);
   EXPECT_EQ(MemoryOf(Model(8), m).weights, use.weights);

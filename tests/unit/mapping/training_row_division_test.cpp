@@ -172,6 +172,22 @@ TEST(TrainingRowsTest, NumbersThatAreNoGroups) {
   EXPECT_EQ(Judge({{"sharding", "FSDP shard=4"}}).mapping.hybrid, 4);
 }
 
+// Of ZeRO++ a second partition, where its size is stated; all replicas' would be none.
+TEST(TrainingRowsTest, SecondPartitionOfZeroPlusPlus) {
+  const std::pair<const char*, int32_t> cases[] = {{"ZeRO++", 0},
+                                                   {"ZeRO++ hpz 8", 8},
+                                                   {"ZeRO-3, zero_hpz_partition_size=8", 8},
+                                                   {"ZeRO-3 hpZ8", 8},
+                                                   {"ZeRO++ (hpz=32)", 0}};
+  for (const auto& [sharding, shards] : cases) {
+    const TrainingRow row = Judge({{"gpus", "32"}, {"sharding", sharding}});
+    EXPECT_EQ(row.refused, "") << sharding;
+    EXPECT_EQ(row.mapping.zero, 3) << sharding;
+    EXPECT_EQ(row.mapping.second_shards, shards) << sharding;
+  }
+  EXPECT_THAT(Judge({{"gpus", "32"}, {"sharding", "ZeRO++ hpz 5"}}).refused, HasSubstr("hpz5"));
+}
+
 TrainingRow OfColumns(const std::string& sharding, const std::string& copies,
                       const std::string& shards, const std::string& mapping = "",
                       const std::string& framework = "torchtitan") {

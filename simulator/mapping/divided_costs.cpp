@@ -1,0 +1,115 @@
+#include "simulator/mapping/divided_costs.h"
+
+#include <tuple>
+#include <utility>
+
+#include "simulator/base/dtype.h"
+
+namespace foretrace {
+
+DividedCosts::DividedCosts(const ParallelMapping& mapping, const ClusterParameters& cluster,
+                           const MappedLayer& layer, const GroupCosts& groups,
+                           const HostCosts& host)
+    : m_(mapping),
+      p_(cluster),
+      layer_(layer),
+      groups_(groups),
+      host_(host),
+      e_(static_cast<double>(ElementSize(layer.dtype()))),
+      gradient_(static_cast<double>(layer.gradient_bytes())) {}
+
+void DividedCosts::Set(PassTimes& times) const {
+  SetReductions(times);
+  SetGathers(times);
+  SetRoots(times);
+}
+
+SimTime DividedCosts::WeightsFromHost() const {
+  if (m_.zero < 3) return SimTime();
+  return SimTime::FromSeconds(DenseFromHost() + ExpertsFromHost());
+}
+
+void DividedCosts::SetRoots(PassTimes& times) const {
+  if (m_.zero < 2 || m_.replicas() < 2) return;
+  const auto [first, last] = layer_.RootWeights();
+  const auto exchange = [&](double elements) {
+    RootExchange root;
+    if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * e_));
+    if (root.weights > Bytes()) {
+      root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
+                    groups_.Collective(CollectiveOp::kAllGather, groups_.Shards(),
+                                       static_cast<double>(root.weights.count()));
+    }
+    if (m_.trains_ends() && elements > 0) root.gradient = Reduced(elements, groups_.Shards());
+    return root;
+  };
+  times.first_root = exchange(first);
+  times.last_root = exchange(last);
+}
+
+void DividedCosts::SetReductions(PassTimes& times) const {
+  if (m_.zero < 2) return;
+  const auto reduce = [&](LayerExchange& exchange, double elements, int32_t ranks,
+                          SpacedGroup shards) {
+    if (ranks < 2 || elements <= 0) return;
+    exchange = Reduced(elements, shards);
+    exchange.waited = true;
+  };
+  reduce(times.gradient, layer_.trained(), m_.replicas(), groups_.Shards());
+  reduce(times.expert_gradient, layer_.trained_expert(), m_.expert_replicas(),
+         groups_.ExpertShards());
+  if (m_.overlap_gradients && !m_.zero_bubble()) ReduceBehind(times);
+}
+
+void DividedCosts::SetGathers(PassTimes& times) const {
+  if (m_.zero < 3) return;
+  LayerGather &forward = times.forward_gather, &backward = times.backward_gather;
+  if (m_.replicas() > 1) {
+    const double bytes = layer_.dense() * (m_.fp8 && p_.eight_bit_gathers ? 1 : e_);
+    std::tie(forward.dense, backward.dense) = Gathers(bytes, groups_.Shards(), DenseFromHost());
+    times.weight_bytes = Bytes(static_cast<int64_t>(bytes));
+  }
+  if (m_.expert_replicas() > 1 && layer_.expert() > 0) {
+    const double bytes = layer_.expert() * e_;
+    std::tie(forward.experts, backward.experts) =
+        Gathers(bytes, groups_.ExpertShards(), ExpertsFromHost());
+    times.expert_weight_bytes = Bytes(static_cast<int64_t>(bytes));
+  }
+}
+
+// The second partition is there from an iteration's first forward pass until the update
+// (DeepSpeed, runtime/zero/partition_parameters.py, _partition_param_sec and
+// all_gather_coalesced, use_secondary_tensor; stage3.py, invalidate_secondary_tensor): what runs
+// again and forward passes of later micro-batches gather it too, the latter here in the mean of
+// the micro-batches.
+std::pair<SimTime, SimTime> DividedCosts::Gathers(double bytes, SpacedGroup shards,
+                                                  double from_host) const {
+  const SimTime all =
+      groups_.Collective(CollectiveOp::kAllGather, shards, bytes) + SimTime::FromSeconds(from_host);
+  if (m_.second_shards == 0) return {all, all};
+  const SimTime second =
+      groups_.Collective(CollectiveOp::kAllGather, groups_.SecondShards(), bytes);
+  const int64_t count = m_.microbatches();
+  return {SimTime::FromPs((all.ps() + (count - 1) * second.ps()) / count), second};
+}
+
+LayerExchange DividedCosts::Reduced(double elements, SpacedGroup shards) const {
+  LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards);
+  if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
+  const SimTime to_host = SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
+  (shards.ranks > 1 ? exchange.time : exchange.copies) += to_host;
+  return exchange;
+}
+
+// What goes among copies has a stream of its own (torch/distributed/fsdp/_fully_shard/
+// _fsdp_collectives.py, foreach_reduce: all_reduce_stream; _runtime_utils.py, _reduce_grad), so
+// that it runs beside the next reduction where that does not need the same links.
+void DividedCosts::ReduceBehind(PassTimes& times) const {
+  LayerExchange &dense = times.gradient, &expert = times.expert_gradient;
+  dense.waited = expert.waited = false;
+  times.reduce_behind = dense.time + expert.time;
+  const SimTime copies = dense.copies + expert.copies;
+  (groups_.ByOtherLinks(groups_.Shards()) ? times.copies_behind : times.reduce_behind) += copies;
+}
+
+}  // namespace foretrace

@@ -1,0 +1,12 @@
+#pragma once
+// Among which replicas what they hold can be divided.
+
+#include "absl/status/status.h"
+#include "simulator/mapping/parallel_mapping.h"
+
+namespace foretrace {
+
+// Of groups of replicas, and of a second partition of the weights. Errors: infeasible.
+absl::Status CheckShards(const ParallelMapping& mapping);
+
+}  // namespace foretrace
