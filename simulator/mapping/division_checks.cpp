@@ -70,11 +70,26 @@ absl::Status CheckSecondShards(const ParallelMapping& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckEightBitWeights(const ParallelMapping& m) {
+  if (!m.eight_bit_weights) return absl::OkStatus();
+  if (m.zero != 3 || m.replicas() == 1) {
+    return Infeasible(
+        "mapping {}: qwz casts weights that replicas gather; zero3 and at least 2 replicas too",
+        ToString(m));
+  }
+  if (m.hybrid > 0) {
+    return Infeasible("mapping {}: qwz with hsdp{} is not covered; hpz{} would do", ToString(m),
+                      m.hybrid, m.hybrid);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckShards(const ParallelMapping& mapping) {
   FORETRACE_RETURN_IF_ERROR(CheckHybrid(mapping));
-  return CheckSecondShards(mapping);
+  FORETRACE_RETURN_IF_ERROR(CheckSecondShards(mapping));
+  return CheckEightBitWeights(mapping);
 }
 
 }  // namespace foretrace

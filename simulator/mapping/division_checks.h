@@ -6,7 +6,8 @@
 
 namespace foretrace {
 
-// Of groups of replicas, and of a second partition of the weights. Errors: infeasible.
+// Of groups of replicas, of a second partition of the weights, and of gathers in fewer bits.
+// Errors: infeasible.
 absl::Status CheckShards(const ParallelMapping& mapping);
 
 }  // namespace foretrace

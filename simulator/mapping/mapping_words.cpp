@@ -69,6 +69,7 @@ constexpr Flag kFlags[] = {{"sp", &ParallelMapping::sequence_parallel},
                            {"ends", &ParallelMapping::counted_ends},
                            {"partition-activations", &ParallelMapping::divided_inputs},
                            {"offload-activations", &ParallelMapping::inputs_on_host},
+                           {"qwz", &ParallelMapping::eight_bit_weights},
                            {"offload", &ParallelMapping::offload},
                            {"offload-weights", &ParallelMapping::offload_weights},
                            {"fp8", &ParallelMapping::fp8},
@@ -240,6 +241,7 @@ std::string ToString(const ParallelMapping& m) {
   if (m.chunked_tensor) text += " tp-chunked";
   if (m.hybrid > 0) text += fmt::format(" hsdp{}", m.hybrid);
   if (m.second_shards > 0) text += fmt::format(" hpz{}", m.second_shards);
+  if (m.eight_bit_weights) text += " qwz";
   if (m.offload) text += " offload";
   if (m.offload_weights) text += " offload-weights";
   if (m.counted_ends) text += " ends";
@@ -295,7 +297,7 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
     if (!ReadWord(word, m)) {
       return InvalidInput(
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
-          "zeroN hsdpN hsdpCxN hpzN loraN lora-all lastN train-attention train-ffn imbalanceN "
+          "zeroN hsdpN hsdpCxN hpzN qwz loraN lora-all lastN train-attention train-ffn imbalanceN "
           "capacityN "
           "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "

@@ -139,6 +139,9 @@ struct ParallelMapping {
   // passes leave and backward passes gather instead of that of all replicas (ZeRO++, Wang et al.,
   // 2023, hpZ; DeepSpeed, zero_hpz_partition_size). 0: there is none.
   int32_t second_shards = 0;
+  // Under zero 3, weights are gathered in 8 bits with a scale for each block, cast before and back
+  // after it (qwZ; DeepSpeed, zero_quantized_weights).
+  bool eight_bit_weights = false;
   // Embedding and output layer count as a layer each when layers are divided into chunks: the first
   // and the last chunk have one layer less than the others.
   bool counted_ends = false;

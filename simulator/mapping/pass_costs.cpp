@@ -92,6 +92,9 @@ class Coster {
     times.layer_forward += SimTime::FromSeconds(costs.layer_copies.weights);
     times.layer_backward +=
         SimTime::FromSeconds(costs.layer_copies.weights + costs.layer_copies.gradients);
+    const SimTime cast = divided_.CastBack(layer_.dense() + layer_.expert(), times.sources);
+    times.layer_forward += cast;
+    times.layer_backward += cast.ScaledBy(p_.gathers_ahead ? 1 : GathersBackward());
     if (!p_.gathers_ahead) WaitForGathers(times);
     times.forward_kernels = layer.of_forward;
     times.backward_kernels = layer.of_backward;
@@ -107,6 +110,9 @@ class Coster {
     times.head_backward = SimTime::FromSeconds(after.backward + last.gradients);
     times.embedding_forward = SimTime::FromSeconds(before.forward + first.weights);
     times.embedding_backward = SimTime::FromSeconds(before.backward + first.gradients);
+    const auto [first_root, last_root] = layer_.RootWeights();
+    times.embedding_forward += divided_.CastBack(first_root, times.sources);
+    times.head_forward += divided_.CastBack(last_root, times.sources);
     AddEndsExchanges(times);
     if (c_.further_tokens > 0) AddFurtherTokens(times);
   }

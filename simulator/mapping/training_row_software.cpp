@@ -98,11 +98,14 @@ void SetZero(const Fields& f, const StatedDivision& division, const std::string&
   }
 }
 
-// Of ZeRO++ a second partition of the weights is taken where its size is stated, by DeepSpeed's
-// option or in short: "zero_hpz_partition_size 8", "hpz=8".
-void SetSecondShards(const std::string& sharding, TrainingRow& row) {
+// Of ZeRO++ those parts are taken that are named, by DeepSpeed's options or in short: weights in 8
+// bits, "zero_quantized_weights", "qwz"; a second partition of them where its size is stated,
+// "zero_hpz_partition_size 8", "hpz=8".
+void SetPlusPlus(const std::string& sharding, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
-  if (!Contains(sharding, "hpz") && !Contains(sharding, "zero++")) return;
+  const bool eight = Contains(sharding, "qwz") || Contains(sharding, "quantized_weights");
+  if (!eight && !Contains(sharding, "hpz") && !Contains(sharding, "zero++")) return;
+  m.eight_bit_weights = eight && m.zero == 3 && m.replicas() > 1;
   std::vector<std::string> words = TextWords(sharding);
   std::erase_if(words, [](const std::string& w) { return w == "partition" || w == "size"; });
   for (size_t i = 0; i < words.size() && m.zero == 3; ++i) {
@@ -113,9 +116,10 @@ void SetSecondShards(const std::string& sharding, TrainingRow& row) {
     const int32_t shards = WholeNumber(word);
     if (shards > 1 && shards != m.replicas()) m.second_shards = shards;
   }
-  row.notes.emplace_back(m.second_shards > 0
-                             ? "exchanges in 8 and 4 bits (qwZ, qgZ), if any, left out"
-                             : "copies of weights in each node (hpZ), 8-bit exchanges left out");
+  std::string left = "gradients in 4 bits (qgZ)";
+  if (!m.eight_bit_weights) left = "weights in 8 bits (qwZ), " + left;
+  if (m.second_shards == 0) left = "copies of weights in each node (hpZ), " + left;
+  row.notes.push_back("of ZeRO++ left out, if on: " + left);
 }
 
 // What states groups of replicas, as errors name it.
@@ -152,7 +156,7 @@ void SetDivision(const Fields& f, TrainingRow& row, const std::string& schedule,
     row.notes.push_back(fmt::format("whole experts, to which the software sends tokens by {}",
                                     Name(row.software.dispatch)));
   }
-  SetSecondShards(sharding, row);
+  SetPlusPlus(sharding, row);
   if (Contains(sharding, "pure")) m.gradient_bytes = 2;
   row.eight_bit_gathers = Contains(sharding, "float8 all-gather");
   const Told offloads = ToldOf(sharding, {"cpu offload*", "offload*", "infinity"});

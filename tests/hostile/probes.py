@@ -66,6 +66,7 @@ REFUSED = {
     "word_hsdp": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hsdp4'", (NOTHING, "hsdp4"), ""),
     "word_hpz": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero3 hpz4'", (NOTHING, "hpz4"), ""),
     "word_hpz_zero2": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero2 hpz2'", ("hpz2", "zero3 too"), ""),
+    "word_qwz_zero2": (GENERATE + " 'tp1 pp1 dp4 mb1 gb64 zero2 qwz'", ("qwz", "zero3"), ""),
     "word_uniform": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 full uniform1'", (NOTHING, "uniform1"), ""),
     "word_block": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 full block0'", (NOTHING, "block0"), ""),
     "word_every": (GENERATE + " 'tp2 pp2 dp1 mb1 gb64 full every1'", (NOTHING, "every1"), ""),

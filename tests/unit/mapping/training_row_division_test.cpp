@@ -172,7 +172,8 @@ TEST(TrainingRowsTest, NumbersThatAreNoGroups) {
   EXPECT_EQ(Judge({{"sharding", "FSDP shard=4"}}).mapping.hybrid, 4);
 }
 
-// Of ZeRO++ a second partition, where its size is stated; all replicas' would be none.
+// Of ZeRO++ a second partition, where its size is stated; all replicas' would be none. Weights in
+// 8 bits, where that is said.
 TEST(TrainingRowsTest, SecondPartitionOfZeroPlusPlus) {
   const std::pair<const char*, int32_t> cases[] = {{"ZeRO++", 0},
                                                    {"ZeRO++ hpz 8", 8},
@@ -186,6 +187,12 @@ TEST(TrainingRowsTest, SecondPartitionOfZeroPlusPlus) {
     EXPECT_EQ(row.mapping.second_shards, shards) << sharding;
   }
   EXPECT_THAT(Judge({{"gpus", "32"}, {"sharding", "ZeRO++ hpz 5"}}).refused, HasSubstr("hpz5"));
+  const auto eight = [](const char* sharding) {
+    return Judge({{"gpus", "32"}, {"sharding", sharding}}).mapping.eight_bit_weights;
+  };
+  EXPECT_FALSE(eight("ZeRO++"));
+  EXPECT_TRUE(eight("ZeRO++ qwZ hpZ 8"));
+  EXPECT_TRUE(eight("ZeRO-3 zero_quantized_weights"));
 }
 
 TrainingRow OfColumns(const std::string& sharding, const std::string& copies,

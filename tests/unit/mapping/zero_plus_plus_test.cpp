@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/mapping_plan.h"
 #include "simulator/mapping/memory_model.h"
@@ -91,6 +93,66 @@ TEST(ZeroPlusPlusTest, TracesGatherBackwardWithinNodes) {
   };
   EXPECT_THAT(sizes(PassKind::kForward), testing::ElementsAre(16, 16, 16, 16, 16));
   EXPECT_THAT(sizes(PassKind::kBackward), testing::ElementsAre(8, 8, 8, 8));
+}
+
+// Of n weights a byte each, and in a step of its own a scale of 4 bytes for each 8,000 of a
+// device's part. Rings of two nodes of 8: 80 GB/s, 14 steps inside, one outside. The second
+// partition goes likewise.
+TEST(ZeroPlusPlusTest, WeightsAreGatheredInEightBits) {
+  ParallelMapping m = TwoNodes();
+  const ClusterParameters p = GemmsAlone();
+  m.second_shards = 8;
+  const double n = static_cast<double>(Times(Model(), m, p).weight_bytes.count()) / 2;
+  m.eight_bit_weights = true;
+  const PassTimes eight = Times(Model(), m, p);
+  EXPECT_EQ(eight.weight_bytes.count(), static_cast<int64_t>(n));
+  const auto scales = [&](double ranks) { return ranks * std::ceil(n / ranks / 8000) * 4; };
+  const double all = 15.0 / 16 * (n + scales(16)) / 80e9 * 1e6 + 2 * (14 * 2 + 10);
+  const double inside = 7.0 / 8 * (n + scales(8)) / 100e9 * 1e6 + 2 * 7 * 2;
+  EXPECT_NEAR(eight.Gather(true).us(), all, 1e-2);
+  EXPECT_NEAR(eight.Gather(false).us(), inside, 1e-2);
+}
+
+// Memory of 1 GB/s: each device casts its 16th, 2 bytes read and 1 written, before a gathering, and
+// all after it, 1 read and 2 written; of bfloat16 by way of float16, 4 more.
+TEST(ZeroPlusPlusTest, WeightsAreCastAndCastBack) {
+  ClusterParameters p = GemmsAlone();
+  p.peak_memory = Bandwidth::GBps(1);
+  p.memory_efficiency = 1;
+  for (const auto& [dtype, casts] :
+       {std::pair(DType::kFloat16, 3), std::pair(DType::kBFloat16, 7)}) {
+    TransformerConfig c = Model();
+    c.dtype = dtype;
+    ParallelMapping m = TwoNodes();
+    const PassTimes plain = Times(c, m, p);
+    const double n = static_cast<double>(plain.weight_bytes.count()) / 2;
+    m.eight_bit_weights = true;
+    const PassTimes eight = Times(c, m, p);
+    ClusterParameters links = p;
+    links.peak_memory = Bandwidth::GBps(1e9);
+    const SimTime exchanged = Times(c, m, links).Gather(true);
+    EXPECT_NEAR((eight.Gather(true) - exchanged).seconds(), casts * n / 16 / 1e9, 1e-6);
+    EXPECT_NEAR((eight.layer_forward - plain.layer_forward).seconds(), casts * n / 1e9, 1e-6);
+    EXPECT_NEAR((eight.layer_backward - plain.layer_backward).seconds(), casts * n / 1e9, 1e-6);
+    const double root = static_cast<double>(plain.first_root.weights.count()) / 2;
+    EXPECT_NEAR((eight.embedding_forward + eight.head_forward - plain.embedding_forward -
+                 plain.head_forward)
+                    .seconds(),
+                casts * root / 1e9, 1e-6);
+    EXPECT_EQ(eight.gradient.time, plain.gradient.time);
+    EXPECT_EQ(MemoryOf(c, m).weights, MemoryOf(c, TwoNodes()).weights);
+  }
+}
+
+TEST(ZeroPlusPlusTest, WordsOfEightBitWeights) {
+  const auto read = ParseMapping("tp1 pp1 dp16 mb1 v1 none zero3 hpz8 qwz", 64, "test");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->eight_bit_weights);
+  EXPECT_EQ(ToString(*read), "tp1 pp1 dp16 mb1 v1 none zero3 hpz8 qwz");
+  EXPECT_EQ(Fault(Model(), "dp16 zero3 qwz"), "");
+  EXPECT_THAT(Fault(Model(), "dp16 zero2 qwz"), HasSubstr("zero3 and at least 2 replicas"));
+  EXPECT_THAT(Fault(Model(), "zero3 qwz"), HasSubstr("zero3 and at least 2 replicas"));
+  EXPECT_THAT(Fault(Model(), "dp16 zero3 hsdp8 qwz"), HasSubstr("hpz8 would do"));
 }
 
 TEST(ZeroPlusPlusTest, WordsOfASecondPartition) {
