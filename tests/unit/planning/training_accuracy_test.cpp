@@ -54,7 +54,7 @@ TEST(TrainingAccuracyTest, MegatronOnV100) {
   EXPECT_LE(result.summary.mape_percent, 22.5);
 }
 
-// Jobs from papers, which no number was set from (docs/search.md).
+// Jobs from papers, which no number was set from (docs/mapping-accuracy.md).
 TEST(TrainingAccuracyTest, JobsFromPapers) {
   const TrainingValidation result =
       Validate(std::string(FORETRACE_SOURCE_DIR) + "/tests/data/mappings/papers.csv");
