@@ -29,15 +29,12 @@ absl::Status CheckDegrees(const ParallelMapping& m) {
   if (m.lora_everywhere && m.lora == 0) {
     return InvalidInput("mapping {}: lora-all needs a rank, loraN", ToString(m));
   }
-  const std::pair<const char*, int32_t> none_or_more[] = {{"etp", m.expert_tensor},
-                                                          {"hsdp", m.hybrid},
-                                                          {"hpz", m.second_shards},
-                                                          {"lora", m.lora},
-                                                          {"last", m.last_layers},
-                                                          {"uniform", m.recomputed_together},
-                                                          {"every", m.recomputed_every},
-                                                          {"imbalance", m.expert_imbalance},
-                                                          {"capacity", m.expert_capacity}};
+  const std::pair<const char*, int32_t> none_or_more[] = {
+      {"etp", m.expert_tensor},       {"hsdp", m.hybrid},
+      {"hpz", m.second_shards},       {"lora", m.lora},
+      {"last", m.last_layers},        {"uniform", m.recomputed_together},
+      {"every", m.recomputed_every},  {"imbalance", m.expert_imbalance},
+      {"capacity", m.expert_capacity}};
   for (const auto& [what, value] : none_or_more) {
     if (value < 0 || value > kMaxDegree) {
       return InvalidInput("mapping {}: {} must be between 0 and {}, not {}", ToString(m), what,
