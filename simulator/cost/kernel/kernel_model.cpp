@@ -389,14 +389,15 @@ Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precisio
   // Kernels of other units say nothing of a GEMM's, and GEMMs nothing of what is around a
   // convolution on tensor cores, or of one without.
   const bool tensor = device_.has_tensor_cores(key.precision);
+  const bool other_units =
+      relative == nullptr || device_.has_tensor_cores(relative->key.precision) != tensor;
   if (key.kind == KernelKind::kConvolution &&
       (relative == nullptr || IsDepthwise(work) ||
        (tensor && relative->key.kind != KernelKind::kConvolution))) {
     const double us = AnalyticConvolutionUs(device_, key.precision, work);
     return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
   }
-  if (IsGemm(key.kind) &&
-      (relative == nullptr || device_.has_tensor_cores(relative->key.precision) != tensor)) {
+  if (IsGemm(key.kind) && other_units) {
     const double us = AnalyticGemmUs(device_, key.precision, work);
     return {SimTime::FromUs(us), EstimateSource::kAnalytic, true};
   }
@@ -407,6 +408,10 @@ Estimate KernelModels::PredictVectors(const KernelWork& work, Precision precisio
     model.memory = relative->memory;
     model.measurement = relative->measurement;
     model.key = relative->key;
+  }
+  if (key.kind == KernelKind::kAttention && other_units) {
+    model.gemm = AnalyticGemm(device_, key.precision);
+    model.key = key;
   }
   // Operands reach faster units over the same paths: what a tile must reuse grows with the peak and
   // with the size of an operand.
