@@ -1,6 +1,7 @@
 #include "simulator/mapping/cpu_costs.h"
 
 #include <algorithm>
+#include <span>
 
 #include "simulator/mapping/mixed_layers.h"
 
@@ -9,29 +10,28 @@ namespace {
 
 SimTime Times(SimTime each, int64_t count) { return SimTime::FromPs(each.ps() * count); }
 
-// Of a layer's forward kernels, what its backward pass starts again.
-int64_t StartedAgain(const ParallelMapping& m, const PassCost& layer) {
-  switch (m.recompute) {
-    case Recompute::kFull:
-    case Recompute::kOperators:
-      return layer.forward_kernels;
-    case Recompute::kAlternate:
-      return layer.forward_kernels / 2;
-    default:
-      return layer.again_kernels;
-  }
-}
-
 }  // namespace
 
+std::span<const CpuCosts::Part> CpuCosts::Parts() {
+  static constexpr Part kParts[] = {{"forward_kernel", &CpuCosts::forward_kernel},
+                                    {"backward_kernel", &CpuCosts::backward_kernel},
+                                    {"compiled_kernel", &CpuCosts::compiled_kernel},
+                                    {"policy", &CpuCosts::policy},
+                                    {"forward_hooks", &CpuCosts::forward_hooks},
+                                    {"backward_hooks", &CpuCosts::backward_hooks},
+                                    {"update", &CpuCosts::update}};
+  return kParts;
+}
+
 CpuCosts CpuCosts::ScaledBy(double times) const {
-  CpuCosts scaled = *this;
-  for (SimTime* part :
-       {&scaled.forward_kernel, &scaled.backward_kernel, &scaled.compiled_kernel, &scaled.policy,
-        &scaled.forward_hooks, &scaled.backward_hooks, &scaled.update}) {
-    *part = part->ScaledBy(times);
-  }
+  CpuCosts scaled;
+  for (const Part& part : Parts()) scaled.*part.cost = (this->*part.cost).ScaledBy(times);
   return scaled;
+}
+
+bool CpuCosts::any() const {
+  return std::ranges::any_of(Parts(),
+                             [this](const Part& part) { return this->*part.cost > SimTime(); });
 }
 
 CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
@@ -49,7 +49,7 @@ CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
   const SimTime reduces = divided ? cpu.backward_hooks : SimTime();
   times.forward = Times(forward, costs.layer.forward_kernels) + gathers;
   times.backward = Times(backward, costs.layer.backward_kernels) + reduces +
-                   Times(forward, StartedAgain(m, costs.layer));
+                   Times(forward, RepeatedKernels(m, costs.layer));
   // Not compiled with the layers.
   const auto ends = [&](const PassCost& of) {
     return Times(cpu.forward_kernel, of.forward_kernels) +

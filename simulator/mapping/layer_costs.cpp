@@ -346,6 +346,18 @@ class OpCoster {
 
 }  // namespace
 
+int64_t RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer) {
+  switch (mapping.recompute) {
+    case Recompute::kFull:
+    case Recompute::kOperators:
+      return layer.forward_kernels;
+    case Recompute::kAlternate:
+      return layer.forward_kernels / 2;
+    default:
+      return layer.again_kernels;
+  }
+}
+
 OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
                 const ClusterParameters& cluster, const GroupCosts& groups, CostSources& sources) {
   const OpCoster coster(layer, mapping, cluster, groups, sources);

@@ -31,6 +31,9 @@ struct PassCost {
   PassKernels of_forward, of_backward;  // the kernels, as long as they take by themselves
 };
 
+// How many of a layer's forward kernels its backward pass runs again.
+int64_t RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer);
+
 // Where weights are divided parameter by parameter, in seconds: of gathered shards, which lie rank
 // by rank, into whole parameters, before each pass; of gradients, cast and rank by rank, into the
 // buffer that is reduced. Both on the stream that computes (torch/distributed/fsdp/_fully_shard/

@@ -81,9 +81,7 @@ class Coster {
                          : m_.recompute == Recompute::kOperators ? 1
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
-    const auto kernels = layer.backward_kernels +
-                         static_cast<int64_t>(again * Num(layer.forward_kernels)) +
-                         layer.again_kernels;
+    const int64_t kernels = layer.backward_kernels + RepeatedKernels(m_, layer);
     const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
     const double forward = Issued(layer.forward, 1, layer.forward_kernels);
     const WaitsForCpu idle{forward - layer.forward, backward - layer.backward - Repeated(layer)};

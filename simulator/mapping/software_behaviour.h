@@ -2,6 +2,8 @@
 // What training software does by itself, whatever the mapping.
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "simulator/base/time.h"
 
@@ -21,12 +23,15 @@ struct CpuCosts {
   SimTime forward_hooks, backward_hooks;
   SimTime update;  // of a layer's weights, with norm and clipping of their gradients
 
+  // All of the above, as a stack's file names them.
+  struct Part {
+    std::string_view key;
+    SimTime CpuCosts::*cost;
+  };
+  static std::span<const Part> Parts();
+
   CpuCosts ScaledBy(double times) const;
-  bool any() const {
-    return forward_kernel + backward_kernel + compiled_kernel + policy + forward_hooks +
-               backward_hooks + update >
-           SimTime();
-  }
+  bool any() const;
 };
 
 struct SoftwareBehaviour {

@@ -108,18 +108,10 @@ void CheckKeys(const YamlReader& in) {
 
 CpuCosts ReadCpuCosts(const YamlReader& in) {
   CpuCosts cpu;
-  static constexpr std::pair<std::string_view, SimTime CpuCosts::*> kParts[] = {
-      {"forward_kernel", &CpuCosts::forward_kernel},
-      {"backward_kernel", &CpuCosts::backward_kernel},
-      {"compiled_kernel", &CpuCosts::compiled_kernel},
-      {"policy", &CpuCosts::policy},
-      {"forward_hooks", &CpuCosts::forward_hooks},
-      {"backward_hooks", &CpuCosts::backward_hooks},
-      {"update", &CpuCosts::update}};
   std::vector<std::string_view> keys;
-  for (const auto& [key, part] : kParts) {
+  for (const auto& [key, cost] : CpuCosts::Parts()) {
     keys.push_back(key);
-    cpu.*part = SimTime::FromUs(in.Number(key, 0, 1e6, 0));
+    cpu.*cost = SimTime::FromUs(in.Number(key, 0, 1e6, 0));
   }
   in.ExpectKeys(keys);
   return cpu;

@@ -83,10 +83,8 @@ bool IssuesOneByOne(const GpuPeaks& device) {
 // 0.942 and 2.8, 0.905 and 2.7.
 double ReachedShare(const GpuPeaks& device, Precision precision, const GemmBlock& block) {
   constexpr double kLargestBlock = 0.92, kIntensity = 2.75;
-  // A thread with t x t results loads 2 t operands for t^2 multiplications, and takes its share of
-  // addresses and copies; CUTLASS's have 8 x 8, of blocks of 256 x 128 twice as many. Set by
-  // gpt2-small-b2-fp32 (H100, traces/README.md, "Captured").
-  constexpr double kOtherInstructions = 3.45, kThreadResults = 64, kLargeThreadBlock = 256 * 128;
+  // CUTLASS's threads have 8 x 8, of blocks of 256 x 128 twice as many.
+  constexpr double kThreadResults = 64, kLargeThreadBlock = 256 * 128;
   KernelWork work;
   work.by_warps = true;
   if (precision != Precision::kFloat32) return WarpInstructionShare(device, work);

@@ -10,6 +10,11 @@
 
 namespace foretrace {
 
+// Without tensor cores, a thread with t x t results loads 2 t operands for t^2 multiplications, and
+// takes its share of addresses and copies: so many other instructions for t multiplications. Set by
+// gpt2-small-b2-fp32 (H100, traces/README.md, "Captured").
+inline constexpr double kOtherInstructions = 3.45;
+
 // What a thread block computes: rows x cols results (rows lie along n of y[m,n], since cuBLAS is
 // column-major), `depth` of the reduction at a time, `stages` of such operands in shared memory.
 struct GemmBlock {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "simulator/cost/kernel/gemm_block.h"
 #include "simulator/cost/kernel/sizes.h"
 
 namespace foretrace {
@@ -16,12 +17,11 @@ struct MaxwellKernel {
 constexpr MaxwellKernel kNarrowKernel = {128, 32, 256}, kSquareKernel = {64, 64, 64},
                         kFlatKernel = {32, 128, 256};
 
-// A thread with t x t results loads 2 t operands for t^2 products and takes its share of addresses
-// and barriers, as of Hopper's kernels for multiprocessors (gemm_block.cpp, kOtherInstructions);
-// before Volta a scheduler starts two instructions of a warp in a cycle, the one beside the product
+// Threads have as many other instructions as those of Hopper's kernels for multiprocessors; before
+// Volta a scheduler starts two instructions of a warp in a cycle, the one beside the product
 // (CUDA C++ programming guide 8.0, "Compute capability 5.x"), so that these overlap.
 double MaxwellReached(const MaxwellKernel& kernel) {
-  constexpr double kOtherInstructions = 3.45, kOverlap = 2;
+  constexpr double kOverlap = 2;
   const double results = kernel.rows * kernel.cols / kernel.threads;
   return 1 / SmoothSum(1, kOtherInstructions / std::sqrt(results), kOverlap);
 }

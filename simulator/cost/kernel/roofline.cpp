@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "simulator/cost/kernel/attention_roofline.h"
 #include "simulator/cost/kernel/vector_rates.h"
@@ -143,11 +144,12 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
-  const size_t tiles = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
-  for (size_t t = 0; t < tiles; ++t) {
-    const bool only = p.tile_rows > 0;
-    if (only && t > 0) break;
-    const auto [rows, cols] = only ? Tile{p.tile_rows, p.tile_cols} : kTiles[t];
+  const Tile only{p.tile_rows, p.tile_cols};
+  const size_t among = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
+  const std::span<const Tile> tiles =
+      only.rows > 0 ? std::span(&only, 1) : std::span(kTiles).first(among);
+  for (size_t t = 0; t < tiles.size(); ++t) {
+    const auto [rows, cols] = tiles[t];
     const double intensity = rows * cols / (rows + cols);
     const double rate = sm_flop_per_us * intensity / (intensity + p.tile_intensity);
     const double blocks = batch * std::ceil(m / rows) * std::ceil(n / cols);

@@ -8,6 +8,7 @@
 #include "simulator/cost/traced/kernel_cost_model.h"
 
 namespace foretrace {
+
 void KernelCostModel::AddCodeFetches(const TraceStore& store, const RankTrace& rank,
                                      std::vector<Entry>& entries) const {
   const GpuPeaks& device = models_->device();
@@ -49,8 +50,7 @@ void KernelCostModel::NoteWork(const TraceStore& store, const RankTrace& rank,
 }
 
 void KernelCostModel::LimitPower(const RankTrace& rank, std::vector<Entry>& entries) const {
-  const auto is_limited = [](const Entry& e) { return e.limited; };
-  if (std::ranges::none_of(entries, is_limited)) return;
+  if (std::ranges::none_of(entries, &Entry::limited)) return;
   const auto runs = [&](uint32_t i) {
     return rank.kind(NodeIndex(i)) == NodeKind::kKernel &&
            entries[i].estimate.source != EstimateSource::kMissing;

@@ -210,7 +210,7 @@ absl::Status ScaleCpu(double times, TrainingJob& job) {
   if (!job.cluster.cpu.any()) {
     return InvalidInput(
         "--cpu-scale {} would change nothing: what the CPU takes to start a step's work is known "
-        "of --stack torchtitan and pytorch alone",
+        "of software (--stack) whose file states cpu_us alone",
         times);
   }
   job.cluster.cpu = job.cluster.cpu.ScaledBy(times);

@@ -39,8 +39,7 @@ struct SearchRow {
   FlopRate peak;
   double utilisation_of_model_type = 0;
   Bytes reserved;  // by the framework's allocator, of the fullest device; zero: not followed
-  SimTime
-      cpu;  // that the CPU takes to start an iteration's work, where it waits for that; else zero
+  SimTime cpu;     // that the CPU takes to start an iteration's work, which waits for it; else zero
   std::vector<StagePeak> stages;  // with --memory, of mappings in words
   // Of the iteration, by the searcher's own formula; zero where it has none but the simulation.
   SimTime estimate;

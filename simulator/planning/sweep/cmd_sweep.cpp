@@ -227,7 +227,7 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
       ->add_option(
           "--over", o->over,
           "NAME=VALUES: an option of the command, {NAME} within its arguments, or a fact "
-          "of its platform (links.nvlink4.bandwidth_GBps) or of that's accelerator "
+          "of its platform (links.nvlink4.bandwidth_GBps) or the platform's accelerator "
           "(accelerator.memory.hbm3.bandwidth_GBps); VALUES: 1,2,4 or 1:8 or 1:8:x2; several: all "
           "combinations")
       ->required()

@@ -150,11 +150,6 @@ absl::StatusOr<std::filesystem::path> AcceleratorFile(const YAML::Node& platform
   return std::filesystem::path(found.file);
 }
 
-absl::StatusOr<YAML::Node> LoadYaml(const std::filesystem::path& path) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path.string(), kMaxYamlBytes));
-  return ParseYaml(text, path.string());
-}
-
 }  // namespace
 
 absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text) {
@@ -254,7 +249,7 @@ absl::StatusOr<SweptCommand::Target> SweptCommand::TargetOf(const SweepAxis& axi
                           axis.name, fmt::join(facts, ", "), kOfAccelerator);
     }
     FORETRACE_ASSIGN_OR_RETURN(const auto file, AcceleratorFile(root, platform_folder_));
-    FORETRACE_ASSIGN_OR_RETURN(const YAML::Node device, LoadYaml(file));
+    FORETRACE_ASSIGN_OR_RETURN(const YAML::Node device, ReadYaml(file.string()));
     const YAML::Node of_device = Find(device, axis.name.substr(kOfAccelerator.size()));
     if (of_device.IsDefined() && of_device.IsScalar()) return Target::kAcceleratorFact;
     facts.clear();
@@ -330,7 +325,7 @@ absl::Status SweptCommand::ChangeAccelerator(size_t point, const std::string& fo
     if (targets_[a] != Target::kAcceleratorFact) continue;
     if (!device.IsMap()) {
       FORETRACE_ASSIGN_OR_RETURN(const auto file, AcceleratorFile(platform, platform_folder_));
-      FORETRACE_ASSIGN_OR_RETURN(device, LoadYaml(file));
+      FORETRACE_ASSIGN_OR_RETURN(device, ReadYaml(file.string()));
     }
     Find(device, axes_[a].name.substr(kOfAccelerator.size())) = std::string(Value(point, a));
   }
