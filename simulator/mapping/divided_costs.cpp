@@ -137,7 +137,7 @@ std::pair<SimTime, SimTime> DividedCosts::Gathers(double elements, double width,
 }
 
 LayerExchange DividedCosts::Reduced(double elements, SpacedGroup shards) const {
-  LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards);
+  LayerExchange exchange = groups_.ReduceToShards(elements * gradient_, shards, groups_.SumOp());
   if (m_.zero >= 3 && p_.reduces_copies_last) exchange.copies = SimTime();
   const SimTime to_host = SimTime::FromSeconds(host_.Gradients(elements / shards.ranks));
   (shards.ranks > 1 ? exchange.time : exchange.copies) += to_host;

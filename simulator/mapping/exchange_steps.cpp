@@ -19,8 +19,7 @@ std::vector<PlanStep> ReductionSteps(StepName name, const LayerExchange& e,
                                      const MappingGroups::Reducers& groups) {
   std::vector<PlanStep> steps;
   if (e.time > SimTime()) {
-    steps.push_back(
-        ExchangeStep(CollectiveOp::kReduceScatter, name, groups.shards, e.bytes, e.time));
+    steps.push_back(ExchangeStep(e.op, name, groups.shards, e.bytes, e.time));
   }
   if (e.copies > SimTime()) {
     steps.push_back(ExchangeStep(CollectiveOp::kAllReduce, name, groups.copies, e.share, e.copies));

@@ -115,11 +115,12 @@ SimTime GroupCosts::SmallAllReduce() const {
   return Collective(CollectiveOp::kAllReduce, {m_.tensor * m_.replicas(), 1}, kFew) + Handovers();
 }
 
-LayerExchange GroupCosts::ReduceToShards(double bytes, SpacedGroup shards) const {
+LayerExchange GroupCosts::ReduceToShards(double bytes, SpacedGroup shards, CollectiveOp op) const {
   const SpacedGroup copies{m_.shard_groups(), shards.span * shards.ranks};
   LayerExchange exchange;
   exchange.bytes = Whole(bytes);
-  exchange.time = Collective(CollectiveOp::kReduceScatter, shards, bytes);
+  exchange.op = op;
+  exchange.time = Collective(op, shards, bytes);
   if (copies.ranks < 2) return exchange;
   exchange.share = Whole(bytes / shards.ranks);
   exchange.copies = Collective(CollectiveOp::kAllReduce, copies, bytes / shards.ranks);

@@ -44,8 +44,15 @@ class GroupCosts {
   // Devices from one that holds the same experts to the next.
   int32_t ExpertSpan() const { return m_.expert_width() * m_.expert; }
   // Of gradients of which `shards` devices, `span` apart, get a part each: a reduce-scatter among
-  // them, then an all-reduce of each one's part among the copies of their group.
-  LayerExchange ReduceToShards(double bytes, SpacedGroup shards) const;
+  // them (`op`: or an all-reduce), then an all-reduce of each one's part among the copies of their
+  // group.
+  LayerExchange ReduceToShards(double bytes, SpacedGroup shards,
+                               CollectiveOp op = CollectiveOp::kReduceScatter) const;
+  // What stages 1 and 2 of ZeRO sum gradients by.
+  CollectiveOp SumOp() const {
+    const bool whole = p_.sums_whole && m_.zero < 3;
+    return whole ? CollectiveOp::kAllReduce : CollectiveOp::kReduceScatter;
+  }
   // Whether the two need different links: one goes within nodes, the other between them.
   bool ByOtherLinks(SpacedGroup shards) const;
   // Of all replicas, or of those that hold the same experts, those that divide them.

@@ -68,14 +68,24 @@ class IterationCoster {
     }
     const SpacedGroup all{shards.ranks * groups, shards.span};
     if (m_.zero == 0) return groups_.Collective(CollectiveOp::kAllReduce, all, gradients);
-    SimTime weights = groups_.Collective(CollectiveOp::kAllGather, shards, elements * e_);
+    SimTime weights = NewWeights(elements, shards);
     const bool twice = p_.gathers_twice && experts_apart_ && m_.zero == 1 && !m_.overlap_gradients;
     if (twice) weights += weights;
     if (m_.zero == 2) return weights;
+    if (GathersAfterUpdate()) weights = SimTime();
     if (ReducesWhole()) {
       return groups_.Collective(CollectiveOp::kAllReduce, all, gradients) + weights;
     }
-    return groups_.ReduceToShards(gradients, shards).All() + weights;
+    return groups_.ReduceToShards(gradients, shards, groups_.SumOp()).All() + weights;
+  }
+
+  SimTime NewWeights(double elements, SpacedGroup shards) const {
+    if (shards.ranks < 2 || elements <= 0) return SimTime();
+    return groups_.Collective(CollectiveOp::kAllGather, shards, elements * e_);
+  }
+  // Of reductions behind the last backward pass, whether the new weights' gathering is none.
+  bool GathersAfterUpdate() const {
+    return p_.gathers_after_update && m_.zero == 1 && ReducesByLayer(m_);
   }
 
   // The embedding's gradient is complete last, and its new weights are needed first, so that no
@@ -125,12 +135,16 @@ class IterationCoster {
     const OptimizerCosts optimizer(c_, m_, p_, host_);
     times.optimizer = SimTime::FromSeconds(optimizer.Seconds(own, kept));
     if (!ReducesByLayer(m_)) return;
+    if (GathersAfterUpdate()) {
+      times.optimizer +=
+          NewWeights(dense, groups_.Shards()) + NewWeights(expert, groups_.ExpertShards());
+    }
     // What the reductions behind the last backward pass take from it.
     const double reduces = (times.gradient_reduction + times.expert_reduction).seconds();
     // They go on while passes wait for exchanges.
     const double pass = times.layer_backward.seconds();
     const double share = pass > 0 ? 1 - times.Exchanges(false).seconds() / pass : 0;
-    const auto op = m_.zero == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kReduceScatter;
+    const auto op = m_.zero == 0 ? CollectiveOp::kAllReduce : groups_.SumOp();
     const SpacedGroup all{m_.shards() * m_.shard_groups(), groups_.Shards().span};
     const HeldDevice held = groups_.Held(op, all, dense * width, times.gradient_reduction);
     const double slowed = groups_.TimesBeside(times.backward_kernels, held);

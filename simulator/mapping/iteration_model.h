@@ -101,6 +101,7 @@ struct ClusterParameters : SoftwareBehaviour {
 
 // A layer's gradients over the replicas.
 struct LayerExchange {
+  CollectiveOp op = CollectiveOp::kReduceScatter;
   SimTime time;
   Bytes bytes;
   // Then, where replicas divide in groups (hsdpN), of each one's share among the copies of its

@@ -38,7 +38,7 @@ double OptimizerCosts::Seconds(double own, double kept) const {
                    Run({ElementwiseOp{n, n}, DType::kFloat32, Direction::kForward}) + Adam(n);
   // Weights that are divided parameter by parameter are the masters, cast when they are gathered
   // (ShardCopies); PyTorch's zero_grad frees their gradients.
-  const bool masters = m_.zero >= 3 && p_.per_parameter_sharding;
+  const bool masters = m_.zero >= 3 && (p_.per_parameter_sharding || p_.gathers_masters);
   if (masters) return seconds;
   if (ElementSize(c_.dtype) < 4) {
     ElementwiseOp cast{n, n};

@@ -265,7 +265,7 @@ class Coster {
              times.GatherOf(forward).dense);
     }
     if (reduce > SimTime()) {
-      beside(reduce, CollectiveOp::kReduceScatter, groups_.Shards(), times.gradient.bytes,
+      beside(reduce, times.gradient.op, groups_.Shards(), times.gradient.bytes,
              times.gradient.time);
     }
     return SimTime::FromSeconds(std::max(lost - idle, 0.0));

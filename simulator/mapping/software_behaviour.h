@@ -95,6 +95,19 @@ struct SoftwareBehaviour {
   // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
   // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
   bool whole_reductions = false;
+  // Gradients whose states or sums are divided, but not the weights (zero 1 and 2), are summed by
+  // all-reduces of whole buckets, of which each replica keeps its part (DeepSpeed since 0.12.4,
+  // runtime/zero/stage_1_and_2.py, allreduce_and_scatter: use_multi_rank_bucket_allreduce;
+  // nanotron, optim/gradient_accumulator.py, get_fp32_accum_hook).
+  bool sums_whole = false;
+  // Under zero 1 new weights are gathered when the update is over, also where reductions run behind
+  // the backward pass (DeepSpeed, runtime/zero/stage_1_and_2.py, step: all_gather_dp_groups;
+  // nanotron, optim/zero.py, _all_gather_params); otherwise beside passes as reductions are.
+  bool gathers_after_update = false;
+  // Weights that are divided over replicas are the optimizer's own, each device's part of which is
+  // cast when it is gathered (a compiler's program: MaxText's weight_dtype and dtype), so that the
+  // update casts and clears nothing.
+  bool gathers_masters = false;
   // Weights of experts and others have an optimizer each, either of which gathers all new weights
   // when its own update ends, unless gathers run beside passes (Megatron Core until May of 2026,
   // optimizer/distrib_optimizer.py, step_with_ready_grads: start_param_sync of every model chunk).
