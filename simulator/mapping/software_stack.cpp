@@ -40,6 +40,9 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"scales_gradients", &StackRelease::scales_gradients},
                            {"checks_gradients", &StackRelease::checks_gradients},
                            {"whole_reductions", &StackRelease::whole_reductions},
+                           {"sums_whole", &StackRelease::sums_whole},
+                           {"gathers_after_update", &StackRelease::gathers_after_update},
+                           {"gathers_masters", &StackRelease::gathers_masters},
                            {"reduces_copies_last", &StackRelease::reduces_copies_last},
                            {"pageable_inputs", &StackRelease::pageable_inputs},
                            {"divides_on_host", &StackRelease::divides_on_host},
@@ -84,6 +87,7 @@ void CheckKeys(const YamlReader& in) {
                                                  "attention_slowdown_depth",
                                                  "shards",
                                                  "zero",
+                                                 "overlap_from",
                                                  "selective",
                                                  "recompute",
                                                  "some_layers",
@@ -151,6 +155,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.divided_gradient_bits = in.OneOf("divided_gradient_bits", kGradientBits, 0);
   r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
+  r.overlap_from = in.Integer("overlap_from", 1, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);
   static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",
                                                                  "layers"};
@@ -297,17 +302,23 @@ const StackRelease& SoftwareStack::At(const std::string& date, const std::string
 
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
-  static constexpr std::array<std::string_view, 6> kKeys = {"name",    "frameworks", "releases",
-                                                            "undated", "generic",    "specific"};
+  static constexpr std::array<std::string_view, 8> kKeys = {
+      "name",    "frameworks", "releases",  "undated",
+      "generic", "specific",   "with_zero", "model_parallel"};
   root.ExpectKeys(kKeys);
   SoftwareStack stack;
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
   stack.generic = root.Bool("generic", false);
   stack.specific = root.Bool("specific", false);
-  for (const YamlReader& word : root.Child("frameworks").Items()) {
-    stack.frameworks.push_back(LowerCase(word.AsString()));
-  }
+  stack.model_parallel = root.String("model_parallel", "");
+  const auto words = [&](const char* key, std::vector<std::string>& read) {
+    for (const YamlReader& word : root.Child(key).Items()) {
+      read.push_back(LowerCase(word.AsString()));
+    }
+  };
+  if (root.Has("with_zero")) words("with_zero", stack.with_zero);
+  if (root.Has("frameworks") || stack.with_zero.empty()) words("frameworks", stack.frameworks);
   for (const YamlReader& item : root.Child("releases").Items()) {
     stack.releases.push_back(ReadRelease(item));
     const size_t n = stack.releases.size();
@@ -321,7 +332,7 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
     }
   }
   FORETRACE_RETURN_IF_ERROR(root.status());
-  if (stack.releases.empty() || stack.frameworks.empty()) {
+  if (stack.releases.empty() || (stack.frameworks.empty() && stack.with_zero.empty())) {
     return InvalidInput("{}: a stack needs frameworks and releases", file);
   }
   return stack;
@@ -336,9 +347,19 @@ absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks() {
   return stacks;
 }
 
-const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
-                               const std::string& framework) {
-  const std::string name = LowerCase(framework);
+namespace {
+
+bool Has(const std::string& text, std::string_view word) {
+  return text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework,
+                               const std::string& sharding) {
+  const std::string name = LowerCase(framework), divides = LowerCase(sharding) + " " + name;
+  // FULL_SHARD is also called ZeRO-3, by PyTorch itself.
+  const bool zero = !Has(divides, "fsdp") && (Has(divides, "zero") || Has(divides, "deepspeed"));
   const SoftwareStack* found = nullptr;
   size_t first = name.size(), longest = 0;
   const auto rank = [](const SoftwareStack& stack) {
@@ -347,17 +368,26 @@ const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks,
   for (const int wanted : {0, 1, 2}) {
     for (const SoftwareStack& stack : stacks) {
       if (rank(stack) != wanted) continue;
-      for (const std::string& word : stack.frameworks) {
+      const auto look = [&](const std::string& word) {
         const size_t at = name.find(word);
-        if (at > first || (at == first && word.size() <= longest)) continue;
+        if (at > first || (at == first && word.size() <= longest)) return;
         first = at;
         longest = word.size();
         found = &stack;
-      }
+      };
+      std::ranges::for_each(stack.frameworks, look);
+      if (zero) std::ranges::for_each(stack.with_zero, look);
     }
     if (found != nullptr) return found;
   }
   return nullptr;
+}
+
+const SoftwareStack* ForModelParallel(std::span<const SoftwareStack> stacks,
+                                      const SoftwareStack* stack) {
+  if (stack->model_parallel.empty()) return stack;
+  const auto other = std::ranges::find(stacks, stack->model_parallel, &SoftwareStack::name);
+  return other == stacks.end() ? stack : &*other;
 }
 
 }  // namespace foretrace

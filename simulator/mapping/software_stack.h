@@ -70,6 +70,9 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // data_types.grad_accum_dtype says otherwise, which many who divide states alone set to fp32).
   int32_t divided_gradient_bits = 0;
   bool overlap_gradients = false;
+  // The same where at least so much is divided (ParallelMapping::zero); 0: by overlap_gradients
+  // alone (DeepSpeed, runtime/zero/config.py, overlap_comm_valid: stage 3).
+  int32_t overlap_from = 0;
   int32_t zero = 0;  // where a run does not say what is divided
   // Weights that are divided stay gathered over all micro-batches of a pipeline, and gradients are
   // summed whole until the last one's (torchtitan, parallelize_llama.py: reshard_after_forward is
@@ -99,6 +102,11 @@ struct SoftwareStack {
   std::string undated;    // the date that runs without one are taken to be of; empty: the first's
   bool generic = false;   // found where no other stack is: what others are built on
   bool specific = false;  // found before others: its name has that of what it is part of before it
+  // Words of what runs on it where a run's division has ZeRO's name or DeepSpeed's, and on another
+  // otherwise ("Accelerate").
+  std::vector<std::string> with_zero;
+  // The name of the stack that runs with tensor or pipeline parallelism are of; empty: this one.
+  std::string model_parallel;
 
   // The last release that is not later than `date` and is for `model`.
   const StackRelease& At(const std::string& date, const std::string& model) const;
@@ -114,7 +122,11 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file);
 absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks();
 
 // The one of which a word is in the framework's name, the first word there, and of these the
-// longest; null: none.
-const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework);
+// longest; null: none. `sharding`: what a run says of how it divides.
+const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework,
+                               const std::string& sharding = "");
+// Of runs with tensor or pipeline parallelism, what stands for that stack; itself where none does.
+const SoftwareStack* ForModelParallel(std::span<const SoftwareStack> stacks,
+                                      const SoftwareStack* stack);
 
 }  // namespace foretrace

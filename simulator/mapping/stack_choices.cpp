@@ -73,7 +73,8 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.gradient_placeholders = release.gradient_placeholders;
   model.weighs_activations = release.weighs_activations;
   model.copies_gathered = release.per_parameter_sharding;
-  model.sharded_masters = release.per_parameter_sharding || release.flat_parameters;
+  model.sharded_masters =
+      release.per_parameter_sharding || release.flat_parameters || release.gathers_masters;
   model.expandable_segments = release.expandable_segments;
   model.repeats_keys = release.repeats_keys;
   model.eager = release.eager;
@@ -108,7 +109,8 @@ void SetSchedule(const StackRelease& release, ParallelMapping& m) {
 std::string SetChoices(const StackRelease& release, const TransformerConfig& model,
                        ParallelMapping& m) {
   SetSchedule(release, m);
-  m.overlap_gradients = release.overlap_gradients && m.copies() > 1;
+  const bool hides = release.overlap_from > 0 && m.zero >= release.overlap_from;
+  m.overlap_gradients = (release.overlap_gradients || hides) && m.copies() > 1;
   m.overlap_tensor = m.tensor == 1 || release.overlap_tensor;
   m.sequence_parallel = m.tensor > 1 && release.sequence_parallel;
   m.chunked_tensor = m.sequence_parallel && m.overlap_tensor && release.chunked_tensor;

@@ -45,7 +45,9 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
         fmt::format("date '{}' is none (2025-03, March 2025, v25.03): taken as not stated", stated),
         row);
   }
-  const SoftwareStack* stack = FindStack(stacks, framework);
+  const SoftwareStack* stack = FindStack(stacks, framework, ShardingOf(f));
+  const ParallelMapping& m = row.mapping;
+  if (stack != nullptr && (m.tensor > 1 || m.pipeline > 1)) stack = ForModelParallel(stacks, stack);
   if (stack == nullptr) {
     row.notes.push_back(fmt::format("framework '{}': {}", framework, kUnknownSoftware));
     if (framework.empty()) row.stack = "not stated";

@@ -186,15 +186,86 @@ TEST(SoftwareStackTest, ShippedOnesAreRead) {
     EXPECT_NE(FindStack(*stacks, framework), nullptr) << framework;
   }
   for (const auto& [framework, stack] :
-       {std::pair("Megatron-Core 0.12", "megatron-lm"), std::pair("MCore", "megatron-lm"),
+       {std::pair("Megatron-Core 0.12", "megatron-lm"),
+        std::pair("MCore", "megatron-lm"),
         std::pair("NeMo (Megatron Core 0.12)", "nemo"),
         std::pair("Megatron-DeepSpeed", "megatron-deepspeed"),
         std::pair("NVIDIA Megatron Bridge 0.2", "megatron-bridge"),
         std::pair("MosaicML LLM Foundry", "composer"),
         std::pair("Megatron-DeepSpeed 3D (1.1.5)", "megatron-deepspeed-1.1.5"),
-        std::pair("HF Trainer with DeepSpeed", "huggingface")}) {
-    EXPECT_EQ(FindStack(*stacks, framework)->name, stack) << framework;
+        std::pair("HF Trainer with DeepSpeed", "deepspeed"),
+        std::pair("MaxText", "maxtext"),
+        std::pair("JAX MaxText", "maxtext"),
+        std::pair("JAX (PaxML)", "paxml"),
+        std::pair("JAX", "jax"),
+        std::pair("Levanter", "jax"),
+        std::pair("DeepSpeed 0.14", "deepspeed"),
+        std::pair("nanotron", "nanotron"),
+        std::pair("GPT-NeoX (DeepSpeed)", "gpt-neox"),
+        std::pair("LLaMA-Factory", "llama-factory"),
+        std::pair("Lightning", "pytorch"),
+        std::pair("LitGPT", "litgpt"),
+        std::pair("torchtune", "torchtune"),
+        std::pair("OLMo-core", "olmo-core"),
+        std::pair("NeMo AutoModel", "nemo-automodel"),
+        std::pair("NeMo-RL", "nemo-automodel"),
+        std::pair("NeMo 2", "nemo"),
+        std::pair("Megatron Core", "megatron-lm")}) {
+    const SoftwareStack* found = FindStack(*stacks, framework);
+    ASSERT_NE(found, nullptr) << framework;
+    EXPECT_EQ(found->name, stack) << framework;
   }
+}
+
+// What trains by DeepSpeed or by PyTorch, as its division is called; FULL_SHARD is PyTorch's,
+// whatever else it is called.
+TEST(SoftwareStackTest, ZeroIsDeepSpeeds) {
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok()) << stacks.status();
+  for (const char* framework : {"Transformers", "HF Trainer", "Accelerate", "Lightning"}) {
+    EXPECT_EQ(FindStack(*stacks, framework, "ZeRO-3")->name, "deepspeed") << framework;
+    EXPECT_EQ(FindStack(*stacks, framework, "DeepSpeed stage 2")->name, "deepspeed") << framework;
+    EXPECT_EQ(FindStack(*stacks, framework, "FSDP")->name, "pytorch") << framework;
+    EXPECT_EQ(FindStack(*stacks, framework, "FSDP FULL_SHARD (ZeRO-3)")->name, "pytorch");
+    EXPECT_EQ(FindStack(*stacks, framework)->name, "pytorch") << framework;
+  }
+  EXPECT_EQ(FindStack(*stacks, "Axolotl", "ZeRO-3")->name, "axolotl");
+  EXPECT_EQ(FindStack(*stacks, "Axolotl", "FSDP")->name, "pytorch");
+  EXPECT_EQ(FindStack(*stacks, "PyTorch", "ZeRO-3")->name, "pytorch");
+  EXPECT_EQ(FindStack(*stacks, "torchtitan", "ZeRO-3")->name, "torchtitan");
+}
+
+// DeepSpeed's own models have neither tensor nor pipeline parallelism.
+TEST(SoftwareStackTest, ModelParallelRunsAreAnothers) {
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok()) << stacks.status();
+  const SoftwareStack* found = FindStack(*stacks, "DeepSpeed");
+  EXPECT_EQ(ForModelParallel(*stacks, found)->name, "megatron-deepspeed");
+  const SoftwareStack* other = FindStack(*stacks, "NeMo");
+  EXPECT_EQ(ForModelParallel(*stacks, other), other);
+  SoftwareStack alone{"a", {"a"}, {}};
+  alone.model_parallel = "b";
+  EXPECT_EQ(ForModelParallel(std::span(&alone, 1), &alone), &alone);
+}
+
+TEST(SoftwareStackTest, DivisionOfGradients) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nwith_zero: [X]\nmodel_parallel: b\nreleases:\n  - source: s\n"
+            "    overlap_from: 3\n    sums_whole: true\n    gathers_after_update: true\n"
+            "    gathers_masters: true\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_THAT(stack->with_zero, testing::ElementsAre("x"));
+  EXPECT_EQ(stack->model_parallel, "b");
+  const StackRelease& release = stack->At("", "");
+  EXPECT_EQ(release.overlap_from, 3);
+  EXPECT_TRUE(release.sums_whole && release.gathers_after_update && release.gathers_masters);
+  EXPECT_THAT(LoadSoftwareStack(Write("name: a\nreleases:\n  - source: s\n")).status().message(),
+              HasSubstr("frameworks"));
+  EXPECT_THAT(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
+                                      "    overlap_from: 4\n"))
+                  .status()
+                  .message(),
+              HasSubstr("overlap_from"));
 }
 
 TEST(SoftwareStackTest, DatesAsPeopleWriteThem) {

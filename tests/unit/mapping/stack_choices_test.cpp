@@ -100,14 +100,39 @@ TEST(StackChoicesTest, DividedGradients) {
     SetChoices(named->release, model, m);
     return m.gradient_bytes;
   };
-  for (const char* stack : {"megatron-deepspeed", "megatron-deepspeed@2022", "huggingface"}) {
+  for (const char* stack : {"megatron-deepspeed", "megatron-deepspeed@2022"}) {
     EXPECT_EQ(bytes(stack, 3), 2) << stack;
     EXPECT_EQ(bytes(stack, 2), 2) << stack;
     EXPECT_EQ(bytes(stack, 1), 0) << stack;
   }
+  // Who sets no type of accumulation, as Megatron-DeepSpeed does, has the model's in every stage.
+  for (const int32_t zero : {1, 2, 3}) EXPECT_EQ(bytes("deepspeed", zero), 2) << zero;
   EXPECT_EQ(bytes("torchtitan", 3), 0);
   model.dtype = DType::kFloat16;
   EXPECT_EQ(bytes("megatron-deepspeed", 3), 0);
+}
+
+// DeepSpeed's reductions run beside the backward pass in stage 3, in others where they are asked
+// to.
+TEST(StackChoicesTest, ReductionsHideFromAStageOn) {
+  const auto hides = [](const StackRelease& release, int32_t zero) {
+    ParallelMapping m;
+    m.data = 8;
+    m.zero = zero;
+    SetChoices(release, TransformerConfig(), m);
+    return m.overlap_gradients;
+  };
+  StackRelease release;
+  EXPECT_FALSE(hides(release, 3));
+  release.overlap_from = 3;
+  EXPECT_TRUE(hides(release, 3));
+  EXPECT_FALSE(hides(release, 2) || hides(release, 1) || hides(release, 0));
+  release.overlap_gradients = true;
+  EXPECT_TRUE(hides(release, 1));
+  ParallelMapping alone;
+  alone.zero = 3;
+  SetChoices(release, TransformerConfig(), alone);
+  EXPECT_FALSE(alone.overlap_gradients);
 }
 
 // Inputs on the host are those that are divided, with early software.

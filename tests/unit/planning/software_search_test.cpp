@@ -148,7 +148,7 @@ TEST(SoftwareSearchTest, RecomputesAsTheSoftwareCan) {
   for (const auto& [stack, word] :
        {std::pair("torchtitan", " every"), std::pair("nemo", " block"),
         std::pair("megatron-bridge", " block"), std::pair("megatron-lm", " block"),
-        std::pair("huggingface", "")}) {
+        std::pair("deepspeed", "")}) {
     const auto job = LoadTrainingJob(Options(stack, "llama3-8b"));
     ASSERT_TRUE(job.ok()) << job.status();
     const TransformerConfig& model = *job->model.transformer;
