@@ -155,6 +155,32 @@ void ReadDegrees(const std::string& text, const std::vector<std::string>& words,
   if (stated.copies == 0) stated.copies = OptimizerInstances(words);
 }
 
+// MaxText's axes (configs/base.yml): those named fsdp divide the weights within nodes (ici) and
+// between them (dcn), along those named data there are copies; -1, which is read as 1, is what is
+// left.
+void ReadMeshAxes(const std::vector<std::string>& words, StatedDivision& stated) {
+  const auto axis = [&](std::string_view links, std::string_view name) {
+    const std::string term = std::string(links) + " " + std::string(name);
+    const int32_t whole = NumberBehind(words, {term + " parallelism"});
+    return whole > 0 ? whole : NumberBehind(words, {term});
+  };
+  const auto both = [&](std::string_view name) {
+    const int32_t within = axis("ici", name), between = axis("dcn", name);
+    return within == 0 && between == 0 ? 0 : std::max(within, 1) * std::max(between, 1);
+  };
+  const auto says = [&](std::string_view term) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (TermAt(words, i, term) > 0) return true;
+    }
+    return false;
+  };
+  // Shards within nodes alone leave open who divides, unless it is said what is between nodes.
+  const bool whole = says("ici fsdp*") && (says("dcn fsdp*") || says("dcn data*"));
+  if (stated.copies == 0 && both("data") > 1) stated.copies = both("data");
+  if (stated.shards == 0 && whole && both("fsdp") > 1) stated.shards = both("fsdp");
+  if (stated.zero < 0 && both("fsdp") > 1) stated.zero = 3;
+}
+
 }  // namespace
 
 StatedDivision DivisionIn(const std::string& sharding) {
@@ -169,6 +195,7 @@ StatedDivision DivisionIn(const std::string& sharding) {
   const std::vector<std::string> words = TextWords(text);
   if (!has("hsdp") && !has("hybrid") && !has("mics")) {
     ReadDegrees(text, words, stated);
+    ReadMeshAxes(words, stated);
     stated.hybrid = stated.shards > 0 || stated.copies > 0;
     return stated;
   }

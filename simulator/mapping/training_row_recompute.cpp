@@ -112,6 +112,11 @@ RecomputeModules ModulesIn(const std::string& said) {
   if (modules.others.empty() || !named.empty()) named.bits |= modules.plain.bits;
   // SimuMax's recompute_granularity (core/config.py): mlp_only is of experts too.
   if (ToldOf(said, {"mlp only"}) == Told::kYes) named.add(RecomputeModule::kMoe);
+  // MaxText's policies that keep no more than attention's GEMMs.
+  if (ToldOf(said, {"save qkv proj*", "save dot except mlp*"}) == Told::kYes) {
+    named.add(RecomputeModule::kCoreAttention);
+    named.add(RecomputeModule::kMlp);
+  }
   return named;
 }
 
@@ -120,8 +125,31 @@ bool SelectsModules(RecomputeModules modules) {
   return !modules.empty();
 }
 
+namespace {
+
+// MaxText's remat_policy (src/maxtext/layers/decoders.py, get_remat_policy), which its name may
+// stand before: what GEMMs give is kept, with what attention gives ("context") or without; other
+// policies name what they keep. nullopt: it is none of these.
+std::optional<Recompute> RematPolicyIn(const std::vector<std::string>& words) {
+  size_t at = 0;
+  for (const std::string_view term : {"remat policy", "remat"}) {
+    if (at == 0) at = TermAt(words, 0, term);
+  }
+  const auto is = [&](std::string_view term) {
+    return TermAt(words, at, term) > 0 && at + TermAt(words, at, term) == words.size();
+  };
+  if (is("minimal with context") || is("minimal flash")) return Recompute::kLight;
+  if (is("minimal")) return Recompute::kSelective;
+  if (is("save out proj") || (at > 0 && is("full"))) return Recompute::kFull;
+  if (at > 0 && is("none")) return Recompute::kNone;
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Recompute> RecomputeIn(const std::string& said, Recompute selective) {
   const std::string text = LowerCase(said);
+  if (const auto policy = RematPolicyIn(TextWords(said))) return policy;
   const auto is = [&](std::initializer_list<std::string_view> words) {
     return std::ranges::find(words, text) != words.end();
   };

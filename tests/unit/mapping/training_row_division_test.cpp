@@ -16,30 +16,37 @@ using testing::HasSubstr;
 
 // On 8 replicas of 2 devices in nodes of 8.
 TEST(TrainingRowsTest, HybridShardsAsPeopleWriteThem) {
-  const std::pair<const char*, int> words[] = {{"HSDP", 4},  // of a node of 8, with tp 2
-                                               {"HSDP 4x2", 2},
-                                               {"HSDP4x2", 2},
-                                               {"HSDP 4 x 2", 2},
-                                               {"HSDP (2 x 4)", 4},
-                                               {"HSDP 2\xC3\x97"
-                                                "4",
-                                                4},
-                                               {"HSDP shard degree 2", 2},
-                                               {"HSDP shard=2", 2},
-                                               {"HSDP dp_replicate=2 dp_shard=4", 4},
-                                               {"HSDP replicate degree 4", 2},
-                                               {"HSDP with 4 replicas", 2},
-                                               {"HSDP 1x8", 0},  // all of them
-                                               {"dp_shard=4 dp_replicate=2", 4},
-                                               {"\"FSDP, shard 4, replicate 2\"", 4},
-                                               {"\"FSDP, sharded weights, replicated norms\"", 0},
-                                               {"\"FSDP, shard degree 4\"", 4},
-                                               {"\"FSDP, FULL_SHARD; 8 nodes\"", 0},
-                                               {"MiCS 4", 4},
-                                               {"\"MiCS, mics_shard_size 2\"", 2},
-                                               {"HYBRID_SHARD (ZeRO-3)", 4},
-                                               {"HYBRID_SHARD (2 nodes)", 4},
-                                               {"\"HYBRID_SHARD, 2 nodes\"", 4}};
+  const std::pair<const char*, int> words[] = {
+      {"HSDP", 4},  // of a node of 8, with tp 2
+      {"HSDP 4x2", 2},
+      {"HSDP4x2", 2},
+      {"HSDP 4 x 2", 2},
+      {"HSDP (2 x 4)", 4},
+      {"HSDP 2\xC3\x97"
+       "4",
+       4},
+      {"HSDP shard degree 2", 2},
+      {"HSDP shard=2", 2},
+      {"HSDP dp_replicate=2 dp_shard=4", 4},
+      {"HSDP replicate degree 4", 2},
+      {"HSDP with 4 replicas", 2},
+      {"HSDP 1x8", 0},  // all of them
+      {"dp_shard=4 dp_replicate=2", 4},
+      {"\"FSDP, shard 4, replicate 2\"", 4},
+      {"\"FSDP, sharded weights, replicated norms\"", 0},
+      {"\"FSDP, shard degree 4\"", 4},
+      {"\"FSDP, FULL_SHARD; 8 nodes\"", 0},
+      {"MiCS 4", 4},
+      {"ici_fsdp_parallelism=4 dcn_data_parallelism=2", 4},
+      {"\"ici_fsdp=4, dcn_data=-1\"", 4},
+      {"\"FSDP, dcn_data_parallelism=4\"", 2},
+      {"ici_fsdp=2 dcn_fsdp=2 dcn_data=2", 4},
+      {"ici_fsdp=4 dcn_fsdp=2", 0},
+      {"ici_fsdp_parallelism=-1 dcn_fsdp_parallelism=-1", 0},
+      {"\"MiCS, mics_shard_size 2\"", 2},
+      {"HYBRID_SHARD (ZeRO-3)", 4},
+      {"HYBRID_SHARD (2 nodes)", 4},
+      {"\"HYBRID_SHARD, 2 nodes\"", 4}};
   std::string text;
   for (const auto& [word, shards] : words) text += RowOf("BF16", word, "none");
   const auto rows = RowsOf(text, Stacks());

@@ -97,6 +97,25 @@ TEST(TrainingRowTextTest, ModulesByWholeWords) {
   EXPECT_EQ(dense.mapping.recompute, Recompute::kSelective);
 }
 
+// MaxText's remat_policy: what is kept decides what runs again.
+TEST(TrainingRowTextTest, RematPolicies) {
+  const auto of = [](const char* text) { return RecomputeIn(text, Recompute::kOperators); };
+  EXPECT_EQ(of("minimal_with_context"), Recompute::kLight);
+  EXPECT_EQ(of("remat_policy=minimal_flash"), Recompute::kLight);
+  EXPECT_EQ(of("minimal"), Recompute::kSelective);
+  EXPECT_EQ(of("remat_policy: full"), Recompute::kFull);
+  EXPECT_EQ(of("remat full"), Recompute::kFull);
+  EXPECT_EQ(of("save_out_proj"), Recompute::kFull);
+  EXPECT_EQ(of("remat none"), Recompute::kNone);
+  EXPECT_EQ(of("minimal_offloaded"), std::nullopt);
+  for (const char* policy :
+       {"save_qkv_proj", "save_dot_except_mlp", "remat_policy=save_qkv_proj"}) {
+    EXPECT_EQ(of(policy), Recompute::kModules) << policy;
+    EXPECT_EQ(ToString(ModulesIn(policy)), "core_attn+mlp") << policy;
+  }
+  EXPECT_EQ(ToString(ModulesIn("save_dot_with_context_except_mlp")), "mlp");
+}
+
 // How many layers run again at once, by method, and what is no number of them.
 TEST(TrainingRowTextTest, LayersThatRunAgainAtOnce) {
   const auto row = [](Cells cells) {
