@@ -48,10 +48,9 @@ class GroupCosts {
   // group.
   LayerExchange ReduceToShards(double bytes, SpacedGroup shards,
                                CollectiveOp op = CollectiveOp::kReduceScatter) const;
-  // What stages 1 and 2 of ZeRO sum gradients by.
+  // What gradients that are divided are summed by.
   CollectiveOp SumOp() const {
-    const bool whole = p_.sums_whole && m_.zero < 3;
-    return whole ? CollectiveOp::kAllReduce : CollectiveOp::kReduceScatter;
+    return m_.zero <= p_.sums_whole ? CollectiveOp::kAllReduce : CollectiveOp::kReduceScatter;
   }
   // Whether the two need different links: one goes within nodes, the other between them.
   bool ByOtherLinks(SpacedGroup shards) const;

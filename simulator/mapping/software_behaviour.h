@@ -95,11 +95,11 @@ struct SoftwareBehaviour {
   // and in bfloat16, though they accumulate in 32 bits (DeepSpeed, runtime/pipe/engine.py,
   // _bf16_reduce_grads; runtime/engine.py, communication_data_type).
   bool whole_reductions = false;
-  // Gradients whose states or sums are divided, but not the weights (zero 1 and 2), are summed by
-  // all-reduces of whole buckets, of which each replica keeps its part (DeepSpeed since 0.12.4,
-  // runtime/zero/stage_1_and_2.py, allreduce_and_scatter: use_multi_rank_bucket_allreduce;
-  // nanotron, optim/gradient_accumulator.py, get_fp32_accum_hook).
-  bool sums_whole = false;
+  // From zero 1 up to this, gradients are summed by all-reduces of whole buckets, of which each
+  // replica keeps its part; 0: never (DeepSpeed since 0.12.4, runtime/zero/stage_1_and_2.py,
+  // allreduce_and_scatter: 2; Colossal-AI, zero/low_level/low_level_optim.py: 1; nanotron,
+  // optim/gradient_accumulator.py, get_fp32_accum_hook).
+  int32_t sums_whole = 0;
   // Under zero 1 new weights are gathered when the update is over, also where reductions run behind
   // the backward pass (DeepSpeed, runtime/zero/stage_1_and_2.py, step: all_gather_dp_groups;
   // nanotron, optim/zero.py, _all_gather_params); otherwise beside passes as reductions are.

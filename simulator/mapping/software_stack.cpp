@@ -40,7 +40,6 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"scales_gradients", &StackRelease::scales_gradients},
                            {"checks_gradients", &StackRelease::checks_gradients},
                            {"whole_reductions", &StackRelease::whole_reductions},
-                           {"sums_whole", &StackRelease::sums_whole},
                            {"gathers_after_update", &StackRelease::gathers_after_update},
                            {"gathers_masters", &StackRelease::gathers_masters},
                            {"reduces_copies_last", &StackRelease::reduces_copies_last},
@@ -88,6 +87,7 @@ void CheckKeys(const YamlReader& in) {
                                                  "shards",
                                                  "zero",
                                                  "overlap_from",
+                                                 "sums_whole",
                                                  "selective",
                                                  "recompute",
                                                  "some_layers",
@@ -155,6 +155,7 @@ StackRelease ReadRelease(const YamlReader& in) {
   r.divided_gradient_bits = in.OneOf("divided_gradient_bits", kGradientBits, 0);
   r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);
   r.zero = in.Integer("zero", 0, 3, 0);
+  r.sums_whole = in.Integer("sums_whole", 1, 2, 0);
   r.overlap_from = in.Integer("overlap_from", 1, 3, 0);
   r.shards = in.Integer("shards", 2, 1 << 20, 0);
   static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",
@@ -360,24 +361,27 @@ const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std:
   const std::string name = LowerCase(framework), divides = LowerCase(sharding) + " " + name;
   // FULL_SHARD is also called ZeRO-3, by PyTorch itself.
   const bool zero = !Has(divides, "fsdp") && (Has(divides, "zero") || Has(divides, "deepspeed"));
-  const SoftwareStack* found = nullptr;
-  size_t first = name.size(), longest = 0;
   const auto rank = [](const SoftwareStack& stack) {
     return stack.specific ? 0 : stack.generic ? 2 : 1;
   };
-  for (const int wanted : {0, 1, 2}) {
+  const auto look = [&](int wanted, std::vector<std::string> SoftwareStack::*words) {
+    const SoftwareStack* found = nullptr;
+    size_t first = name.size(), longest = 0;
     for (const SoftwareStack& stack : stacks) {
       if (rank(stack) != wanted) continue;
-      const auto look = [&](const std::string& word) {
+      for (const std::string& word : stack.*words) {
         const size_t at = name.find(word);
-        if (at > first || (at == first && word.size() <= longest)) return;
+        if (at > first || (at == first && word.size() <= longest)) continue;
         first = at;
         longest = word.size();
         found = &stack;
-      };
-      std::ranges::for_each(stack.frameworks, look);
-      if (zero) std::ranges::for_each(stack.with_zero, look);
+      }
     }
+    return found;
+  };
+  for (const int wanted : {0, 1, 2}) {
+    const SoftwareStack* found = look(wanted, &SoftwareStack::frameworks);
+    if (found == nullptr && zero) found = look(wanted, &SoftwareStack::with_zero);
     if (found != nullptr) return found;
   }
   return nullptr;

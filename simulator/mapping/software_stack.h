@@ -103,7 +103,7 @@ struct SoftwareStack {
   bool generic = false;   // found where no other stack is: what others are built on
   bool specific = false;  // found before others: its name has that of what it is part of before it
   // Words of what runs on it where a run's division has ZeRO's name or DeepSpeed's, and on another
-  // otherwise ("Accelerate").
+  // otherwise ("Accelerate"), where no framework's own word is there.
   std::vector<std::string> with_zero;
   // The name of the stack that runs with tensor or pipeline parallelism are of; empty: this one.
   std::string model_parallel;

@@ -241,6 +241,11 @@ void SetTensorOverlap(const Fields& f, TrainingRow& row) {
 
 void SetOverlap(const Fields& f, TrainingRow& row) {
   ParallelMapping& m = row.mapping;
+  // DeepSpeed's option (runtime/zero/config.py), which is of reductions.
+  for (const Told said :
+       {ToldOf(ShardingOf(f), {"overlap comm"}), ToldOf(f.Text("note"), {"overlap comm"})}) {
+    if (said != Told::kNothing) m.overlap_gradients = said == Told::kYes && m.copies() > 1;
+  }
   if (!OverlapsNothing(f)) return SetTensorOverlap(f, row);
   m.overlap_gradients = m.chunked_tensor = false;
   m.overlap_tensor = m.tensor == 1;

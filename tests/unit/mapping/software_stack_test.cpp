@@ -198,13 +198,14 @@ TEST(SoftwareStackTest, ShippedOnesAreRead) {
         std::pair("JAX MaxText", "maxtext"),
         std::pair("JAX (PaxML)", "paxml"),
         std::pair("JAX", "jax"),
-        std::pair("Levanter", "jax"),
+        std::pair("Levanter", "levanter"),
         std::pair("DeepSpeed 0.14", "deepspeed"),
         std::pair("nanotron", "nanotron"),
         std::pair("GPT-NeoX (DeepSpeed)", "gpt-neox"),
         std::pair("LLaMA-Factory", "llama-factory"),
         std::pair("Lightning", "pytorch"),
         std::pair("LitGPT", "litgpt"),
+        std::pair("Colossal-AI", "colossalai"),
         std::pair("torchtune", "torchtune"),
         std::pair("OLMo-core", "olmo-core"),
         std::pair("NeMo AutoModel", "nemo-automodel"),
@@ -230,7 +231,9 @@ TEST(SoftwareStackTest, ZeroIsDeepSpeeds) {
     EXPECT_EQ(FindStack(*stacks, framework)->name, "pytorch") << framework;
   }
   EXPECT_EQ(FindStack(*stacks, "Axolotl", "ZeRO-3")->name, "axolotl");
+  EXPECT_EQ(FindStack(*stacks, "Axolotl (DeepSpeed)")->name, "axolotl");
   EXPECT_EQ(FindStack(*stacks, "Axolotl", "FSDP")->name, "pytorch");
+  EXPECT_EQ(FindStack(*stacks, "Hugging Face nanotron", "ZeRO-1")->name, "nanotron");
   EXPECT_EQ(FindStack(*stacks, "PyTorch", "ZeRO-3")->name, "pytorch");
   EXPECT_EQ(FindStack(*stacks, "torchtitan", "ZeRO-3")->name, "torchtitan");
 }
@@ -251,14 +254,15 @@ TEST(SoftwareStackTest, ModelParallelRunsAreAnothers) {
 TEST(SoftwareStackTest, DivisionOfGradients) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nwith_zero: [X]\nmodel_parallel: b\nreleases:\n  - source: s\n"
-            "    overlap_from: 3\n    sums_whole: true\n    gathers_after_update: true\n"
+            "    overlap_from: 3\n    sums_whole: 1\n    gathers_after_update: true\n"
             "    gathers_masters: true\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_THAT(stack->with_zero, testing::ElementsAre("x"));
   EXPECT_EQ(stack->model_parallel, "b");
   const StackRelease& release = stack->At("", "");
   EXPECT_EQ(release.overlap_from, 3);
-  EXPECT_TRUE(release.sums_whole && release.gathers_after_update && release.gathers_masters);
+  EXPECT_EQ(release.sums_whole, 1);
+  EXPECT_TRUE(release.gathers_after_update && release.gathers_masters);
   EXPECT_THAT(LoadSoftwareStack(Write("name: a\nreleases:\n  - source: s\n")).status().message(),
               HasSubstr("frameworks"));
   EXPECT_THAT(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"

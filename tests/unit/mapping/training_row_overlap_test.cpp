@@ -47,6 +47,16 @@ TEST(TrainingRowOverlapTest, AsynchronousTensorParallelismIsPyTorchs) {
   }
 }
 
+// DeepSpeed's option for reductions, whatever the stack does by itself.
+TEST(TrainingRowOverlapTest, ReductionsByOption) {
+  for (const char* framework : {"NeMo", "torchtitan"}) {
+    EXPECT_TRUE(Read(RowNoting(framework, "overlap_comm=true"), true).mapping.overlap_gradients);
+    EXPECT_FALSE(Read(RowNoting(framework, "overlap_comm: false"), true).mapping.overlap_gradients);
+    EXPECT_FALSE(Read(RowNoting(framework, "no overlap_comm"), true).mapping.overlap_gradients);
+  }
+  EXPECT_TRUE(Read(RowNoting("NeMo", "no tp_comm_overlap"), true).mapping.overlap_gradients);
+}
+
 TEST(TrainingRowOverlapTest, WhatIsSwitchedOff) {
   for (const char* note : {"no async TP", "tp_comm_overlap=False", "userbuffers off",
                            "without TP overlap", "TP overlap: disabled"}) {

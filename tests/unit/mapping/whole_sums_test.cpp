@@ -15,9 +15,9 @@ TEST(WholeSumsTest, ReplaceReduceScatters) {
   ParallelMapping m = Mapping(1, 16);
   ClusterParameters p = Cluster();
   const auto both = [&](auto of) {
-    p.sums_whole = false;
+    p.sums_whole = 0;
     const PassTimes parts = Times(Model(), m, p);
-    p.sums_whole = true;
+    p.sums_whole = 2;
     return std::pair(of(parts), of(Times(Model(), m, p)));
   };
   m.zero = 2;
@@ -31,6 +31,10 @@ TEST(WholeSumsTest, ReplaceReduceScatters) {
   // Before: a scattering of 4 bytes an element and a gathering of as many; now a whole sum, which
   // is both, and the gathering.
   EXPECT_NEAR(at_end.second.us() / at_end.first.us(), 1.5, 1e-3);
+  // Up to the first stage alone.
+  m.zero = 2;
+  p.sums_whole = 1;
+  EXPECT_EQ(Times(Model(), m, p).gradient.time, scattered.time);
   m.zero = 3;
   const auto divided = both([](const PassTimes& t) { return t.gradient; });
   EXPECT_EQ(divided.second.time, divided.first.time);

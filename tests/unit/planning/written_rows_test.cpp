@@ -23,7 +23,7 @@ TrainingValidation Validate(const std::string& file) {
 TEST(WrittenRowsTest, AreAllJudged) {
   const TrainingValidation result =
       Validate(std::string(FORETRACE_SOURCE_DIR) + "/tests/data/mappings/written_rows.csv");
-  EXPECT_EQ(result.rows.size(), 34u);
+  EXPECT_EQ(result.rows.size(), 47u);
   for (const JudgedRow& judged : result.rows) {
     EXPECT_EQ(judged.row.refused, "") << judged.row.name;
     EXPECT_GT(judged.predicted, SimTime()) << judged.row.name;
