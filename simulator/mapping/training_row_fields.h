@@ -109,6 +109,9 @@ DType PrecisionOf(const std::string& text);
 void SetGemmFormat(const Fields& f, TrainingRow& row);
 // What a row says in words of what is trained, or how.
 Told SaidOf(const Fields& f, std::initializer_list<std::string_view> terms);
+// Which kernels the software runs, and what the row says of these: torch.compile, the loss,
+// attention. Of a row whose software is read.
+void SetKernelsOf(const Fields& f, TrainingRow& row);
 // Adapters beside frozen weights.
 void SetAdapters(const Fields& f, TrainingRow& row);
 // Documents packed into the sequences of fine-tuning, where software does.

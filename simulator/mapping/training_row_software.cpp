@@ -304,30 +304,6 @@ void SetExpertWidth(TrainingRow& row) {
                   m.expert, m.data, m.context));
 }
 
-// Megatron's loss, of a row that says that it is fused: by Transformer Engine's kernel unless
-// Megatron's own is named (Megatron Core, cross_entropy_fusion_impl). "cef" is SimuMax's word.
-void FuseLoss(const Fields& f, TrainingRow& row) {
-  LossForm& loss = row.software.loss;
-  if (loss != LossForm::kInPlace && loss != LossForm::kCompiledInPlace) return;
-  if (SaidOf(f, {"fused cross entropy", "cross entropy fus*", "cross entropy loss fus*", "cef*"}) !=
-      Told::kYes) {
-    return;
-  }
-  const bool own = SaidOf(f, {"native*"}) == Told::kYes;
-  loss = own ? LossForm::kCompiledInPlace : LossForm::kOverwritten;
-  row.notes.push_back(fmt::format("fused cross entropy taken as {}",
-                                  own ? "Megatron's own" : "Transformer Engine's"));
-}
-
-void SetKernelsOf(const Fields& f, TrainingRow& row) {
-  const bool compiled = ToldOf(f.Text("note"), {"torch . compile*"}) == Told::kYes;
-  row.software.compiled = false;
-  if (compiled) Compile(row.software);
-  row.software.loss = LossOf(row.software, row.mapping);
-  FuseLoss(f, row);
-  SetKernels(row.software, row.config);
-}
-
 void DivideBatches(const Fields& f, TrainingRow& row) {
   // Words are of micro-batches as they run.
   if (!f.States("micro_batch") && DegreeWord(f, "micro_batch")) return;

@@ -233,6 +233,42 @@ TEST(TrainingRowsTest, FusedLosses) {
   EXPECT_EQ(loss("fused cross entropy", LossForm::kFused), LossForm::kFused);
 }
 
+// Attention that a row says is one kernel, whatever the software has by itself, and which one.
+TEST(TrainingRowsTest, FusedAttention) {
+  const auto row = [](const std::string& framework, const std::string& said) {
+    std::vector<SoftwareStack> stacks = Stacks();
+    StackRelease apart;
+    stacks.push_back({"apart", {"apart"}, {apart}, ""});
+    return RowsOf("known,,,,,,,,16,H100,8,1,1,16,1,,,1,,16,BF16,ZeRO-3,none," + framework +
+                      ",0,1,,," + said + "\n",
+                  stacks)
+        .at(0);
+  };
+  const auto hopper = [](const TrainingRow& read) {
+    const auto& slowdown = read.software.attention_slowdown;
+    return slowdown.contains("GH100") ? slowdown.at("GH100") : 1;
+  };
+  EXPECT_FALSE(row("apart", "").config.fused_attention);
+  for (const char* said : {"FlashAttention-2", "flash_attention_2", "flash attention", "FA2",
+                           "attn_implementation=flash_attention_2", "FlashAttention"}) {
+    EXPECT_TRUE(row("apart", said).config.fused_attention) << said;
+    EXPECT_EQ(hopper(row("apart", said)), 1.75) << said;
+  }
+  EXPECT_TRUE(row("apart + FlashAttention-2", "").config.fused_attention);
+  EXPECT_EQ(hopper(row("apart", "FlashAttention-3")), 1);
+  EXPECT_EQ(hopper(row("apart", "cuDNN flash attention")), 1.07);
+  EXPECT_THAT(row("apart", "FA3").notes, testing::Contains("attention fused, as the row says"));
+  EXPECT_FALSE(row("apart", "no flash attention").config.fused_attention);
+  // Composer's first FlashAttention takes twice as long on Ampere; the second does not.
+  EXPECT_EQ(row("Composer", "").software.attention_slowdown.at("GA100"), 2);
+  EXPECT_EQ(row("Composer", "FlashAttention").software.attention_slowdown.at("GA100"), 2);
+  EXPECT_FALSE(row("Composer", "FlashAttention-2").software.attention_slowdown.contains("GA100"));
+  EXPECT_FALSE(row("NeMo", "without flash attention").config.fused_attention);
+  EXPECT_FALSE(row("NeMo", "eager attention").config.fused_attention);
+  EXPECT_THAT(row("NeMo", "eager attention").notes,
+              testing::Contains("attention not fused, as the row says"));
+}
+
 TEST(TrainingRowsTest, UnknownModelsAndWhatWouldHelp) {
   const TempFolder folder;
   const std::string path = folder.path() + "/unknown.csv";
