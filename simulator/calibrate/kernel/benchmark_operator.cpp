@@ -1,6 +1,7 @@
 #include "simulator/calibrate/kernel/benchmark_operator.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "simulator/base/error.h"
 #include "simulator/cost/operator/elementwise_table.h"
@@ -77,6 +78,34 @@ OperatorCall::Shape Memcpy(const Row& row) {
   return op;
 }
 
+// "flash2": FlashAttention-2, as PyTorch's flash backend is ("flash" of bench_kernels.py, whose
+// libraries are torch-VERSION). "flash" of another library is the best kernel of that.
+bool IsFlashAttention2(const Row& row) {
+  const std::string_view impl = row.shape.Text("impl").value_or("");
+  return impl == "flash2" || (impl == "flash" && row.library.starts_with("torch-"));
+}
+
+OperatorCall::Shape Attention(const Row& row) {
+  AttentionOp op{Value(row, "b"),  Value(row, "heads"), Value(row, "kv_heads"),
+                 Value(row, "sq"), Value(row, "skv"),   Value(row, "d")};
+  op.causal = Value(row, "causal") != 0;
+  op.flash = row.shape.Text("impl").value_or("").starts_with("flash");
+  return op;
+}
+
+// FlashAttention-2's kernels multiply by warps, and write gradients of keys and values for each
+// query head, which PyTorch then sums over those that share one.
+void RunByFlashAttention2(const AttentionOp& op, OperatorCall call, KernelList& kernels) {
+  for (KernelWork& work : kernels) work.by_warps = true;
+  if (call.pass == Direction::kForward || op.kv_heads < 1 || op.heads <= op.kv_heads) return;
+  const int64_t sums = SaturatingProduct({op.b, op.kv_heads, op.skv, op.d});
+  call.shape = ReductionOp{sums, op.heads / op.kv_heads, true};
+  call.pass = Direction::kForward;
+  for (int tensor = 0; tensor < 2; ++tensor) {
+    for (const KernelWork& work : Kernels(call)) kernels.push_back(work);
+  }
+}
+
 struct Rule {
   std::string_view op;
   OperatorCall::Shape (*make)(const Row&);
@@ -95,13 +124,7 @@ constexpr Rule kRules[] = {
        return BatchedMatmulOp{Value(r, "b"), Value(r, "m"), Value(r, "n"), Value(r, "k")};
      }},
     {"conv2d", Convolution},
-    {"attention",
-     [](const Row& r) -> OperatorCall::Shape {
-       return AttentionOp{Value(r, "b"),           Value(r, "heads"),
-                          Value(r, "kv_heads"),    Value(r, "sq"),
-                          Value(r, "skv"),         Value(r, "d"),
-                          Value(r, "causal") != 0, r.shape.Text("impl").value_or("") == "flash"};
-     }},
+    {"attention", Attention},
     {"layer_norm",
      [](const Row& r) -> OperatorCall::Shape {
        return LayerNormOp{Value(r, "rows"), Value(r, "cols")};
@@ -155,6 +178,9 @@ absl::StatusOr<BenchmarkOperator> OperatorOfRow(const BenchmarkRow& row) {
     result.op.pass = row.phase == Phase::kBackward ? Direction::kBackward : Direction::kForward;
     result.op.shape = rule.make(row);
     result.kernels = Kernels(result.op);
+    if (const auto* attention = std::get_if<AttentionOp>(&result.op.shape)) {
+      if (IsFlashAttention2(row)) RunByFlashAttention2(*attention, result.op, result.kernels);
+    }
     if (const auto across = row.shape.Int("across")) {
       for (KernelWork& work : result.kernels) {
         work = AcrossReduction(work, static_cast<int>(*across));

@@ -3,27 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/cost/kernel/attention_scores.h"
 #include "simulator/cost/kernel/vector_rates.h"
+#include "simulator/cost/kernel/warp_attention.h"
 
 namespace foretrace {
 namespace {
 
-// Queries of a thread block forward, keys backward; the other side passes by in tiles of as many.
-// Under a causal mask a tile on the diagonal is computed whole.
-constexpr double kTile = 128;
+constexpr double kTile = kAttentionTile;
 constexpr double kLargestTileIntensity = 128.0 * 256 / (128 + 256);
-constexpr double kForwardGemms = 2, kBackwardGemms = 5;
 // Backward, warpgroups multiply tiles of 64 x 64, whose operands pass through shared memory for
 // each, as names of cuDNN's kernels for Hopper state ("flash_bprop_wgmma_f16_knob_26_64x64x128",
 // H100, traces/README.md, "Captured").
 constexpr double kBackwardTileIntensity = 64.0 * 64 / (64 + 64);
-
-// Instructions a score that the backward pass has beyond its exponentials: difference, product,
-// mask, conversions of P and dS, their stores, the sums of dQ. Unlike forward, registers leave no
-// second block whose GEMMs could run meanwhile. What published kernels need on A100
-// (FlashAttention-2, 2023, figure 6), H100 (FlashAttention-3, 2024, figure 6) and B200 amounts to
-// 10 to 16.
-constexpr double kBackwardInstructions = 12;
 
 // A block of the backward pass loads its keys and values, fills its pipeline, and writes the
 // gradients of both at its end, while no other block of its multiprocessor runs; forward the
@@ -45,26 +37,6 @@ constexpr double kUneven = 0.3;
 // 64 x 64 leave most of the rate: bert-base-b4-tf32's attain this share.
 constexpr double kProductsOfFloat = 3, kFloatShare = 0.28;
 
-// Bytes of an element of the queries that FlashAttention's and cuDNN's backward pass moves before
-// and after its blocks: dO and O are read for their product while fp32 sums of dQ are cleared;
-// those are read again and rounded to dQ.
-double BytesAround(const KernelWork& work) {
-  constexpr double kSum = 4;
-  const double size = static_cast<double>(std::max<int64_t>(ElementSize(work.dtype), 1));
-  return 2 * size + kSum + kSum + size;
-}
-
-// Of a score of FlashAttention-2 forward: maximum, scaled difference, sum, conversion, masks. And
-// of a block, however few keys it has: loads queries, fills its pipeline, writes its results.
-// BERT's kernels (H100, traces/README.md) set the latter; ViT's and Qwen1.5's took no part
-// (docs/accuracy.md).
-constexpr double kForwardInstructions = 5.5, kBlockCycles = 10250;
-// Keys that a step takes (csrc/flash_attn/src/flash_fwd_launch_template.h): fewer for wide heads. A
-// step rescales the results of all queries, and waits at its barriers and for the shuffles between
-// its two GEMMs (Wan2.1's heads of 128, H100, traces/README.md).
-constexpr double kKeysOfStep = 128, kKeysOfWideStep = 64, kWidestOfLongSteps = 64;
-constexpr double kStepCycles = 220;
-
 // Where tensor cores work asynchronously (Blackwell), forward a block has two tiles of queries,
 // of which one is multiplied while the other's exponentials are taken ("FlashAttention-4", Together
 // AI, 2026: new pipelining). What cuDNN takes on a B200 says the same (SimuMax's table: 1.2 to 1.8
@@ -80,45 +52,25 @@ bool PairsTiles(const GpuPeaks& device) {
 // part.
 constexpr double kTurnsPower = 1.5;
 
-// FlashAttention-2 forward where GEMMs, exponentials and the rest of a tile of scores follow
-// each other: blocks of 128 queries, keys in tiles of 128, a multiprocessor's blocks in turn.
-double ForwardByWarpsUs(const GpuPeaks& device, Precision precision, const KernelWork& work) {
-  const VectorRates rates = VectorRatesOf(device);
-  const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
-  const double blocks = real(work.batch) * std::ceil(real(work.m) / kTile);
-  double tiles = std::ceil(real(work.n) / kTile);
-  const double scores = work.flop.count() / (2 * real(work.k) * kForwardGemms);
-  const bool causal = scores < 0.75 * real(work.batch) * real(work.m) * real(work.n);
-  if (causal) tiles = (tiles + 1) / 2;
-  const double rate = device.peak_tflops(precision) * 1e6 * WarpInstructionShare(device, work);
-  const double keys = real(work.k) <= kWidestOfLongSteps ? kKeysOfStep : kKeysOfWideStep;
-  const double instructions = kForwardInstructions + real(work.k) / keys;
-  const double tile_us =
-      kTile * kTile * device.sms *
-          (2 * kForwardGemms * real(work.k) / rate + 1 / rates.exponentials_per_us +
-           instructions / rates.instructions_per_us) +
-      kTile / keys * kStepCycles / rates.cycles_per_us;
-  return std::max(blocks / device.sms, 1.0) *
-         (kBlockCycles / rates.cycles_per_us + tiles * tile_us);
-}
-
 }  // namespace
 
 GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
                            const KernelWork& work) {
+  if (WarpInstructionShare(device, work) < 1) {
+    return WarpAttention(device, precision, work, p.bandwidth_efficiency);
+  }
   const bool forward = work.pass == Direction::kForward;
   const double gemms = forward ? kForwardGemms : kBackwardGemms;
   const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
   const double batch = real(work.batch), m = real(work.m), n = real(work.n), k = real(work.k);
-  const double scores = work.flop.count() / (2 * k * gemms);
+  const double scores = Scores(work);
   const double masked = scores < 0.75 * batch * m * n ? 1 + kTile / n : 1;
   // A tile's GEMMs load one row of keys and one of values for each key and use both for all
   // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
   // is what limits the GEMM's largest.
   const bool persistent = device.accelerator.instructions.by_warpgroups();
   const bool in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
-  const bool small_tiles = !forward && persistent && !PairsTiles(device) && !in_parts &&
-                           WarpInstructionShare(device, work) == 1;
+  const bool small_tiles = !forward && persistent && !PairsTiles(device) && !in_parts;
   const double intensity = small_tiles ? kBackwardTileIntensity : kLargestTileIntensity;
   double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * intensity /
                 (intensity + p.tile_intensity);
@@ -130,8 +82,8 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   // One query of each sequence leaves nothing to take turns with.
   const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts && work.m > 1;
   double between = 1 / vector.exponentials_per_us;
-  if (!forward) between += kBackwardInstructions / vector.instructions_per_us;
-  if (in_turn) between += kForwardInstructions / vector.instructions_per_us;
+  if (!forward) between += kAttentionGradientInstructions / vector.instructions_per_us;
+  if (in_turn) between += kAttentionInstructions / vector.instructions_per_us;
   GemmTime time;
   time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
@@ -162,14 +114,9 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
                                       : kBackwardPairCycles;
   const double block_us = p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
   time.compute_us += block_us * time.waves;
-  if (forward && WarpInstructionShare(device, work) < 1) {
-    time.compute_us = ForwardByWarpsUs(device, precision, work);
-    time.kernel_us = SmoothMax(time.compute_us, time.memory_us);
-    return time;
-  }
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
   if (!forward && !PairsTiles(device))
-    time.kernel_us += batch * m * k * BytesAround(work) / bytes_per_us;
+    time.kernel_us += batch * m * k * BytesAroundGradients(work) / bytes_per_us;
   return time;
 }
 

@@ -69,5 +69,42 @@ TEST(BenchmarkOperator, GradientsOfASoftmaxAreNamedAfterIt) {
   EXPECT_EQ(rows[0].model, "softmax/warp backward");
 }
 
+// PyTorch's flash backend is FlashAttention-2, written for Ampere, on whichever device; what a
+// table of an engine calls flash is that engine's own kernel.
+TEST(BenchmarkOperator, FlashAttentionOfPyTorchIsOfWarps) {
+  const auto by_warps = [](std::string_view impl, std::string_view library) {
+    const std::string shape = "b=2;heads=8;kv_heads=8;sq=512;skv=512;d=64;causal=1;impl=";
+    BenchmarkRow row = Parsed("attention", "forward", shape + std::string(impl)).rows.at(0);
+    row.library = library;
+    const auto call = OperatorOfRow(row);
+    EXPECT_TRUE(call.ok()) << call.status();
+    return call->kernels[0].by_warps;
+  };
+  EXPECT_TRUE(by_warps("flash", "torch-2.11.0+cu130;timing=cupti;l2=cold"));
+  EXPECT_FALSE(by_warps("math", "torch-2.11.0+cu130;timing=cupti;l2=cold"));
+  EXPECT_FALSE(by_warps("flash", "trtllm 1.0"));
+  EXPECT_FALSE(by_warps("flash", "torch 2.10"));  // as PyTorch chooses
+  EXPECT_TRUE(by_warps("flash2", "torch 2.10"));
+}
+
+// Gradients of FlashAttention-2 are of every query head: 8 of them share 2 of keys and of values,
+// whose four gradients each a sum makes one.
+TEST(BenchmarkOperator, FlashAttention2SumsGradientsOfSharedHeads) {
+  const auto kernels = [](std::string_view phase) {
+    const auto call =
+        OperatorOfRow(Parsed("attention", phase,
+                             "b=3;heads=8;kv_heads=2;sq=512;skv=512;d=64;causal=1;impl=flash2")
+                          .rows.at(0));
+    EXPECT_TRUE(call.ok()) << call.status();
+    return call->kernels;
+  };
+  EXPECT_EQ(kernels("forward").size(), 1u);
+  const KernelList gradients = kernels("backward");
+  ASSERT_EQ(gradients.size(), 3u);
+  EXPECT_EQ(gradients[2].kind, KernelKind::kReduction);
+  EXPECT_EQ(gradients[2].read, Bytes(3 * 8 * 512 * 64 * 2));
+  EXPECT_EQ(gradients[2].written, Bytes(3 * 2 * 512 * 64 * 2));
+}
+
 }  // namespace
 }  // namespace foretrace

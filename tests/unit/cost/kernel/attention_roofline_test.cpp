@@ -169,27 +169,5 @@ TEST(AttentionRooflineTest, BackwardPassesHaveOthersAround) {
   EXPECT_NEAR(around_us(), 0, 1e-9);
 }
 
-// 50 heads of 256 queries: 100 blocks, one a multiprocessor, each over two tiles of 128 keys.
-// GEMMs of a tile at 62.9 % of 100 TFLOP/s, then its exponentials, then instructions a score: 5.5,
-// and its part of rescaling the results. A step takes 220 cycles besides, of 128 keys or, of heads
-// wider than 64, of 64.
-TEST(AttentionRooflineTest, KernelsForAmpereOnHopper) {
-  GpuPeaks device = Device();
-  device.accelerator.instructions.warp_gemms = 0.629;
-  const auto us = [&](bool causal, int64_t head = 64) {
-    const AttentionOp op{1, 50, 50, 256, 256, head, causal};
-    KernelWork work = Kernels({op, DType::kBFloat16, Direction::kForward})[0];
-    work.by_warps = true;
-    return GemmRoofline(Ideal(), device, Precision::kHalf, work).compute_us;
-  };
-  const double tile_us = 128 * 128 * 100 * (4 * 64 / 62.9e6 + 1 / 1.6e6 + 6 / 6.4e6) + 0.22;
-  const double wide_us = 128 * 128 * 100 * (4 * 128 / 62.9e6 + 1 / 1.6e6 + 7.5 / 6.4e6) + 0.44;
-  EXPECT_NEAR(us(false), 10.25 + 2 * tile_us, 1e-6);
-  EXPECT_NEAR(us(true), 10.25 + 1.5 * tile_us, 1e-6);
-  EXPECT_NEAR(us(false, 128), 10.25 + 2 * wide_us, 1e-6);
-  device.accelerator.instructions.warp_gemms = 1;
-  EXPECT_LT(us(false), 12);  // its own kernels
-}
-
 }  // namespace
 }  // namespace foretrace
