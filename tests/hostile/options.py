@@ -124,7 +124,8 @@ OPTIONS = {
     "sweep": ("", {
         "--over": (f"predict {S}", "cpu-scale=1,2"), "--value": (SWEEP, "ranks[0].busy_us"),
         "--scaling": (SWEEP, "weak"), "--jobs": (SWEEP, THREADS), "--json": (SWEEP, ""), "--journal": (SWEEP, "j.log"),
-        "--csv": (SWEEP, "tables"), "--html": (SWEEP, "page.html")}),
+        "--csv": (SWEEP, "tables"), "--html": (SWEEP, "page.html"),
+        "--strict": (f"predict {S} --over durations=recorded,nosuch", "")}),
     "diff": (f"{S} --what-if name=gemm:x2", {
         **SIMULATION,
         "--aligned-start": (f"{S} --what-if rank=4:delay=1ms", ""),

@@ -28,7 +28,7 @@ struct SweepOptions {
   std::vector<std::string> over, columns;
   std::string scaling, journal;
   int jobs = 1;
-  bool json = false;
+  bool json = false, strict = false;
 };
 
 // Takes an answer instead of a terminal.
@@ -112,20 +112,20 @@ absl::StatusOr<std::string> Evaluate(const SweptCommand& swept, const SweepOptio
   FORETRACE_ASSIGN_OR_RETURN(std::vector<std::string> arguments, swept.Arguments(point, folder));
   arguments.emplace_back("--json");
   Captured answer;
-  const absl::Status status = context.run_command(std::move(arguments), answer);
+  absl::Status status = context.run_command(std::move(arguments), answer);
   SweepPoint out;
-  if (absl::IsFailedPrecondition(status)) {
-    out.why = std::string(status.message());
-    return Encode(out);
+  if (status.ok()) {
+    absl::StatusOr<std::vector<SweepValue>> values = ReadColumns(answer.text(), o.columns);
+    status = values.status();
+    if (values.ok()) out.values = *std::move(values);
   }
+  out.feasible = status.ok();
+  if (out.feasible) return Encode(out);
+  out.failed = absl::IsInvalidArgument(status);
+  out.why = swept.InGivenNames(std::string(status.message()), folder);
+  if (absl::IsFailedPrecondition(status) || (out.failed && !o.strict)) return Encode(out);
   if (absl::IsCancelled(status)) return status;
-  if (!status.ok()) {
-    return absl::Status(status.code(),
-                        fmt::format("{}: {}", swept.Label(point), std::string(status.message())));
-  }
-  FORETRACE_ASSIGN_OR_RETURN(out.values, ReadColumns(answer.text(), o.columns));
-  out.feasible = true;
-  return Encode(out);
+  return absl::Status(status.code(), fmt::format("{}: {}", swept.Label(point), out.why));
 }
 
 absl::StatusOr<std::vector<SweepPoint>> Evaluate(const SweptCommand& swept, const SweepOptions& o,
@@ -166,7 +166,25 @@ absl::StatusOr<std::vector<SweepPoint>> Evaluate(const SweptCommand& swept, cons
   return points;
 }
 
-absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
+// That not every point is wrong: then there is no table to show.
+absl::Status SomeRan(const SweepReport& report) {
+  for (const SweepPoint& point : report.points) {
+    if (!point.failed) return absl::OkStatus();
+  }
+  return InvalidInput("{}: {}{}", report.swept->Label(0), report.points.front().why,
+                      report.points.size() > 1 ? "; the other points failed, too" : "");
+}
+
+absl::Status SomeCanBeMet(const SweepReport& report) {
+  const SweepPoint* infeasible = nullptr;
+  for (const SweepPoint& point : report.points) {
+    if (point.feasible) return absl::OkStatus();
+    if (!point.failed && infeasible == nullptr) infeasible = &point;
+  }
+  return Infeasible("sweep: no point can be met; the first: {}", infeasible->why);
+}
+
+absl::Status RunSweep(SweepOptions o, std::vector<std::string> arguments,
                       const CommandContext& context) {
   if (arguments.empty() || arguments.front().starts_with('-')) {
     return InvalidInput("sweep: which command? as in: sweep predict run1/ --over cpu-scale=1,2");
@@ -181,6 +199,7 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   if (arguments.front() == "sweep") {
     return InvalidInput("sweep: a sweep of sweeps; give several --over");
   }
+  if (o.strict && HasOption(help, "strict")) arguments.emplace_back("--strict");
   std::vector<SweepAxis> axes;
   for (const std::string& text : o.over) {
     FORETRACE_ASSIGN_OR_RETURN(axes.emplace_back(), ParseSweepAxis(text));
@@ -205,15 +224,13 @@ absl::Status RunSweep(SweepOptions o, const std::vector<std::string>& arguments,
   }
   report.swept = &swept;
   report.columns = o.columns;
+  FORETRACE_RETURN_IF_ERROR(SomeRan(report));
   FORETRACE_RETURN_IF_ERROR(AddScaling(o.scaling, report));
   FORETRACE_RETURN_IF_ERROR(context.WriteAnswer("sweep", [&] { return SweepJson(report); }));
   FORETRACE_RETURN_IF_ERROR(
       o.json ? context.console->PrintJson("sweep", SweepJson(report))
              : context.console->Print(SweepText(report, context.console->style())));
-  for (const SweepPoint& point : report.points) {
-    if (point.feasible) return absl::OkStatus();
-  }
-  return Infeasible("sweep: no point can be met; the first: {}", report.points.front().why);
+  return SomeCanBeMet(report);
 }
 
 }  // namespace
@@ -244,6 +261,9 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
                    "efficiency over the first --over: weak (same time is 1) or strong (time by as "
                    "much less as the value is more is 1)")
       ->check(CLI::IsMember({"weak", "strong"}));
+  command->add_flag("--strict", o->strict,
+                    "end at the first point that fails, where a table would list it; also of the "
+                    "command, where it has --strict");
   command->add_option("--jobs", o->jobs, "runs at once; results are the same for any number")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

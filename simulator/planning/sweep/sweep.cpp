@@ -178,6 +178,11 @@ absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text) {
   return axis;
 }
 
+bool HasOption(std::string_view help, std::string_view name) {
+  const std::vector<std::string> options = OptionsOf(help);
+  return std::ranges::find(options, name) != options.end();
+}
+
 absl::StatusOr<SweptCommand> SweptCommand::Make(std::vector<std::string> arguments,
                                                 std::vector<SweepAxis> axes,
                                                 std::string_view help) {
@@ -226,8 +231,7 @@ absl::StatusOr<SweptCommand::Target> SweptCommand::TargetOf(const SweepAxis& axi
   for (const std::string& argument : arguments_) {
     if (argument.find(place) != std::string::npos) return Target::kPlaceholder;
   }
-  const std::vector<std::string> options = OptionsOf(help);
-  if (std::find(options.begin(), options.end(), axis.name) != options.end()) {
+  if (HasOption(help, axis.name)) {
     for (const std::string& argument : arguments_) {
       const std::string option = "--" + axis.name;
       if (argument != option && !argument.starts_with(option + "=")) continue;
@@ -257,6 +261,7 @@ absl::StatusOr<SweptCommand::Target> SweptCommand::TargetOf(const SweepAxis& axi
     return InvalidInput("--over: {} has no value {}; it has {}", file.string(), axis.name,
                         fmt::join(facts, ", "));
   }
+  const std::vector<std::string> options = OptionsOf(help);
   const std::string nearest = NearestName(axis.name, options);
   return InvalidInput(
       "--over: {} has no option --{}{}; it has {}; a part of an argument is named by {{{}}} in it, "
@@ -375,6 +380,19 @@ absl::StatusOr<std::vector<std::string>> SweptCommand::Arguments(size_t point,
     arguments[platform_argument_] = platform_prefix_ + path + platform_nodes_;
   }
   return arguments;
+}
+
+std::string SweptCommand::InGivenNames(std::string message, const std::string& folder) const {
+  if (platform_argument_ == 0) return message;
+  // Lines are those of a file that nobody sees.
+  const std::string place = RE2::QuoteMeta(folder) + "/";
+  const std::string line = "-\\d+\\.yaml(:\\d+)?";
+  const std::string name = arguments_[platform_argument_].substr(platform_prefix_.size());
+  std::string plain;  // \\ would begin a group's number
+  for (const char c : name) plain += c == '\\' ? "\\\\" : std::string(1, c);
+  RE2::GlobalReplace(&message, place + "platform" + line, plain);
+  RE2::GlobalReplace(&message, place + "accelerator" + line, plain + ": its accelerator");
+  return message;
 }
 
 }  // namespace foretrace

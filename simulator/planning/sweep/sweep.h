@@ -22,6 +22,9 @@ struct SweepAxis {
 // "A:B:STEP", "A:B:xFACTOR" of numbers, ends included. Errors: neither; no value; over a million.
 absl::StatusOr<SweepAxis> ParseSweepAxis(std::string_view text);
 
+// Whether a command's help lists the option --NAME.
+bool HasOption(std::string_view help, std::string_view name);
+
 // A command line with something in it that changes from point to point. An axis NAME stands for
 // "{NAME}" in the arguments where it occurs; else for the option --NAME of the command; else, with
 // a '.', for a fact of the platform file that --platform, --on or --topology names, or, behind
@@ -41,6 +44,8 @@ class SweptCommand {
 
   // The command line of a point; a changed platform is written into `folder`.
   absl::StatusOr<std::vector<std::string>> Arguments(size_t point, const std::string& folder) const;
+  // A message about a point, in which files of `folder` go by what was given: the platform's name.
+  std::string InGivenNames(std::string message, const std::string& folder) const;
 
  private:
   enum class Target { kPlaceholder, kOption, kPlatformFact, kAcceleratorFact };

@@ -55,7 +55,7 @@ size_t FirstOf(const SweptCommand& swept, size_t point) {
 }  // namespace
 
 std::string Encode(const SweepPoint& point) {
-  if (!point.feasible) return "no\t" + OneField(point.why);
+  if (!point.feasible) return (point.failed ? "failed\t" : "no\t") + OneField(point.why);
   std::string line = "ok";
   for (const SweepValue& value : point.values) {
     line += value.number.has_value() ? fmt::format("\tn{}", *value.number)
@@ -74,7 +74,8 @@ bool Decode(const std::string& line, const std::vector<std::string>& columns, Sw
   point.feasible = fields.front() == "ok";
   if (!point.feasible) {
     point.why = fields.size() == 2 ? fields[1] : "";
-    return fields.front() == "no" && fields.size() == 2;
+    point.failed = fields.front() == "failed";
+    return (point.failed || fields.front() == "no") && fields.size() == 2;
   }
   if (fields.size() != columns.size() + 1) return false;
   for (size_t c = 0; c < columns.size(); ++c) {
@@ -124,7 +125,7 @@ absl::Status AddScaling(const std::string& scaling, SweepReport& report) {
 namespace {
 
 bool AnswersAlike(const SweepPoint& a, const SweepPoint& b) {
-  if (a.feasible != b.feasible) return false;
+  if (a.feasible != b.feasible || a.failed != b.failed) return false;
   if (!a.feasible) return true;
   return std::ranges::equal(a.values, b.values, [](const SweepValue& x, const SweepValue& y) {
     return x.number == y.number && x.text == y.text;
@@ -154,9 +155,10 @@ std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& 
 // Between what the first column lies, and where.
 std::string Verdict(const SweepReport& report) {
   std::optional<size_t> least, most;
-  size_t met = 0;
+  size_t met = 0, failed = 0;
   const auto number = [&](size_t p) { return report.points[p].values.front().number; };
   for (size_t p = 0; p < report.points.size(); ++p) {
+    failed += report.points[p].failed ? 1 : 0;
     if (!report.points[p].feasible) continue;
     ++met;
     if (!number(p).has_value()) continue;
@@ -165,6 +167,7 @@ std::string Verdict(const SweepReport& report) {
   }
   const std::string heading = Headings(*report.swept, report).front();
   std::string text = fmt::format("Verdict: {} of {} points can be met", met, report.points.size());
+  if (failed > 0) text += fmt::format(", {} failed", failed);
   if (least && *number(*least) < *number(*most)) {
     text += fmt::format("; {} from {} ({}) to {} ({})", heading, Digits(*number(*least)),
                         report.swept->Label(*least), Digits(*number(*most)),
@@ -180,6 +183,7 @@ std::string Verdict(const SweepReport& report) {
 std::vector<std::string> AxesWithoutEffect(const SweepReport& report) {
   const SweptCommand& swept = *report.swept;
   std::vector<std::string> names;
+  if (std::ranges::none_of(report.points, &SweepPoint::feasible)) return names;
   for (size_t a = 0; a < swept.axes().size(); ++a) {
     const size_t values = swept.axes()[a].values.size();
     if (values < 2) continue;
@@ -265,7 +269,10 @@ std::string SweepJson(const SweepReport& report) {
       json.Field(swept.axes()[a].name, swept.Value(p, a));
     }
     json.Field("feasible", point.feasible);
-    if (!point.feasible) json.Field("why_not", point.why);
+    if (!point.feasible) {
+      json.Field("failed", point.failed);
+      json.Field("why_not", point.why);
+    }
     for (const SweepValue& value : point.values) {
       if (value.number) {
         json.Field(value.column, *value.number);

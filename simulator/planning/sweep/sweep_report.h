@@ -17,6 +17,7 @@ struct SweepPoint {
   std::vector<SweepValue> values;
   // Of the first column, over the first axis, the others being equal: with --scaling.
   std::optional<double> efficiency;
+  bool failed = false;  // not feasible as its input is wrong, instead of what cannot be met
 };
 
 struct SweepReport {

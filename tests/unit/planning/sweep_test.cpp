@@ -130,5 +130,30 @@ TEST(Sweep, AxesThatNothingDependsOn) {
   EXPECT_TRUE(AxesWithoutEffect(report).empty());
 }
 
+TEST(Sweep, FailedPointsComeBack) {
+  SweepPoint failed;
+  failed.failed = true;
+  failed.why = "ranks: x is no\tnumber";
+  SweepPoint back;
+  ASSERT_TRUE(Decode(Encode(failed), {"time_us"}, back));
+  EXPECT_TRUE(back.failed);
+  EXPECT_FALSE(back.feasible);
+  EXPECT_EQ(back.why, "ranks: x is no number");
+}
+
+// Files that hold one point's platform are gone when the message is read.
+TEST(Sweep, MessagesNameWhatWasGiven) {
+  const auto swept = SweptCommand::Make({"collective", "--topology=dgx-a100:4"},
+                                        {{"links.nvlink3.bandwidth_GBps", {"1", "-1"}}},
+                                        "  --topology TEXT  platform\n");
+  ASSERT_TRUE(swept.ok()) << swept.status();
+  EXPECT_EQ(swept->InGivenNames("/tmp/s/platform-1.yaml:7: key x: -1 is wrong", "/tmp/s"),
+            "dgx-a100:4: key x: -1 is wrong");
+  EXPECT_EQ(swept->InGivenNames("/tmp/s/accelerator-12.yaml: no rates", "/tmp/s"),
+            "dgx-a100:4: its accelerator: no rates");
+  EXPECT_EQ(swept->InGivenNames("/tmp/other/platform-1.yaml", "/tmp/s"),
+            "/tmp/other/platform-1.yaml");
+}
+
 }  // namespace
 }  // namespace foretrace
