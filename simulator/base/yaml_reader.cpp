@@ -47,6 +47,18 @@ void YamlReader::Fail(std::string_view key, std::string_view message) const {
                                label.empty() ? "(top level)" : label, message);
 }
 
+void YamlReader::FailMissing(std::string_view key) const {
+  if (ok()) {
+    Fail(key, "missing");
+    sink_->only_missing = true;
+  } else if (reading() && node_.IsDefined()) {
+    const std::string first(sink_->status.message().substr(0, sink_->status.message().find(';')));
+    sink_->missing.push_back(fmt::format("'{}'", Label(key)));
+    sink_->status = InvalidInput("{}; so {} {}", first, sink_->missing.size() == 1 ? "is" : "are",
+                                 fmt::join(sink_->missing, ", "));
+  }
+}
+
 void YamlReader::ExpectKeys(std::span<const std::string_view> allowed) const {
   if (!ok()) return;
   if (!node_.IsDefined() || !node_.IsMap()) {
@@ -66,7 +78,7 @@ bool YamlReader::Has(std::string_view key) const {
 
 YamlReader YamlReader::Child(std::string_view key) const {
   if (!Has(key)) {
-    Fail(key, "missing");
+    FailMissing(key);
     return {YAML::Node(YAML::NodeType::Undefined), Label(key), sink_};
   }
   return {node_[std::string(key)], Label(key), sink_};
@@ -87,7 +99,7 @@ std::vector<YamlReader> YamlReader::Items() const {
 
 std::vector<std::pair<std::string, YamlReader>> YamlReader::Entries() const {
   std::vector<std::pair<std::string, YamlReader>> entries;
-  if (!ok()) return entries;
+  if (!reading()) return entries;
   if (!node_.IsDefined() || !node_.IsMap()) {
     Fail("", "must be a mapping");
     return entries;
@@ -102,7 +114,7 @@ std::vector<std::pair<std::string, YamlReader>> YamlReader::Entries() const {
 std::string YamlReader::String(std::string_view key) const { return Child(key).AsString(); }
 
 std::string YamlReader::AsString() const {
-  if (!ok()) return "";
+  if (!reading()) return "";
   if (!node_.IsDefined() || !node_.IsScalar() || node_.Scalar().empty()) {
     Fail("", "must be a non-empty string");
     return "";
@@ -115,7 +127,7 @@ std::string YamlReader::String(std::string_view key, std::string_view fallback) 
 }
 
 double YamlReader::AsNumber(double low, double high) const {
-  if (!ok()) return low;
+  if (!reading()) return low;
   double value = 0;
   if (!node_.IsDefined() || !node_.IsScalar() || !YAML::convert<double>::decode(node_, value) ||
       !std::isfinite(value)) {
@@ -188,7 +200,7 @@ std::vector<int32_t> YamlReader::Integers(std::string_view key, int32_t low, int
 
 size_t YamlReader::Choice(std::string_view key, std::span<const std::string_view> names) const {
   const std::string text = String(key);
-  if (!ok()) return 0;
+  if (!reading()) return 0;
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) {
     Fail(key, fmt::format("'{}' is not known; allowed: {}", text, Join(names)));

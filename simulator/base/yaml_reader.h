@@ -21,6 +21,9 @@ namespace foretrace {
 struct YamlSink {
   std::string file;
   absl::Status status;
+  bool lists_missing = false;
+  std::vector<std::string> missing;  // further keys, where the first problem was one
+  bool only_missing = false;         // the first problem was one
 };
 
 class YamlReader {
@@ -30,6 +33,8 @@ class YamlReader {
 
   // Fails unless this is a mapping whose keys all appear in `allowed`.
   void ExpectKeys(std::span<const std::string_view> allowed) const;
+  // From here on a missing key is a problem that all others that are missing stand beside.
+  void ListMissing() const { sink_->lists_missing = true; }
   bool Has(std::string_view key) const;
   // The value of `key`; a missing one is an error unless optional (then an undefined reader).
   YamlReader Child(std::string_view key) const;
@@ -55,12 +60,15 @@ class YamlReader {
   bool IsMap() const { return node_.IsDefined() && node_.IsMap(); }
 
   void Fail(std::string_view key, std::string_view message) const;
+  void FailMissing(std::string_view key) const;
   bool ok() const { return sink_->status.ok(); }
   const absl::Status& status() const { return sink_->status; }
   const std::string& path() const { return path_; }
 
  private:
   std::string Label(std::string_view key) const;
+  // Whether there is anything left to find.
+  bool reading() const { return ok() || (sink_->lists_missing && sink_->only_missing); }
   YAML::Node node_;
   std::string path_;  // "node.nics"; empty at the root
   std::shared_ptr<YamlSink> sink_;

@@ -55,6 +55,7 @@ class Loader {
   explicit Loader(const YamlReader& root) : root_(root) {}
 
   absl::StatusOr<Accelerator> Load(const std::string& file) {
+    root_.ListMissing();
     root_.ExpectKeys(Keys<14>{"name", "description", "vendor", "chip", "aliases", "compute",
                               "memory", "occupancy", "driver", "winograd", "instructions",
                               "interconnect", "physical", "notes"});
@@ -146,7 +147,7 @@ class Loader {
       const bool host = m.kind == MemoryKind::kHost;
       if (!host && m.capacity.count() == 0) level.Fail("", "needs capacity_MB or capacity_GB");
       if ((host || m.kind == MemoryKind::kDevice) && m.bandwidth == Bandwidth()) {
-        level.Fail("bandwidth_GBps", "missing");
+        level.FailMissing("bandwidth_GBps");
       }
       if (m.visible.count() > 0 && m.kind != MemoryKind::kDevice) {
         level.Fail("visible_GB", "is of kind: device alone");

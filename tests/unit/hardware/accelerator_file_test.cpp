@@ -166,5 +166,24 @@ TEST(AcceleratorNames, AreThoseOfTheWholeFile) {
   EXPECT_EQ(LoadAcceleratorNames(file).status(), LoadAccelerator(file).status());
 }
 
+// Keys of keys that are missing are not told; what else is wrong is, after these are there.
+TEST(AcceleratorFile, AllMissingKeysAreTold) {
+  const auto message = [](const std::string& text) {
+    return std::string(ParseAccelerator(text, "mine.yaml").status().message());
+  };
+  EXPECT_EQ(message("name: mine\ncompute: {a: {kind: simt}, b: {count: -1, source: s}}\n"
+                    "driver: {source: s}\n"),
+            "mine.yaml:1: key 'description': missing; so are 'vendor', 'chip', "
+            "'compute.a.source', 'compute.a.rates_TFLOPS', 'compute.b.kind', "
+            "'compute.b.rates_TFLOPS', 'driver.launch_us', 'driver.stream_gap_us', "
+            "'driver.event_us'");
+  EXPECT_EQ(message("name: mine\ndescription: d\nvendor: v\nchip: c\n"
+                    "memory: {hbm: {kind: device, capacity_GB: 80, source: s}}\n"),
+            "mine.yaml:5: key 'memory.hbm.bandwidth_GBps': missing");
+  EXPECT_EQ(message("name: mine\ndescription: d\nvendor: v\n"
+                    "memory: {hbm: {kind: device, capacity_GB: 80, source: s}}\n"),
+            "mine.yaml:1: key 'chip': missing; so is 'memory.hbm.bandwidth_GBps'");
+}
+
 }  // namespace
 }  // namespace foretrace
