@@ -102,10 +102,15 @@ absl::StatusOr<std::string> ReadBinaryFile(const std::string& path, int64_t max_
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
   FORETRACE_ASSIGN_OR_RETURN(std::string text, ReadBinaryFile(path, max_bytes));
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  RemoveByteOrderMark(text);
   if (const std::string_view unpacker = UnpackerOf(text); !unpacker.empty()) {
     return InvalidInput("{}: is compressed, which files of this kind must not be: {} it first",
                         OneLine(path), unpacker);
+  }
+  if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06")) {
+    return InvalidInput(
+        "{}: is a zip archive, which files of this kind must not be: unzip it first",
+        OneLine(path));
   }
   const size_t zero = text.find('\0');
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") || zero < 4) {
@@ -117,6 +122,8 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_by
         "{}:{}: a zero byte, which no text has: the file is damaged, or no text", OneLine(path),
         1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n'));
   }
+  // Lines of the Macintosh before 2001, which spreadsheets still write.
+  if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
   return text;
 }
 

@@ -62,4 +62,13 @@ std::string OneLine(std::string_view text) {
 
 std::string Excerpt(std::string_view text, size_t bytes) { return OneLine(text.substr(0, bytes)); }
 
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
+
+void RemoveByteOrderMark(std::string& text) {
+  text.erase(0, text.size() - WithoutByteOrderMark(text).size());
+}
+
 }  // namespace foretrace

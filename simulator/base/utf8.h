@@ -15,4 +15,9 @@ std::string OneLine(std::string_view text);
 // The first `bytes` of it.
 std::string Excerpt(std::string_view text, size_t bytes);
 
+// What editors and spreadsheets put before the first character.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+std::string_view WithoutByteOrderMark(std::string_view text);
+void RemoveByteOrderMark(std::string& text);
+
 }  // namespace foretrace

@@ -12,6 +12,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/calibrate/csv_schema.h"
 
 namespace foretrace {
@@ -205,7 +206,7 @@ std::optional<int64_t> ShapeKeys::Int(std::string_view key) const {
 absl::StatusOr<BenchmarkTable> ParseBenchmarkCsv(std::string_view path, std::string_view text) {
   BenchmarkTable table;
   table.path = path;
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = WithoutByteOrderMark(text);
   bool have_header = false, nccl_tests = false;
   int64_t number = 0;
   std::vector<std::string> fields;

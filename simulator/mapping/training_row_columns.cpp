@@ -9,6 +9,7 @@
 
 #include "simulator/base/csv.h"
 #include "simulator/base/enum_names.h"
+#include "simulator/base/utf8.h"
 #include "simulator/mapping/training_row_fields.h"
 
 namespace foretrace {
@@ -193,8 +194,7 @@ std::string_view OwnName(std::string_view name) {
 // In lower case, words joined by '_' ("Memory (GiB)": memory_gib), without what spreadsheets put
 // before the first one.
 std::string ColumnName(std::string name) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (name.starts_with(kByteOrderMark)) name.erase(0, kByteOrderMark.size());
+  RemoveByteOrderMark(name);
   const size_t first = name.find_first_not_of(" \t\""), last = name.find_last_not_of(" \t\"");
   if (first == std::string::npos) return "";
   name = LowerCase(name.substr(first, last + 1 - first));
@@ -208,6 +208,7 @@ std::string ColumnName(std::string name) {
 
 TableHeader::TableHeader(std::string_view line) : separator_(SeparatorOf(line)) {
   const std::vector<std::string> names = SplitCsvLine(line, separator_);
+  width_ = names.size();
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string name = ColumnName(names[i]);
     columns_[name].push_back({name, i});

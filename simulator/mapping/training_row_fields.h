@@ -35,9 +35,11 @@ class TableHeader {
   // Those that nothing is read from, but what else tables tell of a job: as they are written there.
   std::vector<std::string> Unread() const;
   char separator() const { return separator_; }
+  size_t width() const { return width_; }
 
  private:
   char separator_;
+  size_t width_ = 0;
   std::map<std::string, std::vector<Column>> columns_;
 };
 

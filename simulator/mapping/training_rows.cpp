@@ -236,6 +236,16 @@ void NoteUnreadColumns(const TableHeader& header, std::vector<TrainingRow>& rows
   }
 }
 
+// Of a row with more than the header names: a separator within a field moved what follows it.
+std::string TooWide(const TableHeader& header, const std::vector<std::string>& values) {
+  for (size_t i = header.width(); i < values.size(); ++i) {
+    if (values[i].find_first_not_of(" \t\r") == std::string::npos) continue;
+    return fmt::format("{} values for {} columns; a field that holds '{}' stands in quotes",
+                       values.size(), header.width(), header.separator());
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& path,
@@ -253,8 +263,11 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
     if (text.find_first_not_of(" \r,;\t") == std::string::npos || text[0] == '#') continue;
     TrainingRow row;
     row.name = fmt::format("{}:{}", path.substr(path.rfind('/') + 1), first);
-    FORETRACE_RETURN_IF_ERROR(ReadRow(Fields(header, SplitCsvLine(text, header.separator())), find,
-                                      stacks, meant, published, row));
+    std::vector<std::string> values = SplitCsvLine(text, header.separator());
+    const std::string wide = TooWide(header, values);
+    FORETRACE_RETURN_IF_ERROR(
+        ReadRow(Fields(header, std::move(values)), find, stacks, meant, published, row));
+    if (!wide.empty()) row.refused = wide;
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return InvalidInput("{}: no rows", path);

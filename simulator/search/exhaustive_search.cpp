@@ -11,6 +11,7 @@
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/stack_choices.h"
 #include "simulator/search/mapping_search.h"
+#include "simulator/search/pareto_front.h"
 
 namespace foretrace {
 namespace {
@@ -190,16 +191,6 @@ class Promising {
   size_t at_ = 0;
   std::priority_queue<Bounded, std::vector<Bounded>, std::greater<>> more_;
 };
-
-std::vector<size_t> ParetoFront(const std::vector<RankedMapping>& ranked) {
-  std::vector<size_t> front;
-  for (size_t i = 0; i < ranked.size(); ++i) {
-    if (front.empty() || ranked[i].evaluation.memory < ranked[front.back()].evaluation.memory) {
-      front.push_back(i);
-    }
-  }
-  return front;
-}
 
 absl::Status NothingFeasible(const Evaluator& evaluator,
                              const std::vector<ParallelMapping>& candidates) {
@@ -389,7 +380,7 @@ absl::StatusOr<SearchResult> SearchExhaustively(const Evaluator& evaluator,
   if (control.progress) control.progress(result.candidates, result.candidates);
   Rank(tried, std::move(found), result);
   if (result.ranked.empty() && !result.interrupted) return NothingFeasible(evaluator, candidates);
-  result.pareto = ParetoFront(result.ranked);
+  result.pareto = TimeMemoryFront(result.ranked);
   return result;
 }
 

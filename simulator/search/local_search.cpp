@@ -28,15 +28,7 @@ class Moves {
     bool shifts = false;
     const uint64_t pick = rng_() % 12;
     if (pick < 3) {
-      int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data, &m.context};
-      const uint64_t kinds = space_.max_context > 1 ? 4 : 3;
-      int32_t& to = *degrees[rng_() % kinds];
-      int32_t& from = *degrees[rng_() % kinds];
-      if (from % 2 == 0) {
-        from /= 2;
-        to *= 2;
-      }
-      if (m.context == 1) m.ring = m.ulysses = false;
+      MoveDegree(m);
     } else if (pick < 5) {
       // Numbers of chunks need not be powers of two.
       if (pick == 3) {
@@ -63,8 +55,32 @@ class Moves {
     }
     const auto& formats = space_.formats;
     if (formats.size() > 1 && rng_() % 8 == 0) SetFormat(formats[rng_() % formats.size()], m);
-    // What had one stage, or what software made of another schedule, may have none that is asked
-    // for.
+    Reconcile(m);
+    const bool alike = m.pipeline == before.pipeline && m.chunks == 1 && before.chunks == 1;
+    if (alike && !m.dual()) {
+      if (!before.layers.empty()) SetLayers(before.layers, m);
+      if (shifts && m.pipeline > 1) ShiftLayer(m);
+    }
+    Conform(model_, space_, m);
+    return m;
+  }
+
+ private:
+  // Half of one degree's devices to another.
+  void MoveDegree(ParallelMapping& m) {
+    int32_t* degrees[] = {&m.tensor, &m.pipeline, &m.data, &m.context};
+    const uint64_t kinds = space_.max_context > 1 ? 4 : 3;
+    int32_t& to = *degrees[rng_() % kinds];
+    int32_t& from = *degrees[rng_() % kinds];
+    if (from % 2 == 0) {
+      from /= 2;
+      to *= 2;
+    }
+    if (m.context == 1) m.ring = m.ulysses = false;
+  }
+
+  // What had one stage, or what software made of another schedule, may have none that is asked for.
+  void Reconcile(ParallelMapping& m) const {
     const auto& schedules = space_.schedules;
     if (m.pipeline > 1 && std::ranges::find(schedules, m.schedule) == schedules.end()) {
       m.schedule = schedules.front();
@@ -79,16 +95,8 @@ class Moves {
     m.overlap_experts &= m.expert > 1 && HasOppositePasses(m);
     DivideLayers(model_, m);
     if (m.zero < 3) m.hybrid = 0;
-    const bool alike = m.pipeline == before.pipeline && m.chunks == 1 && before.chunks == 1;
-    if (alike && !m.dual()) {
-      if (!before.layers.empty()) SetLayers(before.layers, m);
-      if (shifts && m.pipeline > 1) ShiftLayer(m);
-    }
-    Conform(model_, space_, m);
-    return m;
   }
 
- private:
   // One layer from a stage to another.
   void ShiftLayer(ParallelMapping& m) {
     std::vector<int32_t> layers =

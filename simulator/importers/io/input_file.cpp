@@ -2,6 +2,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/io/archive_reader.h"
 #include "simulator/importers/io/gzip_source.h"
 
@@ -104,11 +105,9 @@ absl::StatusOr<ByteSource*> InputFile::Document(std::unique_ptr<ByteSource> raw)
     if (inner.empty()) return InvalidInput("{}: the file is empty", name);
   }
   // A byte-order mark before JSON. Elsewhere the same bytes may mean something.
-  FORETRACE_ASSIGN_OR_RETURN(const std::string_view begin, raw->Peek(4));
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (begin.starts_with(kMark) && begin.size() > 3 && (begin[3] == '{' || begin[3] == '[')) {
-    raw->Skip(kMark.size());
-  }
+  FORETRACE_ASSIGN_OR_RETURN(const std::string_view begin, raw->Peek(kByteOrderMark.size() + 1));
+  const std::string_view text = WithoutByteOrderMark(begin);
+  if (text.starts_with('{') || text.starts_with('[')) raw->Skip(begin.size() - text.size());
   current_ = std::move(raw);
   return current_.get();
 }

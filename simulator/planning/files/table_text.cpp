@@ -3,6 +3,7 @@
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 #include "simulator/importers/io/input_file.h"
 
 namespace foretrace {
@@ -19,7 +20,7 @@ absl::StatusOr<std::string> ReadTableText(const std::string& path) {
     }
     text += more;
   }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // as spreadsheets save it
+  RemoveByteOrderMark(text);
   return text;
 }
 

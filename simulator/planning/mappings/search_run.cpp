@@ -14,6 +14,7 @@
 #include "simulator/mapping/trained_flop.h"
 #include "simulator/planning/mappings/mapped_job.h"
 #include "simulator/planning/mappings/search_journal.h"
+#include "simulator/search/pareto_front.h"
 #include "simulator/search/phaze_mapping.h"
 
 namespace foretrace {
@@ -140,11 +141,7 @@ void JoinFront(SearchReport& report) {
   }
   std::ranges::stable_sort(all, {}, [](const SearchRow& row) { return row.evaluation.iteration; });
   report.pareto.clear();
-  for (SearchRow& row : all) {
-    if (report.pareto.empty() || row.evaluation.memory < report.pareto.back().evaluation.memory) {
-      report.pareto.push_back(std::move(row));
-    }
-  }
+  for (const size_t at : TimeMemoryFront(all)) report.pareto.push_back(std::move(all[at]));
 }
 
 // What the fastest mapping's kernels are timed by.

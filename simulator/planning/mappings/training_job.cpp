@@ -255,6 +255,22 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
   return absl::OkStatus();
 }
 
+// Where its layers are not alike.
+void NoteLayers(TrainingJob& job) {
+  if (!job.model.transformer) return;
+  const TransformerConfig& model = *job.model.transformer;
+  if (DenseLayers(model) > 0) {
+    job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
+                                    DenseLayers(model), model.layers));
+  }
+  if (WindowedLayers(model) > 0) {
+    job.notes.push_back(
+        fmt::format("{} of {} layers have windows of {} tokens; where context parallelism divides "
+                    "the sequence attention is taken over all tokens",
+                    WindowedLayers(model), model.layers, model.window));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
@@ -307,18 +323,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   job.memory = Bytes(static_cast<int64_t>(memory));
   job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
   job.notes.insert(job.notes.end(), job.model.notes.begin(), job.model.notes.end());
-  if (job.model.transformer && DenseLayers(*job.model.transformer) > 0) {
-    job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
-                                    DenseLayers(*job.model.transformer),
-                                    job.model.transformer->layers));
-  }
-  if (job.model.transformer && WindowedLayers(*job.model.transformer) > 0) {
-    job.notes.push_back(
-        fmt::format("{} of {} layers have windows of {} tokens; where context parallelism divides "
-                    "the sequence attention is taken over all tokens",
-                    WindowedLayers(*job.model.transformer), job.model.transformer->layers,
-                    job.model.transformer->window));
-  }
+  NoteLayers(job);
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",
                                   memory / (1 << 30), 100 * options.memory_margin));
   return job;

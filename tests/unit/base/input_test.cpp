@@ -37,6 +37,7 @@ TEST(Input, RefusesWhatIsNoTextFile) {
       "\xfd"
       "7zXZ\0\0",
       7);
+  std::ofstream((folder.path() + "/zip")) << std::string("PK\x03\x04\0", 5);
   std::ofstream((folder.path() + "/large")) << std::string(2 << 20, 'x');
   ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
   const auto error = [&](const std::string& path) {
@@ -48,9 +49,18 @@ TEST(Input, RefusesWhatIsNoTextFile) {
   EXPECT_THAT(error((folder.path() + "/utf16")), HasSubstr("UTF-16"));
   EXPECT_THAT(error((folder.path() + "/gzip")), HasSubstr("gzip: is compressed"));
   EXPECT_THAT(error((folder.path() + "/xz")), HasSubstr("xz -d it first"));
+  EXPECT_THAT(error((folder.path() + "/zip")), HasSubstr("zip: is a zip archive"));
   EXPECT_THAT(error((folder.path() + "/large")), HasSubstr("larger than 1 MiB"));
   EXPECT_THAT(error((folder.path() + "/pipe")), HasSubstr("into which nothing writes"));
   EXPECT_THAT(error("/dev/zero"), HasSubstr("is a device"));
+}
+
+TEST(Input, LinesThatEndInCarriageReturns) {
+  const TempFolder folder;
+  std::ofstream((folder.path() + "/old")) << "a\rb\r";
+  EXPECT_EQ(*ReadTextFile((folder.path() + "/old"), 100), "a\nb\n");
+  std::ofstream((folder.path() + "/mixed")) << "a\rb\r\n";  // in a field, as it stands
+  EXPECT_EQ(*ReadTextFile((folder.path() + "/mixed"), 100), "a\rb\r\n");
 }
 
 // The byte that tells whether there is a writer belongs to the text.

@@ -29,5 +29,16 @@ TEST(OneLine, ReplacesControlCharacters) {
             "a?31m\xc2\xa0z");  // C1, and a space of two bytes
 }
 
+TEST(ByteOrderMark, IsRemovedOnce) {
+  EXPECT_EQ(WithoutByteOrderMark("\xEF\xBB\xBF\xEF\xBB\xBFx"), "\xEF\xBB\xBFx");
+  EXPECT_EQ(WithoutByteOrderMark("\xEF\xBB"), "\xEF\xBB");
+  std::string text = "\xEF\xBB\xBF";
+  RemoveByteOrderMark(text);
+  EXPECT_EQ(text, "");
+  text = "key";
+  RemoveByteOrderMark(text);
+  EXPECT_EQ(text, "key");
+}
+
 }  // namespace
 }  // namespace foretrace

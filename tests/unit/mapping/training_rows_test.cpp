@@ -40,6 +40,16 @@ TEST(TrainingRowsTest, StateSpaceModelsAreRefused) {
   EXPECT_THAT(rows[0].refused, HasSubstr("state-space layers are not covered"));
 }
 
+// A comma within a note moved what follows it.
+TEST(TrainingRowsTest, RowsWiderThanTheirTableAreRefused) {
+  const std::string row = "known,,,,,,,,16,H100,8,4,1,4,1,,,1,,16,BF16,none,,NeMo,0,1,";
+  const auto rows = Read(row + "\n" + row + ", ,\n" + row + ",more\n");
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[1].refused, "");  // blanks alone
+  EXPECT_THAT(rows[2].refused, HasSubstr("28 values for 27 columns"));
+  EXPECT_THAT(rows[2].refused, HasSubstr("stands in quotes"));
+}
+
 // What the software does unless the row says otherwise.
 TEST(TrainingRowsTest, SoftwareOfARow) {
   std::vector<SoftwareStack> stacks = Stacks();
