@@ -189,53 +189,13 @@ absl::StatusOr<std::vector<double>> Bounds(const std::vector<SearchedModel>& mod
   return bounds;
 }
 
-}  // namespace
-
-std::string_view Name(Objective objective) {
-  constexpr std::array<std::string_view, 4> kNames = {"throughput", "per-area", "per-watt",
-                                                      "per-dollar"};
-  return kNames[static_cast<size_t>(objective)];
-}
-
-absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedModel>& models,
-                                                   const std::vector<SizedDesign>& designs,
-                                                   const SearchSetup& setup, int hysteresis) {
-  ArchitectResult result;
-  result.designs = static_cast<int64_t>(designs.size());
-  std::vector<DesignEvaluator> evaluators = Evaluators(setup);
-  std::vector<double> best;  // score of each bucket
-  for (size_t begin = 0; begin < designs.size();) {
-    size_t end = begin;
-    while (end < designs.size() && designs[end].bucket == designs[begin].bucket) ++end;
-    std::vector<size_t> bucket(end - begin);
-    std::iota(bucket.begin(), bucket.end(), begin);
-    FORETRACE_RETURN_IF_ERROR(
-        EvaluateDesigns(models, designs, bucket, setup, 0, evaluators, result));
-    double most = 0;
-    for (size_t i = 0; i < bucket.size(); ++i) {
-      most = std::max(most, result.evaluated[result.evaluated.size() - 1 - i].score);
-    }
-    best.push_back(most);
-    begin = end;
-    if (setup.progress) {
-      setup.progress("designs", static_cast<int64_t>(begin), static_cast<int64_t>(designs.size()));
-    }
-    if (best.size() >= static_cast<size_t>(hysteresis) &&
-        std::is_sorted(best.end() - hysteresis, best.end(), std::greater<>())) {
-      break;
-    }
-  }
-  result.buckets = static_cast<int64_t>(best.size());
-  Finish(evaluators, result);
-  return result;
-}
-
-absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& models,
-                                              const std::vector<SizedDesign>& designs,
-                                              const SearchSetup& setup) {
-  ArchitectResult result;
-  result.designs = static_cast<int64_t>(designs.size());
-  std::vector<DesignEvaluator> evaluators = Evaluators(setup);
+// The best score of designs: bounds of all, then evaluations from the highest bound down, until the
+// next is below it.
+absl::StatusOr<double> EvaluateByBounds(const std::vector<SearchedModel>& models,
+                                        const std::vector<SizedDesign>& designs,
+                                        const SearchSetup& setup,
+                                        std::vector<DesignEvaluator>& evaluators,
+                                        ArchitectResult& result) {
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<double> bounds,
                              Bounds(models, designs, setup, evaluators));
   std::vector<size_t> order(designs.size());
@@ -262,7 +222,53 @@ absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& 
                      std::max(static_cast<int64_t>(next), above - order.begin()));
     }
   }
-  result.bounded = result.designs - static_cast<int64_t>(next);
+  result.bounded += static_cast<int64_t>(designs.size() - next);
+  return best;
+}
+
+}  // namespace
+
+std::string_view Name(Objective objective) {
+  constexpr std::array<std::string_view, 4> kNames = {"throughput", "per-area", "per-watt",
+                                                      "per-dollar"};
+  return kNames[static_cast<size_t>(objective)];
+}
+
+absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedModel>& models,
+                                                   const std::vector<SizedDesign>& designs,
+                                                   const SearchSetup& setup, int hysteresis) {
+  ArchitectResult result;
+  result.designs = static_cast<int64_t>(designs.size());
+  std::vector<DesignEvaluator> evaluators = Evaluators(setup);
+  SearchSetup of_bucket = setup;
+  of_bucket.progress = nullptr;
+  std::vector<double> best;  // score of each bucket
+  for (auto begin = designs.begin(); begin != designs.end();) {
+    const auto end = std::find_if(begin, designs.end(),
+                                  [&](const SizedDesign& d) { return d.bucket != begin->bucket; });
+    FORETRACE_ASSIGN_OR_RETURN(
+        best.emplace_back(), EvaluateByBounds(models, {begin, end}, of_bucket, evaluators, result));
+    begin = end;
+    if (setup.progress) {
+      setup.progress("designs", begin - designs.begin(), static_cast<int64_t>(designs.size()));
+    }
+    if (best.size() >= static_cast<size_t>(hysteresis) &&
+        std::is_sorted(best.end() - hysteresis, best.end(), std::greater<>())) {
+      break;
+    }
+  }
+  result.buckets = static_cast<int64_t>(best.size());
+  Finish(evaluators, result);
+  return result;
+}
+
+absl::StatusOr<ArchitectResult> SearchExactly(const std::vector<SearchedModel>& models,
+                                              const std::vector<SizedDesign>& designs,
+                                              const SearchSetup& setup) {
+  ArchitectResult result;
+  result.designs = static_cast<int64_t>(designs.size());
+  std::vector<DesignEvaluator> evaluators = Evaluators(setup);
+  FORETRACE_RETURN_IF_ERROR(EvaluateByBounds(models, designs, setup, evaluators, result).status());
   Finish(evaluators, result);
   return result;
 }

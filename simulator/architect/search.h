@@ -51,7 +51,8 @@ struct SearchSetup {
 };
 
 // Buckets of area from the largest down, until the best scores of the last `hysteresis` explored
-// ones only fell. Errors: a model fits on no design (infeasible); cancelled.
+// ones only fell. Within a bucket as SearchExactly. Errors: a model fits on no design (infeasible);
+// cancelled.
 absl::StatusOr<ArchitectResult> SearchByHysteresis(const std::vector<SearchedModel>& models,
                                                    const std::vector<SizedDesign>& designs,
                                                    const SearchSetup& setup, int hysteresis);

@@ -109,7 +109,10 @@ TEST(ArchitectSearchTest, HysteresisStopsWhereScoresFall) {
   const std::vector<SizedDesign> designs = FewDesigns();
   const auto all = SearchByHysteresis({{*model, 1}}, designs, SearchOf(1), 1000);
   ASSERT_TRUE(all.ok());
-  EXPECT_EQ(all->evaluated.size(), designs.size());
+  EXPECT_EQ(static_cast<int64_t>(all->evaluated.size()) + all->bounded, all->designs);
+  const auto exact = SearchExactly({{*model, 1}}, designs, SearchOf(1));
+  ASSERT_TRUE(exact.ok());
+  EXPECT_EQ(all->evaluated[all->best].score, exact->evaluated[exact->best].score);
   // One bucket has fallen by itself.
   const auto first = SearchByHysteresis({{*model, 1}}, designs, SearchOf(1), 1);
   EXPECT_EQ(first->buckets, 1);
