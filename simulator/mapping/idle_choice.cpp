@@ -18,7 +18,7 @@ std::string IdleChoice(const ParallelMapping& m) {
     return fmt::format("hsdp{}: zero{} divides over all {} replicas by itself", m.hybrid, m.zero,
                        m.replicas());
   }
-  if (m.second_shards > 0 && m.second_shards == m.replicas()) {
+  if (m.zero == 3 && m.second_shards > 0 && m.second_shards == m.replicas()) {
     return fmt::format("hpz{}: zero3 gathers from all {} replicas by itself", m.second_shards,
                        m.replicas());
   }

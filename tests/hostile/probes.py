@@ -139,6 +139,10 @@ REFUSED = {
     "rows_seconds": (ROWS, ("r.csv:1", "iteration time (ms)"), edit("rows.csv", "s/(ms)/(s)/", "r.csv")),
     "rows_gpus": (ROWS, ("r.csv:2", "9"), edit("rows.csv", "s/^8,/9,/", "r.csv")),
     "rows_unplaced": ("validate --mappings $SEEDS/rows.csv", ("--platform NAME",), ""),
+    "rows_all_refused": ("validate --mappings r.csv", ("r.csv:2", "no row can be judged", "step_s 'x'"),
+                         "printf 'model,gpus,gpu,tp,pp,dp,micro_batch,global_batch,precision,framework,step_s\\n"
+                         "llama2-7b,8,H100,1,1,8,1,8,bf16,NeMo,x\\n' > r.csv"),
+    "rows_zipped": ("validate --mappings r.zip", ("r.zip", "is a zip archive", "unzip"), "printf 'PK\\003\\004\\000' > r.zip"),
     "rows_missing": ("validate --mappings nowhere.csv", ("nowhere.csv", "cannot be opened"), ""),
     # Embedding tasks
     "task_half": (SHARD, ("t.yaml:4", "batch"), task("s/batch: 4096/batch: 4096.5/")),
@@ -206,7 +210,9 @@ REFUSED = {
     "sweep_empty": (f"sweep predict {S} --over cpu-scale=", ("NAME=VALUES",), ""),
     "sweep_unknown": (f"sweep predict {S} --over nosuch=1,2", ("--nosuch",), ""),
     "sweep_factor": (f"sweep {COLLECTIVE} --bytes 1M --over ranks=2:8:x1", ("2:8:x1", "rising"), ""),
-    "sweep_value_of_one": (f"sweep {COLLECTIVE} --bytes 1M --over algorithm=ring,nosuch", ("algorithm=nosuch",), ""),
+    "sweep_value_of_one": (f"sweep {COLLECTIVE} --bytes 1M --strict --over algorithm=ring,nosuch", ("algorithm=nosuch",), ""),
+    "sweep_values_of_all": (f"sweep {COLLECTIVE} --bytes 1M --over algorithm=no,nosuch", ("algorithm=no:", "other points"), ""),
+    "sweep_file_of_none": (f"sweep {COLLECTIVE} --bytes 1M --over links.nvlink3.bandwidth_GBps=-1", ("=-1: dgx-a100: key 'links.nvlink3.bandwidth_GBps'",), ""),
     # Platforms
     "platform_unit": ("inspect p.yaml", ("p.yaml:7", "bandwidth_Gbps", "bandwidth_GBps"), platform("s/bandwidth_GBps: 25$/bandwidth_Gbps: 200/")),
     "platform_percent": ("inspect p.yaml", ("p.yaml:9", "efficiency"), platform("s/efficiency: 0.8000/efficiency: 80/")),

@@ -89,6 +89,16 @@ absl::Status RunServing(const ValidateOptions& options, const CommandContext& co
   return context.console->Print(RunValidationText(run));
 }
 
+// Not of a table of which every row is refused.
+absl::Status SomeJudged(const TrainingValidation& jobs) {
+  for (const JudgedRow& row : jobs.rows) {
+    if (row.judged()) return absl::OkStatus();
+  }
+  const TrainingRow& first = jobs.rows.front().row;
+  return InvalidInput("--mappings: no row can be judged; the first, {}: {}", first.name,
+                      first.refused);
+}
+
 absl::Status RunMappings(const ValidateOptions& options, const CommandContext& context) {
   MappingValidationOptions mappings = options.mappings;
   mappings.platform = options.inline_case.simulation.platform;
@@ -106,8 +116,11 @@ absl::Status RunMappings(const ValidateOptions& options, const CommandContext& c
     FORETRACE_ASSIGN_OR_RETURN(const TrainingValidation jobs, ValidateTrainingRows(mappings));
     FORETRACE_RETURN_IF_ERROR(
         context.WriteAnswer("validate", [&] { return TrainingValidationJson(jobs); }));
-    if (options.json) return context.console->PrintJson("validate", TrainingValidationJson(jobs));
-    return context.console->Print(TrainingValidationText(jobs, context.console->style()));
+    FORETRACE_RETURN_IF_ERROR(
+        options.json
+            ? context.console->PrintJson("validate", TrainingValidationJson(jobs))
+            : context.console->Print(TrainingValidationText(jobs, context.console->style())));
+    return SomeJudged(jobs);
   }
   FORETRACE_ASSIGN_OR_RETURN(const MappingValidation result, ValidateMappings(mappings));
   FORETRACE_RETURN_IF_ERROR(

@@ -170,6 +170,8 @@ TEST(ZeroPlusPlusTest, WordsOfASecondPartition) {
   EXPECT_THAT(Fault(Model(8), "dp16 ep8 zero3 hpz8"), HasSubstr("divided experts"));
   EXPECT_THAT(IdleChoice(*ParseMapping("dp16 zero3 hpz16", 64, "test")),
               HasSubstr("all 16 replicas"));
+  // Of zero2 it is said that zero3 is needed, above.
+  EXPECT_EQ(IdleChoice(*ParseMapping("dp16 zero2 hpz16", 64, "test")), "");
   EXPECT_EQ(IdleChoice(*read), "");
   EXPECT_THAT(IdleWord("dp16 zero3 hpz0", false), HasSubstr("leave it out"));
 }
