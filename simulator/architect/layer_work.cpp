@@ -17,6 +17,12 @@ absl::Status CheckWidth(const TransformerConfig& c, int32_t width, int32_t micro
         "give a model of one stack",
         c.name);
   }
+  if (!c.pattern.empty()) {
+    return InvalidInput(
+        "{}: layers that are state-space mixers, attention or feed-forward alone are not covered; "
+        "give a model whose layers are alike",
+        c.name);
+  }
   if (width < 1 || micro_batch < 1) {
     return InvalidInput("{}: width {} and micro-batch {} must be positive", c.name, width,
                         micro_batch);

@@ -128,6 +128,12 @@ absl::StatusOr<OperatorView> ViewOfModel(const TransformerConfig& config, int32_
         "stack",
         config.name);
   }
+  if (!config.pattern.empty()) {
+    return InvalidInput(
+        "{}: layers that are state-space mixers, attention or feed-forward alone are not covered; "
+        "give a model whose layers are alike",
+        config.name);
+  }
   if (micro_batch < 1)
     return InvalidInput("{}: micro-batch {} must be positive", config.name, micro_batch);
   TransformerConfig c = config;

@@ -3,6 +3,7 @@
 
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/graph/operator_graph.h"
+#include "simulator/graph/state_scan.h"
 
 namespace foretrace {
 namespace {
@@ -53,6 +54,8 @@ class CallMaker {
         return {Call(ConcatOp{Size(op_.outputs[0]), static_cast<int64_t>(op_.inputs.size())})};
       case GraphOpKind::kCopy:
         return {Call(CopyOp{Size(op_.outputs[0]), op_.strided})};
+      case GraphOpKind::kStateScan:
+        return ScanCalls(ScanOf(g_, s_, op_), pass_);
       case GraphOpKind::kOpaque:
       case GraphOpKind::kExchange:
       case GraphOpKind::kCount:

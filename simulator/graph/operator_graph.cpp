@@ -6,6 +6,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/graph/state_scan.h"
 
 namespace foretrace {
 
@@ -16,10 +17,10 @@ std::string_view Name(TensorRole role) {
 }
 
 std::string_view Name(GraphOpKind kind) {
-  static constexpr std::array<std::string_view, 19> kNames = {
+  static constexpr std::array<std::string_view, 20> kNames = {
       "matmul",      "scores", "context", "attention",   "norm",           "softmax",     "dropout",
       "elementwise", "add",    "gather",  "log_softmax", "batched_matmul", "convolution", "pool",
-      "reduction",   "concat", "copy",    "opaque",      "exchange"};
+      "reduction",   "concat", "copy",    "state_scan",  "opaque",         "exchange"};
   return EnumName(kNames, kind);
 }
 
@@ -100,6 +101,11 @@ absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op) {
     case GraphOpKind::kAttention: {
       absl::InlinedVector<TensorId, 4> kept(op.inputs.begin(), op.inputs.end());
       kept.push_back(op.outputs[0]);
+      return kept;
+    }
+    case GraphOpKind::kStateScan: {
+      absl::InlinedVector<TensorId, 4> kept(op.inputs.begin(), op.inputs.begin() + kScanTensors);
+      kept.push_back(op.outputs[1]);
       return kept;
     }
     case GraphOpKind::kLogSoftmax:

@@ -75,6 +75,9 @@ enum class GraphOpKind : uint8_t {
   kReduction,  // to as many sums as there are results
   kConcat,     // of all its inputs
   kCopy,       // another order of its input (`strided`), or another shape
+  // Convolution, scan and gate of a state-space mixer, whose backward pass makes again what its own
+  // kernels gave (state_scan.h).
+  kStateScan,
   kOpaque,     // nothing is known of what it computes
   kExchange,   // among devices that divide the graph's axes (shard.h); runs no kernels
   kCount,
@@ -122,6 +125,7 @@ struct GraphOp {
   double flop_per_element = 1;
   int64_t window = 1;    // kPool
   bool strided = false;  // kCopy
+  int64_t chunk = 0;     // kStateScan: tokens
   GroupExchange exchange;
   // What backends and tables of measured operators call it ("relu", "conv2d"), where its kind does
   // not say it, and with which attributes ("strides" -> "1x1").

@@ -1,7 +1,9 @@
 #include "simulator/mapping/iteration_model.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -59,13 +61,13 @@ SimTime ExposedInPasses(const TransformerConfig& model, const ParallelMapping& m
   };
   const int64_t again = passes.kept != nullptr ? StageLayersAgain(model, m, stage) : 0;
   const int64_t others = StageLayers(model, m, stage) - again;
-  if (passes.dense == nullptr) {
+  if (passes.others.empty()) {
     kernels(passes.kept != nullptr ? *passes.kept : passes, others);
     kernels(passes, again);
   }
   for (int32_t c = 0; c < m.held_chunks(); ++c) {
     const int64_t layers = LayersOf(model, m, stage, c);
-    for (int64_t i = 0; i < layers && passes.dense != nullptr; ++i) {
+    for (int64_t i = 0; i < layers && !passes.others.empty(); ++i) {
       kernels(TimesOf(model, m, stage, c, i, passes), 1);
     }
     // Frozen layers have no backward pass.
@@ -196,11 +198,16 @@ absl::StatusOr<PassTimes> IterationModel::OfMapping(const ParallelMapping& mappi
 absl::StatusOr<PassTimes> IterationModel::OfLayers(const ParallelMapping& mapping) const {
   const ClusterParameters& own = ClusterOf(mapping.devices());
   const bool apart = mapping.expert > 1;
-  if (layers_.dense() == nullptr) return OfKind(layers_.main(), main_, mapping, own, apart);
-  FORETRACE_ASSIGN_OR_RETURN(PassTimes dense,
-                             OfKind(*layers_.dense(), dense_, WithoutExperts(mapping), own, apart));
-  FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfKind(layers_.main(), main_, mapping, own, apart));
-  AddDenseLayers(model(), mapping, std::make_shared<const PassTimes>(std::move(dense)), times);
+  std::vector<std::shared_ptr<const PassTimes>> others;
+  for (size_t kind = 1; kind < layers_.kinds(); ++kind) {
+    FORETRACE_ASSIGN_OR_RETURN(
+        PassTimes times, OfKind(layers_.kind(kind), known_[kind], MappingOfKind(mapping, kind), own,
+                                apart));
+    others.push_back(std::make_shared<const PassTimes>(std::move(times)));
+  }
+  FORETRACE_ASSIGN_OR_RETURN(PassTimes times,
+                             OfKind(layers_.main(), known_[0], mapping, own, apart));
+  if (!others.empty()) AddOtherKinds(model(), mapping, std::move(others), times);
   return times;
 }
 

@@ -3,6 +3,7 @@
 // physical parameters, their order from the pipeline schedule.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -227,10 +228,11 @@ struct PassTimes {
   SimTime tied_reduction;
   Bytes tied_bytes;
   SimTime optimizer;  // with clipping, casts and clearing of the gradients
-  // Of models whose layers are of two kinds, what dense ones take, of which only what is of one
-  // layer is looked at (mixed_layers.h, TimesOf); null: layers are alike.
-  std::shared_ptr<const PassTimes> dense;
-  // Of mappings that recompute some layers whole, what the others take, with their dense ones
+  // Of models whose layers are of several kinds, what those of the second one and on take, of
+  // which only what is of one layer is looked at (mixed_layers.h, TimesOf); empty: layers are
+  // alike.
+  std::vector<std::shared_ptr<const PassTimes>> others;
+  // Of mappings that recompute some layers whole, what the others take, by kind too
   // (mixed_layers.h, TimesOf); null: layers are alike in that.
   std::shared_ptr<const PassTimes> kept;
   // Of passes without another micro-batch's opposite pass beside them (LonePasses), where that
@@ -313,7 +315,7 @@ class IterationModel {
   ClusterParameters cluster_;
   Flop flop_;                                  // ModelFlopOf
   Memo<int64_t, ClusterParameters> clusters_;  // by devices, with their slowest one
-  KnownPasses main_, dense_;
+  std::array<KnownPasses, kMostLayerKinds> known_;  // by kind
 };
 
 // Of one mapping alone.

@@ -68,7 +68,7 @@ class ChunkDurations {
         forward ? LayersOf(c_, m_, stage, chunk) : TrainedLayersOf(c_, m_, stage, chunk);
     const bool keeps = passes_.Kept(forward).any() || passes_.kept != nullptr;
     // Of layers that differ by where in the model, or in the stage, they are.
-    const bool placed = passes_.dense != nullptr || m_.recomputed_every > 0;
+    const bool placed = !passes_.others.empty() || m_.recomputed_every > 0;
     if (placed || passes_.copies_behind > SimTime())
       return LayerByLayer({stage, chunk, forward}, layers);
     // Of layers that are alike, as many take as long.

@@ -64,7 +64,7 @@ absl::Status CheckTrained(const TransformerConfig& model, const ParallelMapping&
         "mapping {}: partial training of models that predict further tokens is not covered",
         ToString(m));
   }
-  if (m.last_layers > 0 && DenseLayers(model) > 0) {
+  if (m.last_layers > 0 && LayerKinds(model) > 1) {
     return Infeasible("mapping {}: lastN of models whose layers are of two kinds is not covered",
                       ToString(m));
   }
@@ -219,6 +219,12 @@ absl::Status CheckSharding(const TransformerConfig& model, const ParallelMapping
 absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping& m) {
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
+  }
+  if (m.context > 1 && HasPart(model, LayerPart::kMixer)) {
+    return Infeasible(
+        "mapping {}: context parallelism of state-space mixers is not covered; cp1, and tp with "
+        "sp, would do",
+        ToString(m));
   }
   if (!m.ulysses) return absl::OkStatus();
   const int64_t key_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;

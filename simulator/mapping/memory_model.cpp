@@ -1,6 +1,7 @@
 #include "simulator/mapping/memory_model.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "simulator/base/dtype.h"
@@ -49,21 +50,23 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
   const auto whole = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
     return Stashed(kind.Of(mapping), m, Recompute::kNone, c);
   };
-  const double input = InputKept(model.main().Of(m).stash(), m), main = whole(model.main(), m);
-  const double dense = model.dense() != nullptr ? whole(*model.dense(), WithoutExperts(m)) : main;
+  const double input = InputKept(model.main().Of(m).stash(), m);
+  std::array<double, kMostLayerKinds> kept = {};
+  for (size_t kind = 0; kind < model.kinds(); ++kind) {
+    kept[kind] = whole(model.kind(kind), MappingOfKind(m, kind));
+  }
   double bytes = 0;
   for (int32_t own = std::max(chunk, 0); own < (chunk < 0 ? m.held_chunks() : chunk + 1); ++own) {
     const int64_t trained = TrainedLayersOf(c, m, stage, own);
     const int64_t first = FirstLayer(c, m, stage, own) + LayersOf(c, m, stage, own) - trained;
-    if (model.dense() == nullptr) {
+    if (model.kinds() == 1) {
       const int64_t again = LayersAgain(c, m, stage, own);
-      bytes += input * Num(again) + main * Num(trained - again);
+      bytes += input * Num(again) + kept[0] * Num(trained - again);
     }
-    for (int64_t i = 0; i < trained && model.dense() != nullptr; ++i) {
-      const double kept = IsDenseLayer(c, first + i) ? dense : main;
-      bytes += RunsAgain(c, m, stage, own, i) ? input : kept;
+    for (int64_t i = 0; i < trained && model.kinds() > 1; ++i) {
+      bytes += RunsAgain(c, m, stage, own, i) ? input : kept[LayerKindOf(c, first + i)];
     }
-    if (HasHead(m, stage, own)) bytes += main * Num(c.further_tokens);
+    if (HasHead(m, stage, own)) bytes += kept[0] * Num(c.further_tokens);
   }
   return chunk < 0 ? bytes / m.chunks : bytes;
 }
@@ -85,11 +88,15 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
                               : MeanInputs(c, m, stage);
     return inputs * InputKept(model.main().Of(m).stash(), m);
   }
-  double stash = of(model.main(), m, layers);
-  if (model.dense() != nullptr) {
-    const int64_t dense = own ? DenseLayersOf(c, m, stage, chunk) : StageDenseLayers(c, m, stage);
-    stash = of(*model.dense(), WithoutExperts(m), dense) + of(model.main(), m, layers - dense);
+  const LayerCounts counts =
+      own ? LayersByKind(c, m, stage, chunk) : StageLayersByKind(c, m, stage);
+  double stash = 0;
+  int64_t main = layers;
+  for (size_t kind = 1; kind < model.kinds(); ++kind) {
+    stash += of(model.kind(kind), MappingOfKind(m, kind), counts[kind]);
+    main -= counts[kind];
   }
+  stash += of(model.main(), m, main);
   return own ? stash : stash / m.chunks;
 }
 
@@ -139,19 +146,29 @@ MemoryLedger OnHost(const ParallelMapping& m, MemoryLedger states) {
   return states;
 }
 
-// By `of_kind(model, mapping, layer)`, of a stage's layers of both kinds in proportion.
+// By `of_kind(model, mapping, layer)`, of a stage's layers of all kinds in proportion.
 template <typename OfKind>
-MemoryLedger OfBothKinds(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
+MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                          const OfKind& of_kind) {
   const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
     return of_kind(kind.config(), mapping, kind.Of(mapping));
   };
-  if (model.dense() == nullptr) return of(model.main(), m);
+  if (model.kinds() == 1) return of(model.main(), m);
   const int64_t further = HasHead(m, stage) ? c.further_tokens : 0;
   const double layers = Num(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
-  return Mean(of(*model.dense(), WithoutExperts(m)), of(model.main(), m),
-              Num(StageDenseLayers(c, m, stage)) / layers);
+  const LayerCounts counts = StageLayersByKind(c, m, stage);
+  std::vector<LedgerShare> kinds;
+  double rest = 1;
+  for (size_t kind = 1; kind < model.kinds(); ++kind) {
+    const double share = Num(counts[kind]) / layers;
+    if (counts[kind] > 0) {
+      kinds.push_back({of(model.kind(kind), MappingOfKind(m, kind)), share});
+    }
+    rest -= share;
+  }
+  if (counts[0] + further > 0 || kinds.empty()) kinds.push_back({of(model.main(), m), rest});
+  return Mean(kinds);
 }
 
 // Of ZeRO 3: gathered weights and gradients before they are reduced. Two layers' weights, with the
@@ -277,7 +294,7 @@ MemoryLedger StageMemoryAt(StageMoment moment, const ModelLayers& model, const P
                       const MappedLayer& layer) {
     return DeviceMemoryOf(moment, kind, mapping, stage, layer);
   };
-  MemoryLedger use = OfBothKinds(model, m, stage, of);
+  MemoryLedger use = OfAllKinds(model, m, stage, of);
   if (m.dual()) {
     use.activations = DualActivations(model, m, stage);
   } else if (m.recomputes_some()) {
@@ -293,8 +310,8 @@ std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMappin
   if (!c.gradient_placeholders || m.lora > 0 || m.zero >= 2) return {};
   const MappedLayer& main = model.main().Of(m);
   const bool head = HasHead(m, stage);
-  const int64_t dense = model.dense() == nullptr ? 0 : StageDenseLayers(c, m, stage);
-  const int64_t others = StageLayers(c, m, stage) + (head ? c.further_tokens : 0) - dense;
+  LayerCounts counts = StageLayersByKind(c, m, stage);
+  if (head) counts[0] += c.further_tokens;
   std::vector<WeightShape> shapes;
   const auto add = [&](const std::vector<WeightShape>& more) {
     for (const WeightShape& s : more) {
@@ -302,8 +319,9 @@ std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMappin
     }
   };
   if (head && m.trains_ends()) add(main.head_shapes());
-  if (others > 0) add(main.trained_shapes());
-  if (dense > 0) add(model.dense()->Of(WithoutExperts(m)).trained_shapes());
+  for (size_t kind = 0; kind < model.kinds(); ++kind) {
+    if (counts[kind] > 0) add(model.kind(kind).Of(MappingOfKind(m, kind)).trained_shapes());
+  }
   std::vector<Bytes> sizes;
   for (const auto& [rows, columns] : shapes) {
     sizes.emplace_back(SaturatingProduct({rows, columns, ElementSize(c.dtype)}));
@@ -345,7 +363,7 @@ MemoryLedger HostMemoryOf(const TransformerConfig& c, const ParallelMapping& m, 
     return OnHost(mapping, StatesOf(kind, mapping, stage, layer));
   };
   const ModelLayers model(c);
-  MemoryLedger host = OfBothKinds(model, m, stage, of);
+  MemoryLedger host = OfAllKinds(model, m, stage, of);
   if (m.inputs_on_host) {
     ParallelMapping on_device = m;
     on_device.inputs_on_host = false;
@@ -365,7 +383,7 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
 std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
                                             const ParallelMapping& m) {
   std::vector<int32_t> stages;
-  const bool alike = DenseLayers(model) == 0 && m.layers.empty() && m.last_layers == 0 &&
+  const bool alike = LayerKinds(model) == 1 && m.layers.empty() && m.last_layers == 0 &&
                      !m.dual() && !m.returns();
   // Equal stages between the ends have no logits, and less in flight the later they are: less than
   // the first, which has as many layers unless the ends are counted as such.

@@ -16,9 +16,9 @@ const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& 
     const bool again = index >= frozen && RunsAgain(model, m, stage, chunk, index - frozen);
     if (!again) own = passes.kept.get();
   }
-  if (own->dense == nullptr) return *own;
-  const bool dense = IsDenseLayer(model, FirstLayer(model, m, stage, chunk) + index);
-  return dense ? *own->dense : *own;
+  if (own->others.empty()) return *own;
+  const size_t kind = LayerKindOf(model, FirstLayer(model, m, stage, chunk) + index);
+  return kind > 0 ? *own->others[kind - 1] : *own;
 }
 
 void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& m,
@@ -37,61 +37,69 @@ void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& m,
   again.kept = std::move(kept);
 }
 
-void AddDenseLayers(const TransformerConfig& model, const ParallelMapping& m,
-                    std::shared_ptr<const PassTimes> dense, PassTimes& mixture) {
+void AddOtherKinds(const TransformerConfig& model, const ParallelMapping& m,
+                   std::vector<std::shared_ptr<const PassTimes>> others, PassTimes& main) {
   int64_t most = 1;
-  const auto layers = [&](int32_t stage) {
-    return StageLayers(model, m, stage) + (HasHead(m, stage) ? model.further_tokens : 0);
-  };
-  for (int32_t s = 0; s < m.pipeline; ++s) most = std::max(most, layers(s));
-  // Both were asked for `most` layers of one kind.
-  const auto of_stages = [&](double of_dense, double of_mixture) {
+  const auto further = [&](int32_t stage) { return HasHead(m, stage) ? model.further_tokens : 0; };
+  std::vector<LayerCounts> stages;
+  for (int32_t s = 0; s < m.pipeline; ++s) {
+    most = std::max(most, StageLayers(model, m, s) + further(s));
+    stages.push_back(StageLayersByKind(model, m, s));
+    stages.back()[0] += further(s);
+  }
+  // All were asked for `most` layers of one kind. `of`: by kind.
+  const auto of_stages = [&](const auto& of) {
     double longest = 0;
-    for (int32_t s = 0; s < m.pipeline; ++s) {
-      const auto plain = static_cast<double>(StageDenseLayers(model, m, s));
-      const double other = static_cast<double>(layers(s)) - plain;
-      longest = std::max(longest, (plain * of_dense + other * of_mixture));
+    for (const LayerCounts& layers : stages) {
+      double sum = 0;
+      for (size_t kind = 0; kind <= others.size(); ++kind) {
+        sum += static_cast<double>(layers[kind]) * of(kind == 0 ? main : *others[kind - 1]);
+      }
+      longest = std::max(longest, sum);
     }
     return longest / static_cast<double>(most);
   };
   for (SimTime PassTimes::*const time :
        {&PassTimes::gradient_reduction, &PassTimes::expert_reduction, &PassTimes::optimizer}) {
-    mixture.*time =
-        SimTime::FromSeconds(of_stages(((*dense).*time).seconds(), (mixture.*time).seconds()));
+    main.*time = SimTime::FromSeconds(
+        of_stages([time](const PassTimes& kind) { return (kind.*time).seconds(); }));
   }
   for (Bytes PassTimes::*const bytes :
        {&PassTimes::gradient_bytes, &PassTimes::expert_gradient_bytes}) {
-    mixture.*bytes =
-        Bytes(static_cast<int64_t>(of_stages(static_cast<double>(((*dense).*bytes).count()),
-                                             static_cast<double>((mixture.*bytes).count()))));
+    main.*bytes = Bytes(static_cast<int64_t>(of_stages(
+        [bytes](const PassTimes& kind) { return static_cast<double>((kind.*bytes).count()); })));
   }
-  const double share = static_cast<double>(DenseLayers(model)) / static_cast<double>(model.layers);
-  const auto mean = [share](double of_dense, double of_mixture) {
-    return share * of_dense + (1 - share) * of_mixture;
+  double rest = 1;
+  CostSources mean;
+  const auto add = [&mean](const CostSources& own, double share) {
+    for (size_t i = 0; i < mean.seconds.size(); ++i) mean.seconds[i] += share * own.seconds[i];
+    mean.extrapolated += share * own.extrapolated;
   };
-  CostSources& sources = mixture.sources;
-  for (size_t i = 0; i < sources.seconds.size(); ++i) {
-    sources.seconds[i] = mean(dense->sources.seconds[i], sources.seconds[i]);
+  for (size_t kind = 1; kind <= others.size(); ++kind) {
+    const double share =
+        static_cast<double>(LayersOfKindIn(model, kind)) / static_cast<double>(model.layers);
+    add(others[kind - 1]->sources, share);
+    rest -= share;
   }
-  sources.extrapolated = mean(dense->sources.extrapolated, sources.extrapolated);
-  mixture.dense = std::move(dense);
+  add(main.sources, rest);
+  main.sources = mean;
+  main.others = std::move(others);
 }
 
-MemoryLedger Mean(const MemoryLedger& dense, const MemoryLedger& mixture, double share) {
+MemoryLedger Mean(const std::vector<LedgerShare>& kinds) {
   MemoryLedger mean;
   for (Bytes MemoryLedger::*const part :
        {&MemoryLedger::weights, &MemoryLedger::gradients, &MemoryLedger::optimizer,
         &MemoryLedger::activations, &MemoryLedger::logits}) {
-    const auto count = [&](const MemoryLedger& use) {
-      return static_cast<double>((use.*part).count());
-    };
-    mean.*part = Bytes(static_cast<int64_t>(share * count(dense) + (1 - share) * count(mixture)));
+    double sum = 0;
+    for (const auto& [use, share] : kinds) sum += share * static_cast<double>((use.*part).count());
+    mean.*part = Bytes(static_cast<int64_t>(sum));
   }
   // Of one layer at a time.
   for (Bytes MemoryLedger::*const part : {&MemoryLedger::recomputed, &MemoryLedger::gathered}) {
-    mean.*part = share <= 0   ? mixture.*part
-                 : share >= 1 ? dense.*part
-                              : std::max(dense.*part, mixture.*part);
+    for (const auto& [use, share] : kinds) {
+      if (share > 0) mean.*part = std::max(mean.*part, use.*part);
+    }
   }
   return mean;
 }

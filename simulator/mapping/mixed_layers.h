@@ -1,6 +1,6 @@
 #pragma once
-// Models whose layers are of two kinds, dense ones and mixtures of experts; layers of which only
-// some are recomputed.
+// Models whose layers are of several kinds (workload/layer_pattern.h); layers of which only some
+// are recomputed.
 
 #include <memory>
 #include <vector>
@@ -19,12 +19,17 @@ const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& 
 void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& mapping,
                    std::shared_ptr<const PassTimes> kept, PassTimes& again);
 
-// Gives `mixture`, as if all layers were mixtures, the dense layers' times, as if all were dense.
-// What ends an iteration becomes that of the stage where it takes longest.
-void AddDenseLayers(const TransformerConfig& model, const ParallelMapping& mapping,
-                    std::shared_ptr<const PassTimes> dense, PassTimes& mixture);
+// Gives `main`, as if all layers were of the first kind, the times of the others, each as if all
+// were of that one. What ends an iteration becomes that of the stage where it takes longest.
+void AddOtherKinds(const TransformerConfig& model, const ParallelMapping& mapping,
+                   std::vector<std::shared_ptr<const PassTimes>> others, PassTimes& main);
 
-// `share` of a stage's layers keep what `dense` says, the others what `mixture` says.
-MemoryLedger Mean(const MemoryLedger& dense, const MemoryLedger& mixture, double share);
+// What is of a share of a stage's layers, as if all were like them.
+struct LedgerShare {
+  MemoryLedger use;
+  double share = 0;
+};
+// The stage's.
+MemoryLedger Mean(const std::vector<LedgerShare>& kinds);
 
 }  // namespace foretrace

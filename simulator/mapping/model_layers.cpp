@@ -39,12 +39,14 @@ const MappedLayer& LayersOfKind::Of(const ParallelMapping& mapping) const {
 }
 
 ModelLayers::ModelLayers(const TransformerConfig& model) : model_(model) {
-  const bool mixed = DenseLayers(model) > 0;
-  main_ = std::make_unique<const LayersOfKind>(mixed ? WithLayersOf(model, false) : model);
-  if (mixed) dense_ = std::make_unique<const LayersOfKind>(WithLayersOf(model, true));
+  for (size_t kind = 0; kind < LayerKinds(model); ++kind) {
+    kinds_.push_back(std::make_unique<const LayersOfKind>(WithLayerKind(model, kind)));
+  }
 }
 
-ParallelMapping WithoutExperts(ParallelMapping m) {
+ParallelMapping MappingOfKind(const ParallelMapping& mapping, size_t kind) {
+  ParallelMapping m = mapping;
+  if (kind == 0) return m;
   m.expert = 1;
   m.expert_tensor = 0;
   m.dispatch = ExpertDispatch::kAllToAll;

@@ -1,7 +1,10 @@
 #pragma once
 // The layers of one model for many mappings of it, of which each share is worked out once.
 
+#include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "simulator/base/memo.h"
 #include "simulator/mapping/mapped_layer.h"
@@ -34,17 +37,17 @@ class ModelLayers {
   explicit ModelLayers(const TransformerConfig& model);
 
   const TransformerConfig& model() const { return model_; }
-  // All of them, or, of layers of two kinds, those with experts.
-  const LayersOfKind& main() const { return *main_; }
-  // Of two kinds the dense ones; null: layers are alike.
-  const LayersOfKind* dense() const { return dense_.get(); }
+  // By kind (LayerKindOf); where layers are alike one.
+  size_t kinds() const { return kinds_.size(); }
+  const LayersOfKind& kind(size_t kind) const { return *kinds_[kind]; }
+  const LayersOfKind& main() const { return *kinds_.front(); }
 
  private:
   TransformerConfig model_;
-  std::unique_ptr<const LayersOfKind> main_, dense_;
+  std::vector<std::unique_ptr<const LayersOfKind>> kinds_;
 };
 
-// As dense layers of a mixture of experts have the mapping.
-ParallelMapping WithoutExperts(ParallelMapping mapping);
+// As layers of a kind have the mapping: only those of the first may have experts.
+ParallelMapping MappingOfKind(const ParallelMapping& mapping, size_t kind);
 
 }  // namespace foretrace

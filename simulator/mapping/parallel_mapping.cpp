@@ -73,21 +73,27 @@ int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& m, int
   return first;
 }
 
-int64_t DenseLayersOf(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
-                      int32_t chunk) {
+LayerCounts LayersByKind(const TransformerConfig& model, const ParallelMapping& m, int32_t stage,
+                         int32_t chunk) {
+  LayerCounts layers = {};
   const int64_t first = FirstLayer(model, m, stage, chunk);
   const int64_t count = LayersOf(model, m, stage, chunk);
-  int64_t dense = 0;
-  for (int64_t i = first; i < first + count; ++i) dense += IsDenseLayer(model, i) ? 1 : 0;
-  return dense;
+  if (LayerKinds(model) == 1) {
+    layers[0] = count;
+    return layers;
+  }
+  for (int64_t i = first; i < first + count; ++i) ++layers[LayerKindOf(model, i)];
+  return layers;
 }
 
-int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& m, int32_t stage) {
-  int64_t dense = 0;
-  for (int32_t c = 0; DenseLayers(model) > 0 && c < m.held_chunks(); ++c) {
-    dense += DenseLayersOf(model, m, stage, c);
+LayerCounts StageLayersByKind(const TransformerConfig& model, const ParallelMapping& m,
+                              int32_t stage) {
+  LayerCounts layers = {};
+  for (int32_t c = 0; c < m.held_chunks(); ++c) {
+    const LayerCounts more = LayersByKind(model, m, stage, c);
+    for (size_t kind = 0; kind < layers.size(); ++kind) layers[kind] += more[kind];
   }
-  return dense;
+  return layers;
 }
 
 std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks) {

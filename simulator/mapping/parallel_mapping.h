@@ -2,6 +2,7 @@
 // A mapping of a transformer onto devices by tensor, sequence, context, expert, pipeline and data
 // parallelism, with the same stage shape everywhere, as Megatron-LM lays models out.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "simulator/plan/schedule.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
@@ -308,14 +310,15 @@ bool HasHead(const ParallelMapping& mapping, int32_t stage);
 int64_t LayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);
 int64_t StageLayers(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);
-// Which of the model's layers a chunk begins with, and how many of a stage's are dense where layers
-// are of two kinds.
+// Which of the model's layers a chunk begins with, and how many of a chunk's, or of all of a
+// stage's, are of which kind (LayerKindOf).
 int64_t FirstLayer(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                    int32_t chunk);
-int64_t StageDenseLayers(const TransformerConfig& model, const ParallelMapping& mapping,
-                         int32_t stage);
-int64_t DenseLayersOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
-                      int32_t chunk);
+using LayerCounts = std::array<int64_t, kMostLayerKinds>;
+LayerCounts LayersByKind(const TransformerConfig& model, const ParallelMapping& mapping,
+                         int32_t stage, int32_t chunk);
+LayerCounts StageLayersByKind(const TransformerConfig& model, const ParallelMapping& mapping,
+                              int32_t stage);
 
 // Layers without a backward pass (ParallelMapping::last_layers), all in the model's first chunk,
 // and how many of a chunk's, or of all of a stage's, have one.

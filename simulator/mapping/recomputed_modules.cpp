@@ -87,7 +87,9 @@ PartialRecomputation PartsAgain(const OperatorGraph& graph, const ParallelMappin
 }
 
 RecomputeModules IdleModules(const TransformerConfig& model, RecomputeModules modules) {
-  const bool experts = model.experts > 0, dense = !experts || DenseLayers(model) > 0;
+  const bool experts = model.experts > 0;
+  const bool dense = model.pattern.empty() ? !experts || DenseLayers(model) > 0
+                                           : HasPart(model, LayerPart::kFeedForward);
   const bool moe = modules.has(RecomputeModule::kMoe) && experts;
   const std::pair<RecomputeModule, bool> used[] = {
       {RecomputeModule::kMlp, dense},

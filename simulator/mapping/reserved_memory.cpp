@@ -288,8 +288,9 @@ class StageWalk {
 absl::StatusOr<AllocatorMemory> FollowAllocations(const TransformerConfig& model,
                                                   const ParallelMapping& mapping, int32_t stage) {
   FORETRACE_RETURN_IF_ERROR(CheckMapping(model, mapping, 0));
-  const TransformerConfig kind = DenseLayers(model) > 0 ? WithLayersOf(model, false) : model;
-  return StageWalk(kind, mapping, stage).Run();
+  // Of several kinds one stands for all: layers with experts, else those that are most.
+  const size_t kind = model.experts > 0 ? 0 : CommonestKind(model);
+  return StageWalk(WithLayerKind(model, kind), mapping, stage).Run();
 }
 
 absl::StatusOr<Bytes> ReservedMemoryOf(const TransformerConfig& model,

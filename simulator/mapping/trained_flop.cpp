@@ -40,7 +40,15 @@ double OutsideWindows(const TransformerConfig& c) {
 
 double AttentionOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
-  return WholeAttention(WithLayersOf(c, false)) * Num(c.layers) - OutsideWindows(c);
+  // Layers are whole, or attention alone.
+  if (c.pattern.empty()) {
+    return WholeAttention(WithLayersOf(c, false)) * Num(c.layers) - OutsideWindows(c);
+  }
+  double flop = 0;
+  for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
+    flop += WholeAttention(WithLayerKind(c, kind)) * Num(LayersOfKindIn(c, kind));
+  }
+  return flop;
 }
 
 // Every weight multiplies every token, those of experts the tokens routed to them: of one layer,
@@ -49,9 +57,9 @@ struct LayerElements {
   double trained = 0, experts = 0;
   bool trains_experts = false;
 };
-LayerElements ElementsOf(const TransformerConfig& model, bool dense,
+LayerElements ElementsOf(const TransformerConfig& model, size_t kind,
                          const ParallelMapping& mapping) {
-  const TransformerConfig c = DenseLayers(model) > 0 ? WithLayersOf(model, dense) : model;
+  const TransformerConfig c = WithLayerKind(model, kind);
   const MappedLayer layer(c, mapping);
   const double routed = c.experts > 0 ? Num(c.top_k) / Num(c.experts) : 0;
   return {layer.trained() + routed * layer.trained_expert(), routed * layer.expert(),
@@ -62,11 +70,12 @@ LayerElements ElementsOf(const TransformerConfig& model, bool dense,
 
 Flop ModelFlopOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
-  const TransformerConfig mixture = WithLayersOf(c, false);
-  const int64_t dense = DenseLayers(c);
-  const double outside = Gemms(mixture, 0), block = Gemms(mixture, 1) - outside;
-  double forward = outside + block * Num(c.layers - dense) - OutsideWindows(c);
-  if (dense > 0) forward += (Gemms(WithLayersOf(c, true), 1) - outside) * Num(dense);
+  const TransformerConfig main = WithLayerKind(c, 0);
+  const double outside = Gemms(main, 0), block = Gemms(main, 1) - outside;
+  double forward = outside + block * Num(LayersOfKindIn(c, 0)) - OutsideWindows(c);
+  for (size_t kind = 1; kind < LayerKinds(c); ++kind) {
+    forward += (Gemms(WithLayerKind(c, kind), 1) - outside) * Num(LayersOfKindIn(c, kind));
+  }
   const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
   forward += Num(c.further_tokens) * (outside + block + join.count());
   // Backward multiplies twice as much.
@@ -81,8 +90,9 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
   alone.train_attention = mapping.train_attention;
   alone.train_ffn = mapping.train_ffn;
   const double tokens = Num(model.sequence);
-  const int64_t dense = DenseLayers(model);
-  const LayerElements mixture = ElementsOf(model, false, alone);
+  // Layers of several kinds are trained in part nowhere (lastN).
+  const int64_t dense = model.layers - LayersOfKindIn(model, 0);
+  const LayerElements mixture = ElementsOf(model, 0, alone);
   // Passes over layers with experts, of which each multiplies what a token is routed to once.
   const double routed = all - Num(dense);
   double passes = 3 * (routed + Num(model.further_tokens)), backward = 2 * forward;
@@ -97,7 +107,9 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
     const double above = Num(model.layers - frozen);
     passes = routed + (above - Num(dense)) * (mixture.trains_experts ? 2 : 1);
     double trained = (above - Num(dense)) * mixture.trained;
-    if (dense > 0) trained += Num(dense) * ElementsOf(model, true, alone).trained;
+    for (size_t kind = 1; kind < LayerKinds(model); ++kind) {
+      trained += Num(LayersOfKindIn(model, kind)) * ElementsOf(model, kind, alone).trained;
+    }
     // Attention multiplies no weights: it has both gradients wherever any passes.
     backward = forward - below + 2 * tokens * trained + AttentionOf(model) * above / all;
   }

@@ -20,12 +20,17 @@ namespace {
 // What no row goes without; a column that has a default may be missing.
 constexpr std::array<std::string_view, 3> kColumns = {"model", "gpus", "gpu"};
 
-// What a prediction would pass over in silence.
-std::string NotCovered(const Fields& f) {
+// What a prediction would pass over in silence: mixers of a model that is not known, which would be
+// taken for attention.
+std::string NotCovered(const Fields& f, const std::optional<TransformerConfig>& known) {
+  if (known && HasPart(*known, LayerPart::kMixer)) return "";
   const std::string model = PlainName(f.Text("model"));
   for (const std::string_view hybrid : {"mamba", "nemotronh", "hybrid"}) {
     if (model.find(hybrid) == std::string::npos) continue;
-    return fmt::format("model '{}': state-space layers are not covered", f.Text("model"));
+    return fmt::format(
+        "model '{}': a model with state-space layers needs a file that says which layers they "
+        "are; known are Nemotron-H 4B, 8B, 47B and 56B, and Nemotron 3 Nano 30B-A3B",
+        f.Text("model"));
   }
   return "";
 }
@@ -43,6 +48,17 @@ absl::StatusOr<std::optional<TransformerConfig>> FindModel(const Fields& f,
     return other;
   }
   return find(name, true);
+}
+
+// Fewer layers than the model has are its first ones.
+void ReadPattern(const std::optional<TransformerConfig>& known, TrainingRow& row) {
+  if (row.config.pattern.empty()) return;
+  CutPattern(row.config);
+  if (row.config.layers < known->layers) {
+    row.notes.push_back(fmt::format("the model's first {} layers of {}, {}", row.config.layers,
+                                    known->layers, row.config.pattern));
+  }
+  row.notes.push_back(PatternNote(row.config));
 }
 
 // Of a model with a size that neither the row nor a file states.
@@ -97,12 +113,12 @@ std::string CheckChunks(const TrainingRow& row) {
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
                      const ModelYear& published, TrainingRow& row) {
-  std::string error = NotCovered(f);
-  if (error.empty()) error = f.Differing();
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
   FORETRACE_ASSIGN_OR_RETURN(const auto known, FindModel(f, find));
+  std::string error = NotCovered(f, known);
+  if (error.empty()) error = f.Differing();
   if (known) row.config = *known;
   if (known && known->name != row.model) {
     row.notes.push_back(fmt::format("the model is taken to be {}", known->name));
@@ -111,6 +127,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.config.name = row.model;
   if (known && published) row.earliest = published(row.taken_as);
   ReadSizes(f, row, error);
+  ReadPattern(known, row);
   const bool cut = WithoutIdleExperts(row.config).experts != row.config.experts;
   if (cut) {
     row.notes.push_back(fmt::format("all {} layers are dense, as the first {} of the model are",

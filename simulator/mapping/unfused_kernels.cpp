@@ -31,7 +31,9 @@ void Step(KernelList& list, int64_t n, int64_t operands, DType from, DType to) {
 void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward) const {
   const GraphOp& op = l_.graph().op(id);
   const KernelForms& forms = p_.forms;
-  if (forms.separate_gemms && op.kind == GraphOpKind::kMatmul && op.in_block) {
+  // What a mixer's scan takes is one matrix in all software.
+  const bool one = op.name == "mixer in";
+  if (forms.separate_gemms && op.kind == GraphOpKind::kMatmul && op.in_block && !one) {
     Separate(id, forward, backward);
   }
   const bool narrow = ElementSize(l_.graph().tensor(op.inputs[0]).dtype) < 4;

@@ -10,32 +10,32 @@ SimTime IterationEvaluator::LowerBound(const ParallelMapping& m) const {
   if (!passes.ok()) return SimTime();
   const TransformerConfig& model = model_.model();
   const int64_t layers = StageLayers(model, m, m.pipeline - 1);
-  const PassTimes& mixture = *passes;
-  const PassTimes* const kept = passes->kept.get();
-  const PassTimes& plain = kept != nullptr && kept->dense != nullptr ? *kept->dense
-                           : passes->dense != nullptr                ? *passes->dense
-                                                                     : *passes;
-  const int64_t dense = passes->dense != nullptr ? StageDenseLayers(model, m, m.pipeline - 1) : 0;
+  const PassTimes& main = *passes;
+  const PassTimes& others = passes->kept != nullptr ? *passes->kept : *passes;
+  LayerCounts counts = StageLayersByKind(model, m, m.pipeline - 1);
   // Of a layer; where some are recomputed, as much as those take at least that are not.
   const auto both = [](const PassTimes& p) {
     const PassTimes& least = p.kept != nullptr ? *p.kept : p;
     return least.layer_forward + least.layer_backward;
   };
   SimTime again;
-  if (mixture.kept != nullptr && dense == 0) {
-    const SimTime more = mixture.layer_backward - mixture.kept->layer_backward;
+  if (main.kept != nullptr && counts[0] == layers) {
+    const SimTime more = main.layer_backward - main.kept->layer_backward;
     again = SimTime::FromPs(more.ps() * StageLayersAgain(model, m, m.pipeline - 1));
   }
-  const SimTime stage =
-      SimTime::FromPs(both(mixture).ps() * (layers - dense) + both(plain).ps() * dense) + again +
-      passes->head_forward + passes->head_backward;
+  SimTime stage = again + passes->head_forward + passes->head_backward +
+                  SimTime::FromPs(both(main).ps() * counts[0]);
+  for (size_t i = 0; i < others.others.size(); ++i) {
+    stage += SimTime::FromPs(both(*others.others[i]).ps() * counts[i + 1]);
+  }
   // To and from the first chunk of the last stage. Split backward passes leave the weights'
   // gradient for later.
   const bool split = m.zero_bubble() || m.paired();
   const auto alone = [&](const PassTimes& p) {
     return both(p) - (split ? p.layer_weight : SimTime());
   };
-  const SimTime way_layer = std::min(alone(mixture), alone(plain));
+  SimTime way_layer = alone(main);
+  for (const auto& kind : others.others) way_layer = std::min(way_layer, alone(*kind));
   int64_t least = layers;
   for (int32_t s = 0; s + 1 < m.pipeline && !m.layers.empty(); ++s) {
     for (int32_t c = 0; c < m.chunks; ++c) least = std::min(least, LayersOf(model, m, s, c));

@@ -84,9 +84,8 @@ std::vector<PhazeOption> OptionsOf(const MappingSpace& space) {
 absl::StatusOr<PhazeLayers> PhazeLayersOf(const TransformerConfig& model,
                                           const ClusterParameters& cluster, Bandwidth link,
                                           const PhazeOption& option) {
-  // Of layers of two kinds those that are more.
-  const int64_t dense = DenseLayers(model);
-  TransformerConfig three = dense > 0 ? WithLayersOf(model, 2 * dense > model.layers) : model;
+  // Of layers of several kinds those that are most.
+  TransformerConfig three = WithLayerKind(model, CommonestKind(model));
   three.layers = 3;
   const ParallelMapping m = ThreeStages(option);
   FORETRACE_RETURN_IF_ERROR(CheckMapping(three, m, 0));

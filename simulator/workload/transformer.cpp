@@ -1,15 +1,16 @@
 #include "simulator/workload/transformer.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
@@ -226,30 +227,33 @@ class Builder {
 
   Workload Build() {
     if (c_.family == TransformerFamily::kT5) {
-      const Stack encoder(c_, TransformerStack::kEncoder);
-      AppendStack(encoder, nullptr, c_.layers, "encoder ");
+      std::deque<Stack> encoder, decoder;
+      encoder.emplace_back(c_, TransformerStack::kEncoder);
+      AppendStack(encoder, c_.layers, "encoder ");
       const int32_t memory = stream_;
-      const Stack decoder(c_, TransformerStack::kDecoder);
-      memory_ = {decoder.model.memory, memory};
-      AppendStack(decoder, nullptr, c_.decoder_layers, "decoder ");
+      decoder.emplace_back(c_, TransformerStack::kDecoder);
+      memory_ = {decoder.front().model.memory, memory};
+      AppendStack(decoder, c_.decoder_layers, "decoder ");
     } else {
-      const Stack own(c_, TransformerStack::kOnly);
-      std::optional<Stack> dense;
-      if (DenseLayers(c_) > 0) dense.emplace(WithLayersOf(c_, true), TransformerStack::kOnly);
-      AppendStack(own, dense ? &*dense : nullptr, c_.layers, "");
+      std::deque<Stack> kinds;
+      for (size_t kind = 0; kind < LayerKinds(c_); ++kind) {
+        kinds.emplace_back(WithLayerKind(c_, kind), TransformerStack::kOnly);
+      }
+      AppendStack(kinds, c_.layers, "");
     }
     for (const auto& [ends, bytes] : edges_) w_.edges.push_back({ends.first, ends.second, bytes});
     return std::move(w_);
   }
 
  private:
-  void AppendStack(const Stack& own, const Stack* dense, int64_t layers,
-                   const std::string& prefix) {
+  // `kinds`: of the stack's layers (LayerKindOf).
+  void AppendStack(const std::deque<Stack>& kinds, int64_t layers, const std::string& prefix) {
+    const Stack& own = kinds.front();
     source_.clear();
     for (OpId id = 0; id < own.begin; ++id) Append(own, id, prefix + own.model.graph.op(id).name);
     stream_ = source_.at(own.enters);
     for (int64_t i = 0; i < layers; ++i) {
-      const Stack& stack = dense != nullptr && IsDenseLayer(c_, i) ? *dense : own;
+      const Stack& stack = kinds.size() > 1 ? kinds[LayerKindOf(c_, i)] : own;
       const int32_t block = w_.blocks++;
       bool biased = false;  // relative positions are of the first attention alone
       source_ = {{stack.enters, stream_}};

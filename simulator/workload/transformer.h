@@ -110,6 +110,17 @@ struct TransformerConfig {
   // Layers whose feed-forward is dense, of width `dense_ffn`, in a mixture of experts: the first
   // ones, or all but every n-th.
   int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
+  // Of models each of whose layers is one part with a norm and a residual of its own (Nemotron-H,
+  // 2025, arXiv 2504.03624): a letter for each layer, as hybrid_override_pattern has them
+  // (layer_pattern.h); one letter alone is of all layers. Empty: layers are attention and
+  // feed-forward.
+  std::string pattern;
+  // State-space mixers (Mamba-2, arXiv 2405.21060): heads of so many elements, each with a state of
+  // `state_size` for every element; heads of a group share what writes and reads their states. The
+  // convolution before reaches over so many tokens; the scan goes by chunks of so many (Megatron
+  // Core, ssm/mamba_mixer.py: d_conv, chunk_size).
+  int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
+  int64_t state_convolution = 4, state_chunk = 128;
   // Tokens that a layer attends to, its own included, where that is not all; every
   // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those
   // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; so

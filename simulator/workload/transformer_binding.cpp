@@ -35,6 +35,9 @@ Binding BindTransformer(const TransformerGraph& model, const TransformerConfig& 
   set(a.routed, routed(tokens * config.top_k / (whole ? split : 1), shares.arriving));
   set(a.stream_routed, routed(tokens * config.top_k / split, shares.leaving));
   for (const AxisId axis : {a.heads, a.kv_heads, a.vocabulary}) divide(axis, shares.tensor);
+  if (config.state_heads > 0) {
+    for (const AxisId axis : {a.state_heads, a.state_groups}) divide(axis, shares.tensor);
+  }
   if (!whole) divide(a.ffn, shares.tensor);
   if (!whole && a.up != a.ffn) divide(a.up, shares.tensor);
   if (config.shared_ffn > 0) divide(a.shared, shares.tensor);
@@ -61,6 +64,9 @@ Division DivisionOf(const TransformerGraph& model, const TransformerConfig& conf
   const bool whole = config.experts > 0 && shares.expert_tensor == 1;
   if (whole) divide(ShardGroup::kTensor, split, {a.routed});
   divide(ShardGroup::kTensor, shares.tensor, {a.heads, a.kv_heads, a.vocabulary});
+  if (config.state_heads > 0) {
+    divide(ShardGroup::kTensor, shares.tensor, {a.state_heads, a.state_groups});
+  }
   if (!whole) divide(ShardGroup::kTensor, shares.tensor, {a.ffn, a.up});
   if (config.shared_ffn > 0) divide(ShardGroup::kTensor, shares.tensor, {a.shared, a.shared_up});
   if (config.experts > 0) divide(ShardGroup::kExpert, shares.expert, {a.experts, a.routed});

@@ -5,6 +5,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/transformer.h"
 
 namespace foretrace {
@@ -48,6 +49,8 @@ int64_t DenseLayers(const TransformerConfig& c) {
 std::optional<UndividedSize> FirstUndivided(const TransformerConfig& c, int64_t tensor,
                                             bool whole_experts) {
   if (c.heads % tensor != 0) return UndividedSize{"heads", c.heads};
+  if (c.state_heads % tensor != 0) return UndividedSize{"heads of states", c.state_heads};
+  if (c.state_groups % tensor != 0) return UndividedSize{"groups of states", c.state_groups};
   const int64_t keys = c.kv_heads > 0 ? c.kv_heads : c.heads;
   if (keys % tensor != 0 && tensor % keys != 0) return UndividedSize{"heads of keys", keys};
   const bool whole = c.experts > 0 && whole_experts;
@@ -128,6 +131,7 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         c.name);
   }
   const bool said = c.dense_first > 0 || c.experts_every != 1;
+  if (!c.pattern.empty()) return CheckPattern(c);
   if ((said && c.experts == 0) || c.experts_every > c.layers || c.dense_first >= c.layers ||
       (DenseLayers(c) > 0) != (c.dense_ffn > 0)) {
     return InvalidInput(
@@ -135,7 +139,7 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         "dense_ffn, and one layer with experts; without dense layers there is none",
         c.name, DenseLayers(c), c.layers);
   }
-  return absl::OkStatus();
+  return CheckPattern(c);
 }
 
 }  // namespace
@@ -204,6 +208,7 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
 }
 
 TransformerConfig WithDefaults(TransformerConfig c) {
+  if (c.layers == 0) c.layers = static_cast<int64_t>(c.pattern.size());
   if (c.ffn == 0) c.ffn = 4 * c.hidden;
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_size == 0 && c.heads > 0) c.head_size = c.hidden / c.heads;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/workload/layer_pattern.h"
+#include "simulator/workload/mixer_graph.h"
+
 namespace foretrace {
 namespace {
 
@@ -24,6 +27,8 @@ class Builder {
     a.shared_up = gated() ? Axis("shared_up", 2 * c_.shared_ffn) : a.shared;
     a.vocabulary = Axis("vocabulary", c_.vocabulary);
     a.experts = Axis("experts", c_.experts);
+    a.state_heads = Axis("state heads", c_.state_heads);
+    a.state_groups = Axis("state groups", c_.state_groups);
     hidden_ = Axis("hidden", c_.hidden);
     depth_ = Axis("depth", c_.head_size);
     value_depth_ = c_.latent > 0 ? Axis("value depth", c_.value_size) : depth_;
@@ -34,10 +39,7 @@ class Builder {
   TransformerGraph Build() {
     TensorId x = Embedding();
     block_ = true;
-    const TensorId entered = x;
-    x = Attention(x);
-    if (stack_ == TransformerStack::kDecoder) x = CrossAttention(x);
-    x = c_.experts > 0 ? Experts(x) : FeedForward(entered, x);
+    x = Layer(x);
     block_ = false;
     Head(x);
     return std::move(out_);
@@ -46,6 +48,25 @@ class Builder {
  private:
   using Axes = absl::InlinedVector<AxisId, 4>;
   using Ids = absl::InlinedVector<TensorId, 4>;
+
+  TensorId Layer(TensorId entered) {
+    switch (PartOf(c_)) {
+      case LayerPart::kMixer:
+        return Residual("mixer residual",
+                        AddMixer(c_, hidden_, Norm("norm 1", entered), out_), entered);
+      case LayerPart::kAttention:
+        return Attention(entered);
+      case LayerPart::kFeedForward:
+        return FeedForward(entered, entered);
+      case LayerPart::kExperts:
+        return Experts(entered);
+      default:
+        break;
+    }
+    TensorId x = Attention(entered);
+    if (stack_ == TransformerStack::kDecoder) x = CrossAttention(x);
+    return c_.experts > 0 ? Experts(x) : FeedForward(entered, x);
+  }
 
   bool gated() const { return IsGated(c_); }
   bool biased() const { return HasBiases(c_); }

@@ -14,6 +14,7 @@ struct TransformerAxes {
   // What tensor parallelism divides: heads, feed-forward widths (one and, where gated, both
   // halves; of chosen and of shared experts), vocabulary. Expert parallelism: experts.
   AxisId heads, kv_heads, ffn, up, shared, shared_up, vocabulary, experts;
+  AxisId state_heads, state_groups;  // of state-space mixers
 };
 
 struct TransformerGraph {

@@ -64,6 +64,13 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("window", c.window);
   in.Int("global_every", c.global_every);
   in.Bool("window_pieces", c.window_pieces);
+  in.String("pattern", c.pattern);
+  in.Int("state_heads", c.state_heads);
+  in.Int("state_head_size", c.state_head_size);
+  in.Int("state_size", c.state_size);
+  in.Int("state_groups", c.state_groups);
+  in.Int("state_convolution", c.state_convolution);
+  in.Int("state_chunk", c.state_chunk);
 }
 
 std::optional<TransformerFamily> ParseFamily(std::string_view name) {

@@ -9,6 +9,7 @@
 #include "simulator/mapping/mapping_plan.h"
 #include "simulator/mapping/stage_plan.h"
 #include "simulator/plan/lowering.h"
+#include "tests/support/hybrid_model.h"
 #include "tests/support/random_mapping.h"
 #include "tests/support/ring_plan.h"
 #include "tests/support/round_links.h"
@@ -67,6 +68,34 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
   EXPECT_EQ(compared, 80);
   EXPECT_GT(two_kinds, 10);
   EXPECT_GT(rings, 10);
+}
+
+// Layers of which each is one part.
+TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
+  std::mt19937 rng(7);
+  int compared = 0, experts = 0;
+  for (int round = 0; round < 400 && compared < 40; ++round) {
+    TransformerConfig model = rng() % 2 == 0 ? HybridModel() : HybridExperts();
+    TransformerConfig drawn = TinyTransformer();
+    drawn.experts = model.experts;
+    ParallelMapping m = DrawMapping(rng, drawn);
+    m.context = 1;
+    m.ring = m.ulysses = false;
+    m.expert = model.experts > 0 ? m.expert : 1;
+    ClusterParameters cluster;
+    cluster.exchanges = Exchanges();
+    SetExpertLinks(cluster);
+    cluster.host_link = Bandwidth::GBps(12);
+    cluster.host_memory = Bandwidth::GBps(200);
+    const auto folded = EstimateIteration(model, m, cluster);
+    if (!folded.ok()) continue;
+    ++compared;
+    experts += m.expert > 1 ? 1 : 0;
+    EXPECT_EQ(ReplayedEnd(PlanOf(model, m, folded->passes)).ps(), folded->time.ps())
+        << ToString(m) << " " << Name(m.schedule);
+  }
+  EXPECT_EQ(compared, 40);
+  EXPECT_GT(experts, 2);
 }
 
 // Embedding and output layer alone on the first and the last chunk.

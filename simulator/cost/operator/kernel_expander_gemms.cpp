@@ -36,7 +36,10 @@ KernelList KernelExpander::operator()(const LinearOp& op) const {
 
 KernelList KernelExpander::operator()(const BatchedMatmulOp& op) const {
   if (pass_ == Direction::kForward) {
-    return {AcrossReduction(Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false), 1)};
+    KernelWork work = Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false);
+    work.read += Bytes(op.read_beside);
+    work.written += Bytes(op.written_beside);
+    return {AcrossReduction(work, 1)};
   }
   return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),
           AcrossReduction(Gemm(KernelKind::kBatchedGemm, op.b, op.k, op.n, op.m, false), 2)};

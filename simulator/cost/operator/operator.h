@@ -26,6 +26,9 @@ struct LinearOp {
 // c[b,m,n] = a[b,m,k] b[b,k,n].
 struct BatchedMatmulOp {
   int64_t b = 0, m = 0, n = 0, k = 0;
+  // Bytes that its kernel moves besides, forward: of operands and results of other types than the
+  // call's, and of what is fused with it.
+  int64_t read_beside = 0, written_beside = 0;
 };
 
 // NCHW input [n,c,h,w], filters [k,c/groups,r,s], output [n,k,oh,ow].

@@ -20,7 +20,8 @@ using dataflow::Role;
 // Of what the graph of a layer and a dataflow mapping have no words for, the first; empty: nothing.
 std::string Unsaid(const TransformerConfig& c, const ParallelMapping& m) {
   const bool gpt = c.family == TransformerFamily::kGpt && !IsGated(c) && c.experts == 0 &&
-                   (c.kv_heads == 0 || c.kv_heads == c.heads) && c.latent == 0 && c.window == 0;
+                   (c.kv_heads == 0 || c.kv_heads == c.heads) && c.latent == 0 && c.window == 0 &&
+                   c.pattern.empty();
   if (!gpt) return fmt::format("layers of {}: a GPT's alone are", c.name);
   if (m.context > 1) return "context parallelism";
   if (m.zero > 1) return fmt::format("zero{}", m.zero);

@@ -263,6 +263,7 @@ void NoteLayers(TrainingJob& job) {
     job.notes.push_back(fmt::format("{} of {} layers are dense, the others mixtures of experts",
                                     DenseLayers(model), model.layers));
   }
+  if (!model.pattern.empty()) job.notes.push_back(PatternNote(model));
   if (WindowedLayers(model) > 0) {
     job.notes.push_back(
         fmt::format("{} of {} layers have windows of {} tokens; where context parallelism divides "

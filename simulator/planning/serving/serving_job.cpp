@@ -27,6 +27,12 @@ namespace foretrace {
 namespace {
 
 absl::Status CheckServable(const TransformerConfig& model) {
+  if (!model.pattern.empty()) {
+    return Infeasible(
+        "{}: serve does not know layers that are state-space mixers, attention or feed-forward "
+        "alone; search, generate and validate --mappings do",
+        model.name);
+  }
   if (model.window > 0 && WindowedLayers(model) == model.layers) {
     return Infeasible(
         "{}: serve needs a layer that attends to all tokens; all {} have windows of {}", model.name,

@@ -1,0 +1,204 @@
+#include "simulator/workload/layer_pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+#include "simulator/base/enum_names.h"
+#include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+
+namespace foretrace {
+namespace {
+
+// Megatron Core, ssm/mamba_hybrid_layer_allocation.py: Symbols; in the order of kinds.
+constexpr std::array<std::pair<char, LayerPart>, kMostLayerKinds> kLetters = {
+    {{'E', LayerPart::kExperts},
+     {'M', LayerPart::kMixer},
+     {'*', LayerPart::kAttention},
+     {'-', LayerPart::kFeedForward}}};
+
+bool Has(const TransformerConfig& c, char letter) {
+  return c.pattern.find(letter) != std::string::npos;
+}
+
+// What only layers with experts have.
+void DropExperts(TransformerConfig& c) {
+  c.experts = c.top_k = c.shared_ffn = c.expert_groups = c.chosen_groups = 0;
+}
+
+absl::Status CheckLetters(const TransformerConfig& c) {
+  for (const char letter : c.pattern) {
+    const bool known =
+        std::ranges::any_of(kLetters, [&](const auto& entry) { return entry.first == letter; });
+    if (known) continue;
+    return InvalidInput(
+        "workload '{}': '{}' in pattern is no layer; M is a state-space mixer, * attention, - a "
+        "dense feed-forward layer, E a mixture of experts",
+        c.name, letter);
+  }
+  if (c.pattern.size() > 1 && static_cast<int64_t>(c.pattern.size()) != c.layers) {
+    return InvalidInput("workload '{}': pattern has {} letters for {} layers", c.name,
+                        c.pattern.size(), c.layers);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckState(const TransformerConfig& c) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  // Models without mixers have the defaults.
+  const TransformerConfig none;
+  const std::tuple<const char*, int64_t, int64_t> sizes[] = {
+      {"state_heads", c.state_heads, none.state_heads},
+      {"state_head_size", c.state_head_size, none.state_head_size},
+      {"state_size", c.state_size, none.state_size},
+      {"state_groups", c.state_groups, none.state_groups},
+      {"state_convolution", c.state_convolution, none.state_convolution},
+      {"state_chunk", c.state_chunk, none.state_chunk}};
+  const bool mixers = Has(c, 'M');
+  for (const auto& [what, size, without] : sizes) {
+    if (mixers ? size < 1 || size > kMost : size != without) {
+      return InvalidInput(
+          "workload '{}': {} {}; models whose pattern has state-space mixers (M) have one from 1 "
+          "to {}, others none",
+          c.name, what, size, kMost);
+    }
+  }
+  if (mixers && c.state_heads % c.state_groups != 0) {
+    return InvalidInput("workload '{}': state_groups {} do not divide the {} state_heads", c.name,
+                        c.state_groups, c.state_heads);
+  }
+  const auto size = [](int64_t v) { return static_cast<double>(v); };
+  const double elements = size(c.state_heads) * size(c.state_head_size);
+  if (size(c.layers) * 160 * elements *
+          std::max({size(c.sequence) * size(c.state_size + c.state_chunk), size(c.hidden) * 4}) >
+      1e18) {
+    return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view Name(LayerPart part) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "whole layers", "state-space mixers", "attention", "dense feed-forward layers",
+      "mixtures of experts"};
+  return EnumName(kNames, part);
+}
+
+LayerPart PartOf(const TransformerConfig& c) {
+  for (const auto& [letter, part] : kLetters) {
+    if (!c.pattern.empty() && c.pattern[0] == letter) return part;
+  }
+  return LayerPart::kWhole;
+}
+
+bool HasPart(const TransformerConfig& c, LayerPart part) {
+  if (part == LayerPart::kWhole) return c.pattern.empty();
+  return std::ranges::any_of(
+      kLetters, [&](const auto& entry) { return entry.second == part && Has(c, entry.first); });
+}
+
+size_t LayerKinds(const TransformerConfig& c) {
+  if (c.pattern.empty()) return DenseLayers(c) > 0 ? 2 : 1;
+  size_t kinds = 0;
+  for (const auto& entry : kLetters) kinds += Has(c, entry.first) ? 1 : 0;
+  return kinds;
+}
+
+size_t LayerKindOf(const TransformerConfig& c, int64_t layer) {
+  if (c.pattern.empty()) return c.experts > 0 && IsDenseLayer(c, layer) ? 1 : 0;
+  if (c.pattern.size() == 1) return 0;
+  size_t kind = 0;
+  for (const auto& entry : kLetters) {
+    if (c.pattern[static_cast<size_t>(layer)] == entry.first) return kind;
+    kind += Has(c, entry.first) ? 1 : 0;
+  }
+  return 0;
+}
+
+int64_t LayersOfKindIn(const TransformerConfig& c, size_t kind) {
+  if (c.pattern.empty()) return kind > 0 ? DenseLayers(c) : c.layers - DenseLayers(c);
+  int64_t layers = 0;
+  for (int64_t i = 0; i < c.layers; ++i) layers += LayerKindOf(c, i) == kind ? 1 : 0;
+  return layers;
+}
+
+size_t CommonestKind(const TransformerConfig& c) {
+  size_t most = 0;
+  for (size_t kind = 1; kind < LayerKinds(c); ++kind) {
+    if (LayersOfKindIn(c, kind) > LayersOfKindIn(c, most)) most = kind;
+  }
+  return most;
+}
+
+TransformerConfig WithLayerKind(const TransformerConfig& config, size_t kind) {
+  if (config.pattern.empty()) {
+    return LayerKinds(config) > 1 ? WithLayersOf(config, kind > 0) : config;
+  }
+  TransformerConfig c = config;
+  for (const auto& entry : kLetters) {
+    if (!Has(config, entry.first)) continue;
+    if (kind-- > 0) continue;
+    c.pattern = entry.first;
+    break;
+  }
+  if (PartOf(c) != LayerPart::kExperts) DropExperts(c);
+  if (PartOf(c) == LayerPart::kFeedForward && c.dense_ffn > 0) c.ffn = c.dense_ffn;
+  c.dense_ffn = 0;
+  return c;
+}
+
+std::string PatternNote(const TransformerConfig& c) {
+  std::vector<std::string> parts;
+  for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
+    parts.push_back(fmt::format("{} {}", LayersOfKindIn(c, kind),
+                                Name(PartOf(WithLayerKind(c, kind)))));
+  }
+  const std::string mixers =
+      HasPart(c, LayerPart::kMixer)
+          ? fmt::format(
+                "; scans of mixers go by chunks of {} tokens, and their GEMMs take what batched "
+                "GEMMs of their sizes and bytes do",
+                c.state_chunk)
+          : "";
+  return fmt::format("layers are one part each: {}{}", fmt::join(parts, ", "), mixers);
+}
+
+void CutPattern(TransformerConfig& c) {
+  if (c.pattern.size() > 1 && c.layers > 0 && c.layers < static_cast<int64_t>(c.pattern.size())) {
+    c.pattern.resize(static_cast<size_t>(c.layers));
+  }
+}
+
+absl::Status CheckPattern(const TransformerConfig& c) {
+  FORETRACE_RETURN_IF_ERROR(CheckLetters(c));
+  FORETRACE_RETURN_IF_ERROR(CheckState(c));
+  if (c.pattern.empty()) return absl::OkStatus();
+  const bool decoders = c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kLlama;
+  if (!decoders || c.decoder_layers > 0 || c.dense_first > 0 || c.experts_every != 1 ||
+      c.parallel_norms > 0 || c.window > 0 || c.latent > 0 || c.further_tokens > 0) {
+    return InvalidInput(
+        "workload '{}': a pattern is of gpt and llama, and says which layers are what; it goes "
+        "with none of dense_first, experts_every, parallel_norms, window, latent, further_tokens",
+        c.name);
+  }
+  if (Has(c, 'E') != (c.experts > 0)) {
+    return InvalidInput("workload '{}': experts go with layers E in pattern, and these with them",
+                        c.name);
+  }
+  if ((c.dense_ffn > 0) != (Has(c, 'E') && Has(c, '-'))) {
+    return InvalidInput(
+        "workload '{}': dense_ffn is the width of layers - in a pattern that has layers E too",
+        c.name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace foretrace

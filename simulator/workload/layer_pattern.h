@@ -1,0 +1,46 @@
+#pragma once
+// Models whose layers differ: in what follows attention (dense layers of a mixture of experts), or
+// in which part of a layer each one is (TransformerConfig::pattern).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "simulator/workload/transformer.h"
+
+namespace foretrace {
+
+// What each layer of one kind has.
+enum class LayerPart : uint8_t { kWhole, kMixer, kAttention, kFeedForward, kExperts, kCount };
+// As reports name layers that are one part alone.
+std::string_view Name(LayerPart part);
+
+// Of a model whose layers are alike.
+LayerPart PartOf(const TransformerConfig& config);
+// Whether any layer is that part alone.
+bool HasPart(const TransformerConfig& config, LayerPart part);
+
+// Kinds of layers are counted from 0: the layers with experts first; dense ones, or the others of a
+// pattern, after them.
+inline constexpr size_t kMostLayerKinds = 4;
+size_t LayerKinds(const TransformerConfig& config);
+size_t LayerKindOf(const TransformerConfig& config, int64_t layer);
+int64_t LayersOfKindIn(const TransformerConfig& config, size_t kind);
+// The kind of which there are most layers.
+size_t CommonestKind(const TransformerConfig& config);
+// The same model with layers of one kind alone.
+TransformerConfig WithLayerKind(const TransformerConfig& config, size_t kind);
+
+// What a report says of it: how many layers are what, and what of mixers is assumed.
+std::string PatternNote(const TransformerConfig& config);
+
+// A model cut to its first layers has as much of the pattern.
+void CutPattern(TransformerConfig& config);
+
+// Of a model with its defaults filled in. Errors: letters that are none; a pattern of another
+// length; sizes that are missing or have no layer; what goes with no pattern.
+absl::Status CheckPattern(const TransformerConfig& config);
+
+}  // namespace foretrace

@@ -1,0 +1,108 @@
+// Kernels of a state-space mixer's scan, by hand.
+#include "simulator/graph/state_scan.h"
+
+#include <gtest/gtest.h>
+
+#include "simulator/cost/operator/kernel_work.h"
+
+namespace foretrace {
+namespace {
+
+// 4 chunks of 16 tokens; 4 groups of 4 heads of 32 elements; states of 32.
+StateScan Scan() {
+  StateScan s;
+  s.tokens = 64;
+  s.groups = 4;
+  s.width = 128;
+  s.heads = 16;
+  s.state = 32;
+  s.chunk = 16;
+  s.taps = 4;
+  return s;
+}
+constexpr double kTokens = 64, kInputs = 4 * 128, kState = 32, kChunk = 16, kGroups = 4;
+
+KernelList Work(const StateScan& scan, Direction pass) {
+  KernelList list;
+  for (const OperatorCall& call : ScanCalls(scan, pass)) {
+    for (const KernelWork& work : Kernels(call)) list.push_back(work);
+  }
+  return list;
+}
+
+double Gemms(const KernelList& list) {
+  double flop = 0;
+  for (const KernelWork& work : list) {
+    if (work.kind == KernelKind::kBatchedGemm) flop += work.flop.count();
+  }
+  return flop;
+}
+
+int64_t MovedBytes(const KernelList& list) {
+  int64_t bytes = 0;
+  for (const KernelWork& work : list) bytes += work.total_bytes();
+  return bytes;
+}
+
+// Of each token: every element of the input is multiplied with what writes it to a state of N, and
+// the state with what reads it; within a chunk of Q tokens Q products of N for each group weigh Q
+// inputs. 2 FLOP each.
+TEST(StateScanTest, ForwardFlop) {
+  const double expected = 2 * kTokens * kInputs * (kState + kState + kChunk) +
+                          2 * kTokens * kGroups * kChunk * kState;
+  EXPECT_EQ(Gemms(Work(Scan(), Direction::kForward)), expected);
+}
+
+// Again the states (N) and the products within chunks. Gradients: of the states (N); of the input,
+// by both ways (N + Q); of what writes and what reads by states (2 N) and by products (2 Q N of a
+// group); of the products (Q); of the decays (Q).
+TEST(StateScanTest, BackwardFlop) {
+  const double inputs = 5 * kState + 3 * kChunk, groups = 3 * kGroups * kChunk * kState;
+  EXPECT_EQ(Gemms(Work(Scan(), Direction::kBackward)),
+            2 * kTokens * (kInputs * inputs + groups));
+}
+
+// Forward, of each of 64 tokens with X = 512, B = C = 128 elements and 16 steps; states of a chunk
+// are 4 x 128 x 32, 1,024 elements a token; products within it 4 x 16 x 16, 64 a token.
+// Convolution: reads and writes X + 2 B, 2 bytes each. Sums: 2 bytes a step to two of 4. Chunk
+// states: X and B, steps twice in 4 bytes, states in 4. Passing: 4 bytes to 2. Products: B and C,
+// 4 bytes written. Results: C, states in 2, products in 4, X, the gate, steps; X twice.
+TEST(StateScanTest, ForwardBytes) {
+  const int64_t x = 512, b = 128, steps = 16, states = 1024, products = 64;
+  const int64_t token = 2 * 2 * (x + 2 * b) + (2 + 8) * steps +
+                        (2 * x + 2 * b + 8 * steps + 4 * states) + (4 + 2) * states +
+                        (2 * b + 2 * b + 4 * products) +
+                        (2 * b + 2 * states + 4 * products + 2 * x + 2 * x + 8 * steps + 4 * x);
+  EXPECT_EQ(MovedBytes(Work(Scan(), Direction::kForward)), 64 * token);
+}
+
+// A group's heads are one GEMM: its bytes are read once for all of them.
+TEST(StateScanTest, MoreHeadsOfAGroupMoveOnlyTheirSteps) {
+  StateScan more = Scan();
+  more.heads *= 2;
+  const int64_t steps = MovedBytes(Work(more, Direction::kForward)) -
+                        MovedBytes(Work(Scan(), Direction::kForward));
+  EXPECT_EQ(steps, 64 * 16 * (10 + 8 + 8));
+}
+
+// Two tokens more than chunks hold are a chunk of their own, which runs as whole ones do.
+TEST(StateScanTest, PartOfAChunkIsAChunk) {
+  StateScan longer = Scan(), whole = Scan();
+  longer.tokens = 66;
+  whole.tokens = 80;
+  EXPECT_EQ(Gemms(Work(longer, Direction::kForward)), Gemms(Work(whole, Direction::kForward)));
+}
+
+// Of several samples tokens and samples change places before and after: all that is projected,
+// 2 X + 2 B + steps, and the result, X, there and back.
+TEST(StateScanTest, SeveralSamplesAreTransposed) {
+  StateScan two = Scan();
+  two.samples = 2;
+  for (const Direction pass : {Direction::kForward, Direction::kBackward}) {
+    EXPECT_EQ(MovedBytes(Work(two, pass)) - 2 * MovedBytes(Work(Scan(), pass)),
+              2 * 64 * 4 * (3 * 512 + 2 * 128 + 16));
+  }
+}
+
+}  // namespace
+}  // namespace foretrace

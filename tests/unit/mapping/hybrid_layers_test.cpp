@@ -1,0 +1,147 @@
+// Mappings of models each of whose layers is one part: their stages, times and memory are sums over
+// the parts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "simulator/mapping/iteration_model.h"
+#include "simulator/mapping/mapped_line.h"
+#include "simulator/mapping/mapping_file.h"
+#include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/trained_flop.h"
+#include "tests/support/hybrid_model.h"
+#include "tests/unit/mapping/hand_derived.h"
+#include "tests/unit/mapping/known_rows.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+ParallelMapping Of(const std::string& words) {
+  const auto m = ParseMapping(words, 0, "test");
+  EXPECT_TRUE(m.ok()) << m.status();
+  return m.value_or(ParallelMapping());
+}
+
+// M-M* on the first of two stages, -M*- on the second.
+TEST(HybridLayersTest, StagesDivideThePattern) {
+  const TransformerConfig c = HybridModel("M-M*-M*-");
+  const ParallelMapping m = Of("pp2 dp1 mb1 gb4");
+  EXPECT_EQ(StageLayersByKind(c, m, 0), (LayerCounts{2, 1, 1, 0}));  // mixers, attention, dense
+  EXPECT_EQ(StageLayersByKind(c, m, 1), (LayerCounts{1, 1, 2, 0}));
+  const auto passes = TimePasses(c, m, Cluster());
+  ASSERT_TRUE(passes.ok()) << passes.status();
+  const auto alone = [&](size_t kind) {
+    return TimePasses(WithLayerKind(c, kind), m, Cluster())->layer_forward;
+  };
+  const std::array<SimTime, 3> of = {alone(0), alone(1), alone(2)};
+  EXPECT_NE(of[0], of[2]);
+  const MappedLine line = LineOf(c, m, *passes);
+  EXPECT_EQ(line.line.forward[0], passes->embedding_forward + of[0] + of[0] + of[1] + of[2]);
+  EXPECT_EQ(line.line.forward[1], passes->head_forward + of[0] + of[1] + of[2] + of[2]);
+}
+
+// A stage keeps what its layers do by themselves; its weights are theirs and the tables'.
+TEST(HybridLayersTest, MemoryIsTheLayersSum) {
+  const TransformerConfig c = HybridModel("M-M*");
+  TransformerConfig four = c;
+  four.layers = 4;
+  const ParallelMapping m = Of("pp1 dp1 mb1 gb1");
+  double kept = 0, weights = 0;
+  for (size_t kind = 0; kind < LayerKinds(four); ++kind) {
+    const TransformerConfig own = WithLayerKind(four, kind);
+    const double layers = static_cast<double>(LayersOfKindIn(four, kind));
+    kept += layers * LayerStash(own, m, Recompute::kNone);
+    weights += layers * MappedLayer(own, m).dense();
+  }
+  const MappedLayer any(WithLayerKind(four, 0), m);
+  const MemoryLedger use = StageMemoryOf(four, m, 0);
+  EXPECT_NEAR(static_cast<double>(use.activations.count()), kept, 2);
+  EXPECT_NEAR(static_cast<double>(use.weights.count()),
+              2 * (weights + any.embedding() + any.head()), 4);
+}
+
+// Recomputed whole, a layer keeps its input, h of 2 bytes a token, whatever it is.
+TEST(HybridLayersTest, FullRecomputationKeepsInputs) {
+  const TransformerConfig c = HybridModel();
+  const MemoryLedger use = StageMemoryOf(c, Of("pp1 dp1 mb1 gb1 full"), 0);
+  EXPECT_EQ(use.activations.count(), 8 * 64 * 256 * 2);
+  const ParallelMapping none = Of("pp1 dp1 mb1 gb1"), full = Of("pp1 dp1 mb1 gb1 full");
+  const auto plain = TimePasses(c, none, Cluster()), again = TimePasses(c, full, Cluster());
+  ASSERT_TRUE(plain.ok() && again.ok());
+  EXPECT_EQ(again->layer_backward, plain->layer_backward + plain->layer_forward);
+}
+
+// Selective recomputation is of attention, which mixers do not have.
+TEST(HybridLayersTest, SelectiveRecomputationLeavesMixers) {
+  TransformerConfig mixer = HybridModel("M");
+  const auto plain = TimePasses(mixer, Of("pp1 dp1 mb1 gb1"), Cluster());
+  const auto again = TimePasses(mixer, Of("pp1 dp1 mb1 gb1 selective"), Cluster());
+  ASSERT_TRUE(plain.ok() && again.ok());
+  EXPECT_EQ(plain->layer_backward, again->layer_backward);
+}
+
+// Three passes over all GEMMs: of each kind's layers and of what is outside of them.
+TEST(HybridLayersTest, ModelFlop) {
+  const TransformerConfig c = HybridModel("M-M*-M*-");
+  const auto of = [](const TransformerConfig& model, int64_t layers) {
+    const TransformerGraph graph = MakeTransformerGraph(model);
+    return GemmFlop(graph.graph, BindTransformer(graph, model, {}), layers).count();
+  };
+  const double outside = of(WithLayerKind(c, 0), 0);
+  double all = outside;
+  const int64_t layers[] = {3, 2, 3};
+  for (size_t kind = 0; kind < 3; ++kind) {
+    all += of(WithLayerKind(c, kind), layers[kind]) - outside;
+  }
+  EXPECT_DOUBLE_EQ(ModelFlopOf(c).count(), 3 * all);
+}
+
+std::string Refused(const TransformerConfig& c, const std::string& words) {
+  return std::string(CheckMapping(c, Of(words), 0).message());
+}
+
+TEST(HybridLayersTest, WhatDoesNotDivideOrIsNotCovered) {
+  const TransformerConfig c = HybridModel();
+  EXPECT_EQ(Refused(c, "tp2 sp pp2 dp2 mb1 gb4"), "");
+  EXPECT_THAT(Refused(c, "cp2 dp1 mb1 gb4"),
+              HasSubstr("context parallelism of state-space mixers is not covered"));
+  EXPECT_THAT(Refused(c, "tp8 dp1 mb1 gb4"), HasSubstr("does not divide the groups of states 4"));
+  EXPECT_THAT(Refused(c, "pp1 dp1 mb1 gb4 last2"), HasSubstr("lastN"));
+  EXPECT_EQ(Refused(HybridExperts(), "ep2 dp2 mb1 gb4"), "");
+}
+
+absl::StatusOr<std::optional<TransformerConfig>> KnownHybrid(const std::string& name, bool) {
+  if (name != "nemotron-h-small") return std::nullopt;
+  TransformerConfig c = HybridModel();
+  c.name = name;
+  return c;
+}
+
+// A model whose layers are known is judged, with fewer of them its first ones; others are refused.
+TEST(HybridLayersTest, PublishedRows) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/rows.csv";
+  std::ofstream(path) << kHeader
+                      << "nemotron-h-small,,,,,,,,8,H100,8,2,1,4,1,,,1,,8,BF16,none,none,NeMo,0,1,\n"
+                         "nemotron-h-small,6,,,,,,,8,H100,8,2,1,4,1,,,1,,8,BF16,none,none,NeMo,0,1,"
+                         "\n"
+                         "nemotron-h-small,9,,,,,,,8,H100,8,2,1,4,1,,,1,,8,BF16,none,none,NeMo,0,1,"
+                         "\n"
+                         "mamba-9B,,,,,,,,8,H100,8,1,1,8,1,,,1,,8,BF16,none,,NeMo,0,1,\n";
+  const auto rows = LoadTrainingRows(path, KnownHybrid, Stacks());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)[0].refused, "");
+  EXPECT_EQ((*rows)[0].config.pattern, "M-M*-M*-");
+  EXPECT_EQ((*rows)[1].refused, "");
+  EXPECT_EQ((*rows)[1].config.pattern, "M-M*-M");
+  EXPECT_THAT((*rows)[2].refused, HasSubstr("pattern has 8 letters for 9 layers"));
+  EXPECT_THAT((*rows)[3].refused, HasSubstr("model 'mamba-9B': a model with state-space layers"));
+}
+
+}  // namespace
+}  // namespace foretrace

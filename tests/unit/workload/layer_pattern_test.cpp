@@ -1,0 +1,161 @@
+// Models each of whose layers is one part, and their mixers, by hand.
+#include "simulator/workload/layer_pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "simulator/graph/differentiate.h"
+#include "simulator/graph/shard.h"
+#include "simulator/workload/transformer_graph.h"
+#include "simulator/workload/workload_yaml.h"
+#include "tests/support/hybrid_model.h"
+
+namespace foretrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kHidden = 256, kInputs = 512, kReaders = 128, kHeads = 16, kTokens = 64;
+
+TransformerGraph GraphOfKind(const TransformerConfig& c, LayerPart part) {
+  for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
+    const TransformerConfig own = WithLayerKind(c, kind);
+    if (PartOf(own) == part) return MakeTransformerGraph(own);
+  }
+  return MakeTransformerGraph(c);
+}
+
+int64_t WeightsOf(LayerPart part) {
+  const TransformerConfig c = HybridModel();
+  const TransformerGraph model = GraphOfKind(c, part);
+  EXPECT_TRUE(model.graph.Validate().ok()) << model.graph.Validate();
+  return Parameters(model.graph, BindTransformer(model, c, {}), true);
+}
+
+// A norm of h each. Mixer: to gate and input (2 X), what writes and reads (2 B) and steps (H); four
+// taps and a bias of all but gate and steps; decay, skip and bias of each head; a norm of X; back.
+// Attention: 8 heads of queries, 2 of keys and of values, 32 each. Feed-forward: two matrices.
+TEST(LayerPatternTest, Parameters) {
+  const int64_t h = kHidden;
+  EXPECT_EQ(WeightsOf(LayerPart::kMixer),
+            h + h * (2 * kInputs + 2 * kReaders + kHeads) + 5 * (kInputs + 2 * kReaders) +
+                3 * kHeads + kInputs + kInputs * h);
+  EXPECT_EQ(WeightsOf(LayerPart::kAttention), h + h * 32 * (8 + 2 + 2) + 8 * 32 * h);
+  EXPECT_EQ(WeightsOf(LayerPart::kFeedForward), h + 2 * h * 1024);
+}
+
+// GEMMs in and back, and the scan's (state_scan_test.cpp): states of 32, chunks of 16.
+TEST(LayerPatternTest, FlopOfAMixer) {
+  const TransformerConfig c = HybridModel();
+  const TransformerGraph model = GraphOfKind(c, LayerPart::kMixer);
+  const Binding sizes = BindTransformer(model, c, {});
+  const double outside = GemmFlop(model.graph, sizes, 0).count();
+  const double gemms = kHidden * (2 * kInputs + 2 * kReaders + kHeads) + kInputs * kHidden;
+  const double scan = kInputs * (32 + 32 + 16) + 4 * 16 * 32;
+  EXPECT_EQ(GemmFlop(model.graph, sizes, 1).count() - outside, 2 * kTokens * (gemms + scan));
+}
+
+// Kept of each token, in 2 bytes: the layer's input and its norm (2 h), all that is projected (2 X
+// + 2 B + H), the scan's result before the gate, behind it, and its norm (3 X). Of two devices each
+// has half of all but the first, and of that half with sequence parallelism.
+TEST(LayerPatternTest, StashOfAMixer) {
+  const TransformerConfig c = HybridModel();
+  const TransformerGraph model = GraphOfKind(c, LayerPart::kMixer);
+  const auto stash = [&](const TransformerShares& shares) {
+    return StashOfBlock(model.graph, BindTransformer(model, c, shares)).whole.count();
+  };
+  const int64_t divided = 5 * kInputs + 2 * kReaders + kHeads;
+  TransformerShares two;
+  two.tensor = 2;
+  EXPECT_EQ(stash({}), 2 * kTokens * (2 * kHidden + divided));
+  EXPECT_EQ(stash(two), 2 * kTokens * (2 * kHidden + divided / 2));
+  two.sequence_parallel = true;
+  EXPECT_EQ(stash(two), 2 * kTokens * (2 * kHidden + divided) / 2);
+}
+
+// As of attention: tokens are gathered before the first GEMM, sums scattered after the last, and
+// nothing is exchanged between them.
+TEST(LayerPatternTest, ExchangesOfAMixer) {
+  const TransformerConfig c = HybridModel();
+  const TransformerGraph model = GraphOfKind(c, LayerPart::kMixer);
+  TransformerShares two;
+  two.tensor = 2;
+  two.sequence_parallel = true;
+  const ShardedGraph sharded = ShardGraph(model.graph, DivisionOf(model, c, two));
+  std::string exchanges;
+  for (const PlacedExchange& e : sharded.exchanges) {
+    const GraphOp& of = model.graph.op(e.of);
+    if (of.in_block) exchanges += of.name + (e.after ? " after; " : " before; ");
+  }
+  EXPECT_EQ(exchanges, "mixer in before; mixer out after; ");
+}
+
+// Layers with experts are the first kind; then mixers, attention, dense layers.
+TEST(LayerPatternTest, Kinds) {
+  const TransformerConfig c = HybridModel("M-M*", 4), experts = HybridExperts();
+  EXPECT_EQ(LayerKinds(c), 3u);
+  EXPECT_EQ(LayersOfKindIn(c, 0), 2);
+  EXPECT_EQ(PartOf(WithLayerKind(c, 0)), LayerPart::kMixer);
+  EXPECT_EQ(LayerKindOf(c, 1), 2u);
+  EXPECT_EQ(LayerKindOf(c, 3), 1u);
+  EXPECT_EQ(PartOf(WithLayerKind(experts, 0)), LayerPart::kExperts);
+  EXPECT_EQ(WithLayerKind(experts, 0).experts, 8);
+  EXPECT_EQ(WithLayerKind(experts, 1).experts, 0);
+  EXPECT_EQ(WithLayerKind(experts, 3).ffn, 2048);  // dense_ffn
+  EXPECT_EQ(CommonestKind(experts), 0u);
+  TransformerConfig cut = c;
+  cut.layers = 3;
+  CutPattern(cut);
+  EXPECT_EQ(cut.pattern, "M-M");
+  EXPECT_TRUE(CheckTransformer(cut).ok());
+}
+
+std::string ErrorOf(const TransformerConfig& c) {
+  return std::string(CheckTransformer(WithDefaults(c)).message());
+}
+
+TEST(LayerPatternTest, Errors) {
+  EXPECT_EQ(ErrorOf(HybridModel()), "");
+  EXPECT_EQ(ErrorOf(HybridExperts()), "");
+  TransformerConfig c = HybridModel("M-X*", 4);
+  EXPECT_THAT(ErrorOf(c), HasSubstr("'X' in pattern is no layer"));
+  c = HybridModel("M-M*", 5);
+  EXPECT_THAT(ErrorOf(c), HasSubstr("pattern has 4 letters for 5 layers"));
+  c = HybridModel();
+  c.state_groups = 3;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_groups 3 do not divide the 16 state_heads"));
+  c = HybridModel();
+  c.state_size = 0;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_size 0"));
+  c = HybridModel("-*", 2);
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_heads 16"));
+  c = HybridModel();
+  c.window = 16;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("it goes with none of"));
+  c = HybridModel("M-ME", 4);
+  EXPECT_THAT(ErrorOf(c), HasSubstr("experts go with layers E"));
+  c = HybridExperts();
+  c.dense_ffn = 0;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("dense_ffn is the width of layers -"));
+}
+
+TEST(LayerPatternTest, YamlAndGraph) {
+  const auto model = ParseModel(
+      "transformer: {family: llama, hidden: 256, heads: 8, kv_heads: 2, head_size: 32, ffn: 1024, "
+      "vocabulary: 1000, sequence: 64, gated: false, rotary: false, state_heads: 16, "
+      "state_head_size: 32, state_size: 32, state_groups: 4, state_chunk: 16, pattern: \"M-M*\"}",
+      "test");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->transformer->layers, 4);
+  // Two mixers, a feed-forward layer, attention, two tables and the last norm.
+  EXPECT_EQ(model->workload.ParameterCount(),
+            2 * WeightsOf(LayerPart::kMixer) + WeightsOf(LayerPart::kFeedForward) +
+                WeightsOf(LayerPart::kAttention) + 2 * 1000 * kHidden + kHidden);
+  EXPECT_EQ(model->workload.blocks, 4);
+}
+
+}  // namespace
+}  // namespace foretrace
