@@ -78,8 +78,8 @@ enum class GraphOpKind : uint8_t {
   // Convolution, scan and gate of a state-space mixer, whose backward pass makes again what its own
   // kernels gave (state_scan.h).
   kStateScan,
-  kOpaque,     // nothing is known of what it computes
-  kExchange,   // among devices that divide the graph's axes (shard.h); runs no kernels
+  kOpaque,    // nothing is known of what it computes
+  kExchange,  // among devices that divide the graph's axes (shard.h); runs no kernels
   kCount,
 };
 std::string_view Name(GraphOpKind kind);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "simulator/cost/operator/kernel_work.h"
+#include "simulator/graph/state_scan.h"
 
 namespace foretrace {
 namespace {
@@ -155,6 +156,7 @@ class Sharder {
   void MeetKeys(const GraphOp& op, GraphOp& own, ShardGroup group,
                 std::vector<GroupExchange>& after) {
     if (group != ShardGroup::kContext) return;
+    if (op.kind == GraphOpKind::kStateScan) return ScanWhole(op, own, after);
     const bool fused = op.kind == GraphOpKind::kAttention;
     const bool heads = d_.sequence == SequenceForm::kHeads;
     if (op.kind == GraphOpKind::kContext) {
@@ -190,6 +192,20 @@ class Sharder {
     } else {
       met_[value] = made[at + 1];
     }
+  }
+
+  // States go from token to token: whole sequences of a part of the groups (Megatron Core,
+  // ssm/mamba_context_parallel.py).
+  void ScanWhole(const GraphOp& op, GraphOp& own, std::vector<GroupExchange>& after) {
+    if (!Divides(op.inputs[0], ShardGroup::kContext, true)) return;
+    const GroupExchange exchange{ShardGroup::kContext, CollectiveOp::kAllToAll,
+                                 CollectiveOp::kAllToAll};
+    const Tensors moved(own.inputs.begin(), own.inputs.begin() + kScanTensors);
+    Tensors made;
+    for (const TensorId t : moved) made.push_back(Moved(t, exchange));
+    Insert(exchange, moved, made, false);
+    std::copy(made.begin(), made.end(), own.inputs.begin());
+    after.push_back(exchange);
   }
 
   // Of attention whose scores are an operator of their own.

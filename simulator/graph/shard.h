@@ -69,6 +69,7 @@ struct ShardedGraph {
 // - weights along an axis that neither end has (experts) are at home on some devices: tokens go
 //   there and results back, all to all;
 // - queries of a part of a sequence need all keys (SequenceForm);
+// - scans of states need whole sequences, of a part of the groups: all to all, and back;
 // - rows of a softmax over a divided axis are reduced number by number;
 // - sums over all tokens (Division::summed) are all-reduced among all that divide a sequence or its
 //   layers, those that have the same tokens included (Megatron Core's group for them).

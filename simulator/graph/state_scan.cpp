@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "simulator/cost/operator/kernel_work.h"
-
 namespace foretrace {
 namespace {
 
@@ -104,8 +102,8 @@ class CallWriter {
   // From the results of the same chunk and from the states that it adds to; the input itself is
   // read for the steps' gradient.
   void GradientOfInput() {
-    Gemm(s_.chunk, s_.width, s_.state + s_.chunk,
-         Wider(products_) + Steps(2) + inputs_ * element_, Steps(1));
+    Gemm(s_.chunk, s_.width, s_.state + s_.chunk, Wider(products_) + Steps(2) + inputs_ * element_,
+         Steps(1));
   }
 
   void GradientsOfReaders() {
@@ -152,11 +150,11 @@ StateScan ScanOf(const OperatorGraph& graph, const Binding& sizes, const GraphOp
   const auto last = [&](size_t i) { return sizes.of(graph.tensor(op.inputs[i]).axes.back()); };
   StateScan scan;
   scan.samples = sizes.of(input.axes[0]);
-  scan.tokens = sizes.of(input.axes[1]);
-  scan.groups = sizes.of(input.axes[2]);
+  scan.groups = sizes.of(input.axes[1]);
+  scan.tokens = sizes.of(input.axes[2]);
   scan.width = sizes.of(input.axes[3]);
   scan.state = last(2);
-  scan.heads = last(4);
+  scan.heads = sizes.of(graph.tensor(op.inputs[4]).axes[1]);
   scan.taps = last(kScanTensors);
   scan.chunk = std::max<int64_t>(op.chunk, 1);
   scan.dtype = input.dtype;
@@ -166,6 +164,12 @@ StateScan ScanOf(const OperatorGraph& graph, const Binding& sizes, const GraphOp
 CallList ScanCalls(const StateScan& scan, Direction pass) {
   CallWriter writer(scan);
   return pass == Direction::kForward ? writer.Forward() : writer.Backward();
+}
+
+bool WeighsByDecays(const StateScan& scan, const KernelWork& work) {
+  if (work.kind != KernelKind::kBatchedGemm || work.m != scan.chunk) return false;
+  const bool results = work.n == scan.width && work.k == scan.state + scan.chunk;
+  return results || (work.n == scan.chunk && work.k == scan.width);
 }
 
 }  // namespace foretrace

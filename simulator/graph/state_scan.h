@@ -4,6 +4,7 @@
 // MambaSplitConv1dScanCombinedFn, which Megatron Core runs (ssm/mamba_mixer.py,
 // use_mem_eff_path).
 
+#include "simulator/cost/operator/kernel_work.h"
 #include "simulator/graph/operator_graph.h"
 
 namespace foretrace {
@@ -19,8 +20,8 @@ struct StateScan {
 };
 
 // An operator's first inputs, which its backward pass reads, beside the second output, the result
-// before the gate: gate and input [batch, tokens, groups, width], what writes and what reads states
-// [batch, tokens, groups, state], steps [batch, tokens, heads]. Then weights: filters of the three
+// before the gate: gate and input [batch, groups, tokens, width], what writes and what reads states
+// [batch, groups, tokens, state], steps [batch, heads, tokens]. Then weights: filters of the three
 // that are convolved, [.., taps], their biases, and by head the decay, the skip and the step's
 // bias.
 inline constexpr int kScanTensors = 5;
@@ -36,5 +37,9 @@ StateScan ScanOf(const OperatorGraph& graph, const Binding& sizes, const GraphOp
 // once more), their sums, and of the convolution. GEMMs are counted whole though the products
 // within chunks are causal. Steps and their sums are of 32 bits.
 CallList ScanCalls(const StateScan& scan, Direction pass);
+
+// Whether a kernel of these calls is a GEMM with weights for each two tokens of a chunk: of the
+// results, and of the gradients of the input, of products within chunks, and of decays.
+bool WeighsByDecays(const StateScan& scan, const KernelWork& work);
 
 }  // namespace foretrace

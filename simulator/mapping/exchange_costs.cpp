@@ -59,11 +59,13 @@ class ExchangeCoster {
   }
 
   // Queries, keys and values that go to other devices for whole sequences are exchanged one after
-  // the other (Transformer Engine, context_parallel.py, flash_attn_a2a_communicate); all others
+  // the other (Transformer Engine, context_parallel.py, flash_attn_a2a_communicate), and so is what
+  // a scan of states takes (Megatron Core, ssm/mamba_context_parallel.py, pre_conv_ssm); all others
   // together.
   std::vector<PassExchange> Each(const PlacedExchange& placed, CollectiveOp op) {
     const GraphOp& exchanged = sharded_.graph.op(placed.op);
-    if (exchanged.exchange.group != ShardGroup::kContext || !m_.ulysses) {
+    const bool scan = l_.graph().op(placed.of).kind == GraphOpKind::kStateScan;
+    if (exchanged.exchange.group != ShardGroup::kContext || !(m_.ulysses || scan)) {
       return {Timed(placed, op, ExchangedBytes(sharded_.graph, sizes_, placed.op))};
     }
     std::vector<PassExchange> each;

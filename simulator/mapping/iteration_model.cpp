@@ -200,9 +200,8 @@ absl::StatusOr<PassTimes> IterationModel::OfLayers(const ParallelMapping& mappin
   const bool apart = mapping.expert > 1;
   std::vector<std::shared_ptr<const PassTimes>> others;
   for (size_t kind = 1; kind < layers_.kinds(); ++kind) {
-    FORETRACE_ASSIGN_OR_RETURN(
-        PassTimes times, OfKind(layers_.kind(kind), known_[kind], MappingOfKind(mapping, kind), own,
-                                apart));
+    FORETRACE_ASSIGN_OR_RETURN(PassTimes times, OfKind(layers_.kind(kind), known_[kind],
+                                                       MappingOfKind(mapping, kind), own, apart));
     others.push_back(std::make_shared<const PassTimes>(std::move(times)));
   }
   FORETRACE_ASSIGN_OR_RETURN(PassTimes times,

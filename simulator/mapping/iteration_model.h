@@ -313,8 +313,8 @@ class IterationModel {
 
   ModelLayers layers_;
   ClusterParameters cluster_;
-  Flop flop_;                                  // ModelFlopOf
-  Memo<int64_t, ClusterParameters> clusters_;  // by devices, with their slowest one
+  Flop flop_;                                       // ModelFlopOf
+  Memo<int64_t, ClusterParameters> clusters_;       // by devices, with their slowest one
   std::array<KnownPasses, kMostLayerKinds> known_;  // by kind
 };
 

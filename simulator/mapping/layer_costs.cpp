@@ -9,6 +9,7 @@
 #include "simulator/mapping/operand_casts.h"
 #include "simulator/mapping/partwise_gemms.h"
 #include "simulator/mapping/recomputed_modules.h"
+#include "simulator/mapping/scan_kernels.h"
 #include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
@@ -45,6 +46,12 @@ class OpCoster {
     KernelList list = ForwardWork(g, l_.sizes(), id);
     BackwardWork work = Differentiate(g, l_.sizes(), id, TableGradients());
     unfused_.Apply(id, list, work);
+    if (op.kind == GraphOpKind::kStateScan && m_.context > 1) {
+      for (const KernelWork& copy : ScanCopies(l_, op)) {
+        list.push_back(copy);
+        work.input.push_back(copy);
+      }
+    }
     experts_.Apply(op, list, work);
     const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
@@ -229,7 +236,8 @@ class OpCoster {
   double Seconds(const GraphOp& op, const KernelWork& work, bool backward) const {
     const bool narrow = IsNarrow(op, work);
     const GemmForm form{narrow && !m_.nvfp4, narrow && m_.nvfp4, backward};
-    return kernels_.Time(work, sources_, form).seconds();
+    return std::max(kernels_.Time(work, sources_, form).seconds(),
+                    DecayGemmSeconds(l_, op, work, p_));
   }
   // Adds to `kernels` those that it times.
   double Seconds(const GraphOp& op, const KernelList& list, bool backward,

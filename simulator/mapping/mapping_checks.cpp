@@ -220,11 +220,12 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
   if (m.ring && m.context == 1) {
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
-  if (m.context > 1 && HasPart(model, LayerPart::kMixer)) {
+  const int64_t together = int64_t{m.tensor} * m.context;
+  if (m.context > 1 && HasPart(model, LayerPart::kMixer) && model.state_groups % together != 0) {
     return Infeasible(
-        "mapping {}: context parallelism of state-space mixers is not covered; cp1, and tp with "
-        "sp, would do",
-        ToString(m));
+        "mapping {}: under context parallelism devices scan whole sequences of a part of the {} "
+        "groups of states, which tp * cp, {}, does not divide; a divisor would do",
+        ToString(m), model.state_groups, together);
   }
   if (!m.ulysses) return absl::OkStatus();
   const int64_t key_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;

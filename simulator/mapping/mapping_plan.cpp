@@ -236,7 +236,9 @@ class PassConverter {
   // One of a layer's exchanges, as the sharded graph has it.
   PlanStep StepOf(const PassExchange& e) const {
     const char* what = "experts ";
-    if (e.group == ShardGroup::kContext) what = p_.m.ulysses ? "heads " : "keys and values ";
+    if (e.group == ShardGroup::kContext) {
+      what = e.op == CollectiveOp::kAllToAll ? "heads " : "keys and values ";
+    }
     if (e.group == ShardGroup::kTokens) what = "balance of experts ";
     if (e.group == ShardGroup::kExpertNodes) what = "experts of other nodes ";
     if (e.group == ShardGroup::kExpertPeers) what = "experts of the node ";

@@ -149,7 +149,7 @@ MemoryLedger OnHost(const ParallelMapping& m, MemoryLedger states) {
 // By `of_kind(model, mapping, layer)`, of a stage's layers of all kinds in proportion.
 template <typename OfKind>
 MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
-                         const OfKind& of_kind) {
+                        const OfKind& of_kind) {
   const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
     return of_kind(kind.config(), mapping, kind.Of(mapping));
@@ -383,8 +383,8 @@ MemoryLedger MemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
 std::vector<int32_t> StagesThatMayBeFullest(const TransformerConfig& model,
                                             const ParallelMapping& m) {
   std::vector<int32_t> stages;
-  const bool alike = LayerKinds(model) == 1 && m.layers.empty() && m.last_layers == 0 &&
-                     !m.dual() && !m.returns();
+  const bool alike =
+      LayerKinds(model) == 1 && m.layers.empty() && m.last_layers == 0 && !m.dual() && !m.returns();
   // Equal stages between the ends have no logits, and less in flight the later they are: less than
   // the first, which has as many layers unless the ends are counted as such.
   const int32_t equal = m.counted_ends ? 2 : 1;

@@ -29,7 +29,7 @@ std::string NotCovered(const Fields& f, const std::optional<TransformerConfig>& 
     if (model.find(hybrid) == std::string::npos) continue;
     return fmt::format(
         "model '{}': a model with state-space layers needs a file that says which layers they "
-        "are; known are Nemotron-H 4B, 8B, 47B and 56B, and Nemotron 3 Nano 30B-A3B",
+        "are; foretrace list workloads says which have one (Nemotron-H, Nemotron Nano v2 and 3)",
         f.Text("model"));
   }
   return "";

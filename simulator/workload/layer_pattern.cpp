@@ -158,14 +158,14 @@ TransformerConfig WithLayerKind(const TransformerConfig& config, size_t kind) {
 std::string PatternNote(const TransformerConfig& c) {
   std::vector<std::string> parts;
   for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
-    parts.push_back(fmt::format("{} {}", LayersOfKindIn(c, kind),
-                                Name(PartOf(WithLayerKind(c, kind)))));
+    parts.push_back(
+        fmt::format("{} {}", LayersOfKindIn(c, kind), Name(PartOf(WithLayerKind(c, kind)))));
   }
   const std::string mixers =
       HasPart(c, LayerPart::kMixer)
           ? fmt::format(
-                "; scans of mixers go by chunks of {} tokens, and their GEMMs take what batched "
-                "GEMMs of their sizes and bytes do",
+                "; scans of mixers go by chunks of {} tokens, backward GEMMs with decays at the "
+                "rate that forward ones attain",
                 c.state_chunk)
           : "";
   return fmt::format("layers are one part each: {}{}", fmt::join(parts, ", "), mixers);
@@ -181,7 +181,8 @@ absl::Status CheckPattern(const TransformerConfig& c) {
   FORETRACE_RETURN_IF_ERROR(CheckLetters(c));
   FORETRACE_RETURN_IF_ERROR(CheckState(c));
   if (c.pattern.empty()) return absl::OkStatus();
-  const bool decoders = c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kLlama;
+  const bool decoders =
+      c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kLlama;
   if (!decoders || c.decoder_layers > 0 || c.dense_first > 0 || c.experts_every != 1 ||
       c.parallel_norms > 0 || c.window > 0 || c.latent > 0 || c.further_tokens > 0) {
     return InvalidInput(

@@ -14,8 +14,8 @@ class Mixer {
  public:
   Mixer(const TransformerConfig& config, AxisId hidden, TransformerGraph& model)
       : c_(config), g_(model.graph), a_(model.axes), hidden_(hidden) {
-    width_ = g_.AddAxis("group width",
-                        c_.state_heads / std::max<int64_t>(c_.state_groups, 1) * c_.state_head_size);
+    width_ = g_.AddAxis(
+        "group width", c_.state_heads / std::max<int64_t>(c_.state_groups, 1) * c_.state_head_size);
     state_ = g_.AddAxis("state", c_.state_size);
     taps_ = g_.AddAxis("taps", c_.state_convolution);
   }
@@ -64,7 +64,10 @@ class Mixer {
     first.insert(first.end(), then.begin(), then.end());
     return first;
   }
-  Axes Rows(const Axes& columns) const { return Joined({a_.batch, a_.queries}, columns); }
+  // Groups or heads before tokens, as attention has its heads.
+  Axes Rows(const Axes& columns) const {
+    return Joined({a_.batch, columns[0], a_.queries}, Axes(columns.begin() + 1, columns.end()));
+  }
   GraphOp Op(std::string_view name, GraphOpKind kind) const {
     GraphOp op;
     op.name = name;

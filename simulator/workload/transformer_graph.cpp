@@ -52,8 +52,8 @@ class Builder {
   TensorId Layer(TensorId entered) {
     switch (PartOf(c_)) {
       case LayerPart::kMixer:
-        return Residual("mixer residual",
-                        AddMixer(c_, hidden_, Norm("norm 1", entered), out_), entered);
+        return Residual("mixer residual", AddMixer(c_, hidden_, Norm("norm 1", entered), out_),
+                        entered);
       case LayerPart::kAttention:
         return Attention(entered);
       case LayerPart::kFeedForward:

@@ -266,6 +266,24 @@ def slips():
                "echo 'graph: {call_samples: 0, operators: [{name: a, calls: [{linear: {m: 4, n: 4, k: 4}}]}]}' > w.yaml")
     yield Case("graph/cycle", architect, (2,), ("goes backward",),
                "echo 'graph: {operators: [{name: a}, {name: b}], edges: [[a, b], [b, a]]}' > w.yaml")
+    # Models of which each layer is one part.
+    hybrid = "$SRC/traces/workloads/nemotron-h-8b.yaml"
+    for name, edit, says in (
+            ("letter", "s/pattern: .M/pattern: \"X/", ("'X' in pattern",)),
+            ("length", "s/layers: 52/layers: 53/", ("pattern has 52 letters for 53 layers",)),
+            ("groups", "s/state_groups: 8/state_groups: 7/", ("state_groups 7",)),
+            ("no_state", "s/state_size: 128, //", ("state_size 0",)),
+            ("huge", "s/state_size: 128/state_size: 999999999999/", ("state_size",)),
+            ("list", "s/pattern: [^,]*,/pattern: [M],/", ("pattern",)),
+            ("window", "s/ffn: 21504/ffn: 21504, window: 128/", ("window",))):
+        yield Case(f"hybrid/{name}", "search h.yaml --platform dgx-h100 --gpus 8 --global-batch 8", (2,),
+                   says + ("h.yaml",), f"sed '{edit}' {hybrid} > h.yaml; ! cmp -s h.yaml {hybrid}")
+    for command in ("serve nemotron-h-8b --platform dgx-h100 --count 2",
+                    f"architect {hybrid} --space $SRC/tests/golden/architect_small/space.yaml --devices 4 --hbm 32 "
+                    "--global-batch 64"):
+        yield Case(f"hybrid/{command.split()[0]}", command, (2, 3), ("state-space mixers",))
+    yield Case("hybrid/groups_of_mapping", "generate nemotron-h-8b --platform dgx-h100 --gpus 16 "
+               "--mapping 'tp16 dp1 mb1 gb1' -o out", (2, 3), ("groups of states",), check="test ! -e out")
     # Spaces and systems: each edit is one line's error, and leaves nothing behind.
     study = "$SRC/traces/workloads/studies/dfmodel-fft.yaml"
     for name, edit, exits, says in (

@@ -73,14 +73,12 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
 // Layers of which each is one part.
 TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
   std::mt19937 rng(7);
-  int compared = 0, experts = 0;
-  for (int round = 0; round < 400 && compared < 40; ++round) {
+  int compared = 0, experts = 0, sequences = 0;
+  for (int round = 0; round < 2'000 && compared < 40; ++round) {
     TransformerConfig model = rng() % 2 == 0 ? HybridModel() : HybridExperts();
     TransformerConfig drawn = TinyTransformer();
     drawn.experts = model.experts;
     ParallelMapping m = DrawMapping(rng, drawn);
-    m.context = 1;
-    m.ring = m.ulysses = false;
     m.expert = model.experts > 0 ? m.expert : 1;
     ClusterParameters cluster;
     cluster.exchanges = Exchanges();
@@ -91,11 +89,13 @@ TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
     if (!folded.ok()) continue;
     ++compared;
     experts += m.expert > 1 ? 1 : 0;
+    sequences += m.context > 1 ? 1 : 0;
     EXPECT_EQ(ReplayedEnd(PlanOf(model, m, folded->passes)).ps(), folded->time.ps())
         << ToString(m) << " " << Name(m.schedule);
   }
   EXPECT_EQ(compared, 40);
   EXPECT_GT(experts, 2);
+  EXPECT_GT(sequences, 2);
 }
 
 // Embedding and output layer alone on the first and the last chunk.

@@ -48,8 +48,8 @@ int64_t MovedBytes(const KernelList& list) {
 // the state with what reads it; within a chunk of Q tokens Q products of N for each group weigh Q
 // inputs. 2 FLOP each.
 TEST(StateScanTest, ForwardFlop) {
-  const double expected = 2 * kTokens * kInputs * (kState + kState + kChunk) +
-                          2 * kTokens * kGroups * kChunk * kState;
+  const double expected =
+      2 * kTokens * kInputs * (kState + kState + kChunk) + 2 * kTokens * kGroups * kChunk * kState;
   EXPECT_EQ(Gemms(Work(Scan(), Direction::kForward)), expected);
 }
 
@@ -58,8 +58,7 @@ TEST(StateScanTest, ForwardFlop) {
 // group); of the products (Q); of the decays (Q).
 TEST(StateScanTest, BackwardFlop) {
   const double inputs = 5 * kState + 3 * kChunk, groups = 3 * kGroups * kChunk * kState;
-  EXPECT_EQ(Gemms(Work(Scan(), Direction::kBackward)),
-            2 * kTokens * (kInputs * inputs + groups));
+  EXPECT_EQ(Gemms(Work(Scan(), Direction::kBackward)), 2 * kTokens * (kInputs * inputs + groups));
 }
 
 // Forward, of each of 64 tokens with X = 512, B = C = 128 elements and 16 steps; states of a chunk
@@ -76,12 +75,23 @@ TEST(StateScanTest, ForwardBytes) {
   EXPECT_EQ(MovedBytes(Work(Scan(), Direction::kForward)), 64 * token);
 }
 
+// Forward the results; backward the gradients of input, products and decays.
+TEST(StateScanTest, GemmsWithDecays) {
+  const auto count = [](Direction pass) {
+    int weighed = 0;
+    for (const KernelWork& work : Work(Scan(), pass)) weighed += WeighsByDecays(Scan(), work);
+    return weighed;
+  };
+  EXPECT_EQ(count(Direction::kForward), 1);
+  EXPECT_EQ(count(Direction::kBackward), 3);
+}
+
 // A group's heads are one GEMM: its bytes are read once for all of them.
 TEST(StateScanTest, MoreHeadsOfAGroupMoveOnlyTheirSteps) {
   StateScan more = Scan();
   more.heads *= 2;
-  const int64_t steps = MovedBytes(Work(more, Direction::kForward)) -
-                        MovedBytes(Work(Scan(), Direction::kForward));
+  const int64_t steps =
+      MovedBytes(Work(more, Direction::kForward)) - MovedBytes(Work(Scan(), Direction::kForward));
   EXPECT_EQ(steps, 64 * 16 * (10 + 8 + 8));
 }
 

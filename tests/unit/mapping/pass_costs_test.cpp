@@ -113,8 +113,8 @@ TEST(PassCostsTest, LayersOfTwoKindsAndFurtherTokens) {
   const PassTimes dense = Times(WithLayersOf(c, true), Mapping(1, 1), GemmsAlone());
   const PassTimes mixture = Times(WithLayersOf(c, false), Mapping(1, 1), GemmsAlone());
   EXPECT_EQ(both.layer_forward, mixture.layer_forward);
-  ASSERT_NE(both.dense, nullptr);
-  EXPECT_EQ(both.dense->layer_forward, dense.layer_forward);
+  ASSERT_EQ(both.others.size(), 1u);
+  EXPECT_EQ(both.others[0]->layer_forward, dense.layer_forward);
   EXPECT_NEAR(both.optimizer.seconds(),
               0.25 * dense.optimizer.seconds() + 0.75 * mixture.optimizer.seconds(), 1e-9);
   const auto stash = [](const TransformerConfig& kind) {

@@ -82,7 +82,9 @@ std::vector<int64_t> TimesIn(const PassTimes& t) {
       }
     }
   }
-  for (const auto& other : {t.dense, t.lone}) {
+  std::vector<std::shared_ptr<const PassTimes>> others = t.others;
+  others.push_back(t.lone);
+  for (const auto& other : others) {
     if (other == nullptr) continue;
     const std::vector<int64_t> times = TimesIn(*other);
     all.insert(all.end(), times.begin(), times.end());

@@ -40,9 +40,9 @@ int64_t WeightsOf(LayerPart part) {
 // Attention: 8 heads of queries, 2 of keys and of values, 32 each. Feed-forward: two matrices.
 TEST(LayerPatternTest, Parameters) {
   const int64_t h = kHidden;
-  EXPECT_EQ(WeightsOf(LayerPart::kMixer),
-            h + h * (2 * kInputs + 2 * kReaders + kHeads) + 5 * (kInputs + 2 * kReaders) +
-                3 * kHeads + kInputs + kInputs * h);
+  EXPECT_EQ(WeightsOf(LayerPart::kMixer), h + h * (2 * kInputs + 2 * kReaders + kHeads) +
+                                              5 * (kInputs + 2 * kReaders) + 3 * kHeads + kInputs +
+                                              kInputs * h);
   EXPECT_EQ(WeightsOf(LayerPart::kAttention), h + h * 32 * (8 + 2 + 2) + 8 * 32 * h);
   EXPECT_EQ(WeightsOf(LayerPart::kFeedForward), h + 2 * h * 1024);
 }
