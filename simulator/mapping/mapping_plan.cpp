@@ -158,7 +158,7 @@ class PassConverter {
   void AddLayers() {
     const bool forward = kind_ == PassKind::kForward;
     const bool gathers = p_.passes.Gather(forward) > SimTime();
-    const bool reduces = kind_ == PassKind::kBackward && p_.passes.reduce_behind > SimTime();
+    const bool backward = kind_ == PassKind::kBackward;
     const int64_t layers = LayersInPass();
     // The last uses of the links between replicas, and the weights that the next layer needs.
     AwaitedList link = input_, copies, gathered, reduced;
@@ -171,9 +171,9 @@ class PassConverter {
       if (gathers && layer + 1 < layers) link = gathered = Gather(Of(layer + 1), link);
       AddKept(KeptInPass(p_.model, p_.m, {stage_, chunk_, forward}, layer, p_.passes));
       AddLayer(own);
-      last_reduces = reduces && own.reduce_behind > SimTime();
+      last_reduces = backward && own.reduce_behind > SimTime();
       if (last_reduces) reduced = ReduceBehind(own, link, copies);
-      if (kind_ == PassKind::kBackward) ReduceLayer(layer);
+      if (backward) ReduceLayer(layer);
     }
     if (last_reduces) {
       body_.steps.back().holds = true;
