@@ -14,6 +14,7 @@
 #include "simulator/mapping/memory_model.h"
 #include "simulator/mapping/scan_kernels.h"
 #include "simulator/mapping/trained_flop.h"
+#include "simulator/workload/workload_yaml.h"
 #include "tests/support/hybrid_model.h"
 #include "tests/unit/mapping/hand_derived.h"
 #include "tests/unit/mapping/known_rows.h"
@@ -135,6 +136,35 @@ TEST(HybridLayersTest, WhatDoesNotDivideOrIsNotCovered) {
   EXPECT_THAT(Refused(c, "tp8 dp1 mb1 gb4"), HasSubstr("does not divide the 4 groups of states"));
   EXPECT_THAT(Refused(c, "pp1 dp1 mb1 gb4 last2"), HasSubstr("lastN"));
   EXPECT_EQ(Refused(HybridExperts(), "ep2 dp2 mb1 gb4"), "");
+}
+
+// Nemotron-H 8B: for each FLOP mixers take longer than feed-forward layers, as memory bounds their
+// scans, and less than twice as long, as GEMMs are 97 % of their FLOP: 2 h (3 X + 2 B + H) = 219
+// of 226 million a token (h = 4,096, X = 8,192, B = 1,024, H = 128; scans 2 X (128 + 128 + 128) + 2
+// x 8 x 128 x 128).
+TEST(HybridLayersTest, TimeOfPublishedMixers) {
+  const auto file =
+      LoadModel(std::string(FORETRACE_SOURCE_DIR "/traces/workloads/nemotron-h-8b.yaml"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto seconds_a_flop = [&](LayerPart part) {
+    for (size_t kind = 0; kind < LayerKinds(*file->transformer); ++kind) {
+      const TransformerConfig own = WithLayerKind(*file->transformer, kind);
+      if (PartOf(own) != part) continue;
+      ClusterParameters p = Cluster();
+      p.multiprocessors = 108;
+      const auto passes = TimePasses(own, Of("pp1 dp1 mb1 gb1"), p);
+      EXPECT_TRUE(passes.ok()) << passes.status();
+      const TransformerGraph graph = MakeTransformerGraph(own);
+      const Binding sizes = BindTransformer(graph, own, {});
+      const double flop =
+          GemmFlop(graph.graph, sizes, 1).count() - GemmFlop(graph.graph, sizes, 0).count();
+      return (passes->layer_forward + passes->layer_backward).seconds() / flop;
+    }
+    return 0.0;
+  };
+  const double ratio = seconds_a_flop(LayerPart::kMixer) / seconds_a_flop(LayerPart::kFeedForward);
+  EXPECT_GT(ratio, 1.1);
+  EXPECT_LT(ratio, 2);
 }
 
 absl::StatusOr<std::optional<TransformerConfig>> KnownHybrid(const std::string& name, bool) {
