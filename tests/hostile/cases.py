@@ -282,6 +282,9 @@ def slips():
                     f"architect {hybrid} --space $SRC/tests/golden/architect_small/space.yaml --devices 4 --hbm 32 "
                     "--global-batch 64"):
         yield Case(f"hybrid/{command.split()[0]}", command, (2, 3), ("state-space mixers",))
+    yield Case("hybrid/validate_serving", "validate --serving run --platform dgx-h100", (3,), ("state-space mixers",),
+               "cp -r $SRC/tests/data/serving/runs/A100_Llama-3.1-8B run; chmod -R u+w run; "
+               "sed -i 's,meta-llama/Llama-3.1-8B,nvidia/Nemotron-H-8B-Base-8K,' run/meta.json")
     yield Case("hybrid/groups_of_mapping", "generate nemotron-h-8b --platform dgx-h100 --gpus 16 "
                "--mapping 'tp16 dp1 mb1 gb1' -o out", (2, 3), ("groups of states",), check="test ! -e out")
     # Spaces and systems: each edit is one line's error, and leaves nothing behind.

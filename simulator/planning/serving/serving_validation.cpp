@@ -12,12 +12,12 @@
 #include "simulator/planning/mappings/profile_folder.h"
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/serving_costs.h"
+#include "simulator/planning/serving/serving_job.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
 #include "simulator/serve/speculative_step_model.h"
 #include "simulator/topology/platform_loader.h"
-#include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 namespace {
@@ -34,9 +34,7 @@ absl::StatusOr<TransformerConfig> FindModel(const std::string& model,
   if (!path.ok() || !fs::exists(*path, error)) {
     return InvalidInput("model '{}': no file of traces/workloads is named like it", model);
   }
-  FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(*path));
-  if (!file.transformer) return InvalidInput("{}: is not a transformer", *path);
-  TransformerConfig config = *file.transformer;
+  FORETRACE_ASSIGN_OR_RETURN(TransformerConfig config, LoadServedModel(*path, notes));
   config.name = fs::path(*path).stem().string();
   return config;
 }
