@@ -50,7 +50,7 @@ void Model(const OperatorErrors& e, PrettyJsonWriter& out) {
     out.Key(key);
     e.held_out > 0 ? out.Double(value) : out.Null();
   }
-  out.Field("extrapolated_count", uint64_t{0});  // what lies beyond is not predicted
+  out.Field("extrapolated_count", static_cast<uint64_t>(e.beyond));
   out.EndObject();
 }
 
@@ -72,15 +72,17 @@ OperatorErrors SummarizeOperator(std::string name, size_t rows, std::vector<doub
 }
 
 OperatorErrors AllOperators(const std::vector<OperatorErrors>& errors) {
-  size_t rows = 0, fitted = 0;
+  size_t rows = 0, fitted = 0, beyond = 0;
   std::vector<double> relative;
   for (const OperatorErrors& e : errors) {
     rows += e.rows;
     fitted += e.fitted;
+    beyond += e.beyond;
     relative.insert(relative.end(), e.relative.begin(), e.relative.end());
   }
   OperatorErrors all = SummarizeOperator("all", rows, std::move(relative));
   all.fitted = fitted;
+  all.beyond = beyond;
   return all;
 }
 
@@ -90,6 +92,12 @@ std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors
     if (e.fitted > 0) {
       notes.push_back(
           fmt::format("{}: {} of {} rows fitted, not held out", e.name, e.fitted, e.rows));
+    }
+    if (e.beyond > 0) {
+      notes.push_back(fmt::format(
+          "{}: {} of {} rows lie between no measured ones: by a model of the table's rows, from "
+          "sizes, bytes and FLOP alone",
+          e.name, e.beyond, e.rows));
     }
     if (e.uncovered() == 0) continue;
     notes.push_back(fmt::format("{}: {} of {} rows are not predicted: {}", e.name, e.uncovered(),

@@ -121,6 +121,7 @@ class Reader {
         break;
       default:
         row.lines = {{header_.Rest(fields, {"num_tokens"}), size("num_tokens"), Along::kPowers}};
+        row.bends = true;
         row.siblings = header_.Rest(fields, {"distribution", "moe_ep_size", "moe_tp_size"});
         if (header_.Has("moe_ep_size")) row.division.devices = size("moe_ep_size");
         if (header_.Has("moe_tp_size")) row.division.widths = size("moe_tp_size");
@@ -151,6 +152,8 @@ class Reader {
         sizes = {"moe_ep_size", "moe_tp_size"};
         row.work = ExpertWork(columns);
         row.kernels = fmt::format("{},{}", row.precision, columns.text("kernel_source"));
+        row.family = row.precision;
+        row.features = ExpertFeatures(columns, loads_);
         break;
       case Kind::kLatentAttention:
         sizes = {"isl", "step", "batch_size"};
@@ -165,6 +168,8 @@ class Reader {
     }
     if (kind_ != Kind::kExperts) {
       row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));
+      row.family = row.kernels;
+      row.features = SizeFeatures(columns, row.work);
     }
     for (const std::string_view size : sizes) {
       const double x = columns.number(size);
@@ -189,6 +194,7 @@ class Reader {
   std::string file_;
   const Header& header_;
   Kind kind_;
+  ExpertLoads loads_;
   std::string problem_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/operator_features.h"
 #include "simulator/serve/operator_work.h"
 
 namespace foretrace::serve {
@@ -32,13 +33,17 @@ struct OperatorRow {
   RealMs time;
   std::vector<OperatorLine> lines;
   bool first_line_counts = false;  // else the mean of all
-  std::string siblings;            // what rows of the same kernels and the same x share
+  bool bends = false;  // times jump along its lines, between rows too, as tiles and tokens fill up
+  std::string siblings;  // what rows of the same kernels and the same x share
   Division division;
   // Lines along its other sizes, for rows that lie on none of `lines` between others: along these
   // what times are relative to the work (operator_work.h) is interpolated.
   std::vector<OperatorLine> across;
   std::string kernels;  // rows that the same kernels compute, which share what they reach of rates
   OperatorWork work;
+  // Rows that one model is learnt from (operator_model.h).
+  std::string family;
+  OperatorFeatures features;
 };
 struct OperatorRows {
   std::string header;  // names of the columns, sorted

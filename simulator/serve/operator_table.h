@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/operator_model.h"
 
 namespace foretrace::serve {
 
@@ -16,6 +17,7 @@ struct OperatorErrors {
   size_t rows = 0;
   size_t held_out = 0;      // that are predicted
   size_t fitted = 0;        // that the prediction was fitted to, so that none is due
+  size_t beyond = 0;        // of these, that lie between no others: by sizes alone
   bool by_kernels = false;  // by a model of these; else along lines
   double median_percent = 0, p90_percent = 0;  // of these; of no meaning where there are none
   std::vector<double> relative;                // predicted over measured, less 1, of these
@@ -59,10 +61,13 @@ struct OperatorFile {
 // there are none along the other sizes (tokens cached, sequences, division of experts) relative to
 // the work, and a shape that both have as it was measured; the order of the columns may differ.
 // `few`: few rows of the tested device, which correct what the table says of it; may be empty.
-// None of the rows may be predicted. Errors: as above, or other columns.
+// With a trainer, what lies between rows and beyond them is relative to a model of the table's own
+// (operator_model.h). Without, none of the rows may be predicted. Errors: as above, other columns,
+// the trainer's.
 absl::StatusOr<std::vector<OperatorErrors>> TestOperators(
     const std::string& file, std::string_view text, const std::string& test_file,
-    std::string_view test_text, const OperatorScale& scale = {}, const OperatorFile& few = {});
+    std::string_view test_text, const OperatorScale& scale = {}, const OperatorFile& few = {},
+    const ResidualTrainer& trainer = {});
 
 // What of the rows nothing is said of and why, a line a precision.
 std::vector<std::string> OperatorNotes(const std::vector<OperatorErrors>& errors);

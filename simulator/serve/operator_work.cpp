@@ -9,13 +9,6 @@
 namespace foretrace::serve {
 namespace {
 
-// Bytes of a value; four bits with the scale of 32 values.
-double WidthOf(std::string_view type) {
-  const auto has = [&](std::string_view word) { return type.find(word) != type.npos; };
-  if (has("fp4") || has("int4") || has("w4")) return 0.53;
-  return has("fp8") || has("float8") || has("int8") ? 1 : 2;
-}
-
 // Keys that each query of a causal prompt of `length` sees, in sum.
 double QueriesTimesKeys(double length, double window) {
   if (window <= 0 || window >= length) return length * (length + 1) / 2;
@@ -24,18 +17,27 @@ double QueriesTimesKeys(double length, double window) {
 
 }  // namespace
 
+double WidthOfType(std::string_view type) {
+  const auto has = [&](std::string_view word) { return type.find(word) != type.npos; };
+  if (has("fp4") || has("int4") || has("w4")) return 0.53;
+  return has("fp8") || has("float8") || has("int8") ? 1 : 2;
+}
+
+double ExpertMatrices(const OperatorColumns& row) {
+  return row.text("kernel_source").find("nongated") == std::string_view::npos ? 3 : 2;
+}
+
 OperatorWork GemmWork(const OperatorColumns& row) {
   constexpr double kResult = 2;
-  const double width = WidthOf(row.text("gemm_dtype"));
+  const double width = WidthOfType(row.text("gemm_dtype"));
   const double m = row.number("m"), n = row.number("n"), k = row.number("k");
   return {RealBytes(width * (m * k + n * k) + kResult * m * n), Flop(2 * m * n * k)};
 }
 
 OperatorWork ExpertWork(const OperatorColumns& row) {
   const auto at_least_one = [&](std::string_view name) { return std::max(row.number(name), 1.0); };
-  const double width = WidthOf(row.text("moe_dtype"));
-  const double values =
-      row.text("kernel_source").find("nongated") == std::string_view::npos ? 3 : 2;
+  const double width = WidthOfType(row.text("moe_dtype"));
+  const double values = ExpertMatrices(row);
   const double devices = at_least_one("moe_ep_size");
   const double hidden = row.number("hidden_size");
   const double inter = row.number("inter_size") / at_least_one("moe_tp_size");
@@ -51,7 +53,7 @@ OperatorWork AttentionWork(const OperatorColumns& row) {
   const double sequences = row.number("batch_size"), size = row.number("head_dim");
   const double heads = row.number("num_heads"), shared = row.number("num_key_value_heads");
   const double window = row.number("window_size"), length = row.number("isl");
-  const double width = WidthOf(row.text("kv_cache_dtype"));
+  const double width = WidthOfType(row.text("kv_cache_dtype"));
   if (length > 0) {
     return {RealBytes(2 * sequences * length * size * (2 * heads + 2 * shared * width)),
             Flop(4 * sequences * heads * size * QueriesTimesKeys(length, window))};
@@ -71,8 +73,9 @@ OperatorWork LatentAttentionWork(const OperatorColumns& row) {
             Flop(2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0))};
   }
   const double keys = row.number("step") + 1;
-  return {RealBytes(sequences * keys * (kLatent + kPosition) * WidthOf(row.text("kv_cache_dtype"))),
-          Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition))};
+  return {
+      RealBytes(sequences * keys * (kLatent + kPosition) * WidthOfType(row.text("kv_cache_dtype"))),
+      Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition))};
 }
 
 RealMs OperatorRates::TimeOf(const OperatorWork& work) const {

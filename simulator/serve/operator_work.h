@@ -23,6 +23,11 @@ struct OperatorColumns {
   std::function<std::string_view(std::string_view)> text;
 };
 
+// Bytes of a value of a column's type; four bits with the scale of 32 values.
+double WidthOfType(std::string_view type);
+// Weight matrices of an expert: three, or two of those that are not gated.
+double ExpertMatrices(const OperatorColumns& row);
+
 // y[m,n] = x[m,k] W.
 OperatorWork GemmWork(const OperatorColumns& row);
 // Expert GEMMs of one rank: the weights of all experts that get a token, tokens being dealt evenly.

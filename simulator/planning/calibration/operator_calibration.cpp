@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/calibrate/boosting.h"
 #include "simulator/console/output.h"
 #include "simulator/cost/kernel/device_match.h"
 #include "simulator/cost/kernel/gpu_peaks.h"
@@ -134,16 +136,35 @@ std::vector<std::string> NotesOnDevices(const Table& table, const Table& test) {
                       DescribeScale(*table.peaks, *test.peaks))};
 }
 
+// Boosted trees, as residuals of kernels are learnt (calibrate/kernel/residual_fit.h).
+serve::ResidualTrainer BoostedTrees(const ProgressSink& progress) {
+  return [progress](std::span<const float> features, int count, std::span<const float> targets,
+                    int trees) -> absl::StatusOr<serve::LearntResidual> {
+    const BoostingOptions options{.trees = trees,
+                                  .depth = 6,
+                                  .learning_rate = 0.07,
+                                  .min_child_weight = 8,
+                                  .features_per_node = 0.5,
+                                  .rows_per_tree = 0.7,
+                                  .progress = progress};
+    const std::vector<float> weights(targets.size(), 1.0F);
+    FORETRACE_ASSIGN_OR_RETURN(TreeEnsemble learnt,
+                               TrainBoostedTrees(features, count, targets, weights, options));
+    return serve::LearntResidual(
+        [learnt = std::move(learnt)](std::span<const float> x) { return learnt.Evaluate(x); });
+  };
+}
+
 // GEMMs where their device is known, as `calibrate kernel` does. Other operators along lines.
 absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(const OperatorCalibration& options,
                                                             const Table& table, const Table& test,
                                                             const Table& few,
                                                             const CommandContext& context) {
   const bool tests = !test.file.empty();
+  const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
+    context.console->Progress(what, done, total);
+  };
   if (!table.device.empty()) {
-    const ProgressSink progress = [&context](std::string_view what, int64_t done, int64_t total) {
-      context.console->Progress(what, done, total);
-    };
     FORETRACE_ASSIGN_OR_RETURN(
         auto gemms,
         tests ? TestGemms(table.device, table.file, table.text, test.device, test.file, test.text,
@@ -161,7 +182,8 @@ absl::StatusOr<std::vector<serve::OperatorErrors>> ErrorsOf(const OperatorCalibr
   }
   if (tests) {
     return serve::TestOperators(table.file, table.text, test.file, test.text,
-                                ScaleBetween(table, test), {few.file, few.text});
+                                ScaleBetween(table, test), {few.file, few.text},
+                                BoostedTrees(progress));
   }
   return serve::HoldOutOperators(table.file, table.text);
 }

@@ -1,0 +1,26 @@
+#pragma once
+// What is known of a row of a table of operators before anything is learnt from times: the work of
+// its kernels, one after the other, and the sizes that libraries choose kernels by.
+
+#include <vector>
+
+#include "simulator/serve/expert_load.h"
+#include "simulator/serve/operator_work.h"
+
+namespace foretrace::serve {
+
+struct OperatorFeatures {
+  std::vector<OperatorWork> kernels;  // each bound by memory or by arithmetic
+  std::vector<float> sizes;           // logarithms, as many for each row of a kind; 0: not stated
+};
+
+// Expert GEMMs of the most loaded device: two, of whole tiles of 64 tokens an expert, and what
+// moves tokens to and from them.
+OperatorFeatures ExpertFeatures(const OperatorColumns& row, ExpertLoads& loads);
+// Attention, latent attention and GEMMs, whose work operator_work.h has: one kernel.
+OperatorFeatures SizeFeatures(const OperatorColumns& row, const OperatorWork& work);
+
+// What the kernels take at these rates: the floor, and of each what bounds it.
+RealMs TimeOf(const OperatorFeatures& features, const OperatorRates& rates);
+
+}  // namespace foretrace::serve

@@ -1,0 +1,43 @@
+#pragma once
+// Times of a table of operators as what their work takes at the table's own rates, and what sizes
+// say beside that: for rows of models that it lacks, and for what lies between its rows.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/serve/operator_rows.h"
+
+namespace foretrace::serve {
+
+// From features of one row to what is to be added to the logarithm of its time.
+using LearntResidual = std::function<float(std::span<const float>)>;
+// Learns it: `features` has `count` values a row, `targets` one. Deterministic. `trees`: about how
+// long to learn; a few dozen are a rough fit.
+using ResidualTrainer = std::function<absl::StatusOr<LearntResidual>(
+    std::span<const float> features, int count, std::span<const float> targets, int trees)>;
+
+class OperatorModel {
+ public:
+  // Of each family with rows enough. Where tuning failed, all rows of a line are two to four times
+  // as slow as others like them (aiconfigurator's experts): such lines, found by a model of the
+  // others, are not learnt from. Errors: the trainer's.
+  static absl::StatusOr<OperatorModel> Fit(const std::vector<OperatorRow>& rows,
+                                           const ResidualTrainer& trainer);
+
+  // Nothing for families without a model.
+  std::optional<RealMs> TimeOf(const OperatorRow& row) const;
+
+ private:
+  struct Family {
+    OperatorRates rates;
+    LearntResidual residual;
+  };
+  std::map<std::string, Family> families_;
+};
+
+}  // namespace foretrace::serve

@@ -1,0 +1,78 @@
+#pragma once
+// Predicts rows of a table of operators from those of another: as measured, between their
+// neighbours, along other sizes relative to the work, and beyond all by a model, where there is
+// one.
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "simulator/serve/operator_lines.h"
+#include "simulator/serve/operator_model.h"
+#include "simulator/serve/operator_table.h"
+
+namespace foretrace::serve {
+
+// What times are relative to where lines do not say them: what a model says of a row, else what its
+// work takes at the rates that its kernels reach.
+class OperatorBase {
+ public:
+  OperatorBase(const std::vector<OperatorRow>& rows, const OperatorModel& model);
+
+  // nullopt: neither is known.
+  std::optional<double> Ms(const OperatorRow& row) const;
+  std::optional<double> ModelMs(const OperatorRow& row) const;
+  // Of a row's time on a device with `scale` of what the rows' device has.
+  double Factor(const OperatorRow& row, const OperatorScale& scale) const;
+  bool BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const;
+
+ private:
+  const OperatorModel& model_;
+  absl::flat_hash_map<std::string, OperatorRates> rates_;
+};
+
+struct PredictedOperator {
+  double ms = 0;
+  bool beyond = false;  // by the model alone: between no others
+};
+
+class OperatorPredictor {
+ public:
+  // `exact`: what was measured counts for its very shape, and what lies between none on its own
+  // lines is predicted; else every row from those of other groups alone.
+  OperatorPredictor(const std::vector<OperatorRow>& known, bool exact, const OperatorScale& scale,
+                    OperatorModel model = {});
+  OperatorPredictor(const OperatorPredictor&) = delete;
+  OperatorPredictor& operator=(const OperatorPredictor&) = delete;
+
+  // What few measurements of the device leave of the predictions, in the median: of what is bound
+  // by memory, of what is bound by arithmetic, and of all where either are too few. False: none of
+  // them is predicted.
+  bool Correct(const std::vector<OperatorRow>& few);
+  std::optional<PredictedOperator> Predict(const OperatorRow& row) const;
+
+ private:
+  struct Misses {
+    std::vector<double> all;
+    std::array<std::vector<double>, 2> bound;  // by arithmetic, by memory
+  };
+
+  std::optional<PredictedOperator> HereMs(const OperatorRow& row) const;
+  std::optional<double> AcrossMs(const OperatorRow& row) const;
+  double Correction(const OperatorRow& row) const;
+
+  bool exact_;
+  OperatorScale scale_;
+  OperatorModel model_;
+  Lines lines_;
+  Siblings siblings_;
+  OperatorBase base_;
+  Lines relative_;                        // along a row's own lines, to the model
+  Lines across_;                          // along its other sizes, to the base
+  std::map<std::string, Misses> misses_;  // by precision
+};
+
+}  // namespace foretrace::serve

@@ -1,0 +1,177 @@
+// Times of operators by a model of a table's rows, for shapes that lie between none of them.
+#include "simulator/serve/operator_model.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "simulator/serve/expert_load.h"
+#include "simulator/serve/operator_features.h"
+#include "simulator/serve/operator_rows.h"
+#include "simulator/serve/operator_table.h"
+
+namespace foretrace::serve {
+namespace {
+
+using testing::HasSubstr;
+
+// 4,096 tokens go to 8 of 256 experts each: 32,768, an eighth of them to each of 8 devices, which
+// has 32 experts.
+TEST(ExpertLoads, EvenOnesAreShared) {
+  ExpertLoads loads;
+  const ExpertLoad load = loads.Of({256, 8, 8, 4096, 0});
+  EXPECT_DOUBLE_EQ(load.tokens, 4096);
+  EXPECT_DOUBLE_EQ(load.experts, 32);
+  EXPECT_DOUBLE_EQ(load.fullest, 128);
+  // Fewer tokens than experts: each goes to its own.
+  EXPECT_DOUBLE_EQ(loads.Of({256, 8, 8, 2, 0}).experts, 2);
+}
+
+// One device has all tokens whoever is popular, but for rounding and what one expert cannot take
+// (a token goes to it once); of 64 devices the most loaded has more than its share, and the more
+// the steeper the law. The figures of the data's own table: 1.96 times as long at 16, 2.8 at 64.
+TEST(ExpertLoads, PopularOnesFillOneDevice) {
+  ExpertLoads loads;
+  EXPECT_NEAR(loads.Of({256, 1, 8, 4096, 1.2}).tokens, 32768, 2500);
+  const double even = loads.Of({256, 64, 8, 4096, 0}).tokens;
+  const double flat = loads.Of({256, 64, 8, 4096, 1.01}).tokens;
+  const double steep = loads.Of({256, 64, 8, 4096, 1.2}).tokens;
+  EXPECT_GT(flat, 1.5 * even);
+  EXPECT_GT(steep, 1.1 * flat);
+  EXPECT_LT(steep, 6 * even);
+  EXPECT_GT(steep / even, 1.3 * (loads.Of({256, 16, 8, 4096, 1.2}).tokens /
+                                 loads.Of({256, 16, 8, 4096, 0}).tokens));
+  EXPECT_DOUBLE_EQ(ExpertLoads().Of({256, 64, 8, 4096, 1.2}).tokens, steep) << "same draws";
+}
+
+constexpr std::string_view kExperts =
+    "kernel_source,moe_dtype,hidden_size,inter_size,num_experts,topk,moe_tp_size,moe_ep_size,"
+    "distribution,num_tokens,latency_ms\n";
+
+// 128 tokens to 2 of 8 experts: 32 tokens each, which take one tile of 64. Of 1,024 x 512 in 16
+// bits: gate and up have 8 x 1,024 x 1,024 weights, down half; 256 tokens of 1,024 come in and
+// 1,024 go out of the first, 512 and 1,024 of the second.
+TEST(OperatorFeatures, ExpertsAreTwoGemmsOfWholeTiles) {
+  const auto rows = ReadOperatorRows(
+      "a.csv", std::string(kExperts) + "cutlass,bfloat16,1024,512,8,2,1,1,balanced,128,0.1\n");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const OperatorFeatures& f = rows->rows.front().features;
+  ASSERT_EQ(f.kernels.size(), 3u);
+  EXPECT_DOUBLE_EQ(f.kernels[0].flop.count(), 2.0 * 8 * 64 * 1024 * 1024);
+  EXPECT_DOUBLE_EQ(f.kernels[0].bytes.count(), 2.0 * (8 * 1024 * 1024 + 256 * (1024 + 1024)));
+  EXPECT_DOUBLE_EQ(f.kernels[1].flop.count(), 2.0 * 8 * 64 * 1024 * 512);
+  EXPECT_DOUBLE_EQ(f.kernels[1].bytes.count(), 2.0 * (8 * 1024 * 512 + 256 * (512 + 1024)));
+  // What arrives is read and written (128 tokens, twice 2 bytes), spread in 16 bits and added up
+  // again (256), and the activation reads gate and up and writes one of 512.
+  EXPECT_DOUBLE_EQ(f.kernels[2].bytes.count(),
+                   4.0 * 128 * 1024 + 256.0 * 1024 * 4 + 256.0 * 512 * (2 * 2 + 2));
+}
+
+// Of each kernel the longer of what memory and arithmetic take: 2 MB at 1 MB/ms, not 1 MFLOP at as
+// many a ms, then 3 MFLOP, and the floor.
+TEST(OperatorFeatures, EachKernelIsBoundByOneOfBoth) {
+  OperatorRates rates;
+  rates.floor = RealMs(0.5);
+  rates.bytes_per_ms = rates.flop_per_ms = 1e6;
+  const OperatorFeatures f{{{RealBytes(2e6), Flop(1e6)}, {RealBytes(1e6), Flop(3e6)}}, {}};
+  EXPECT_DOUBLE_EQ(TimeOf(f, rates).ms(), 5.5);
+}
+
+// What one learns that looks for the nearest row.
+absl::StatusOr<LearntResidual> Nearest(std::span<const float> features, int count,
+                                       std::span<const float> targets, int) {
+  return LearntResidual([features = std::vector(features.begin(), features.end()),
+                         targets = std::vector(targets.begin(), targets.end()),
+                         count](std::span<const float> x) {
+    double least = std::numeric_limits<double>::infinity();
+    float found = 0;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      double away = 0;
+      for (size_t j = 0; j < static_cast<size_t>(count); ++j) {
+        away += std::abs(features[i * static_cast<size_t>(count) + j] - x[j]);
+      }
+      if (away < least) {
+        least = away;
+        found = targets[i];
+      }
+    }
+    return found;
+  });
+}
+
+// Times of experts on a device of 3 GB/ms and 600 GFLOP/ms, twice its work's; `slow`: of one
+// division of the widths, whose tuning has failed.
+std::string Experts(std::initializer_list<int> hidden, double slow = 1) {
+  std::string text(kExperts);
+  OperatorRates rates;
+  rates.floor = RealMs(0.01);
+  rates.bytes_per_ms = 3e9;
+  rates.flop_per_ms = 6e11;
+  for (const int size : hidden) {
+    for (const int widths : {1, 2, 4}) {
+      for (int tokens = 1; tokens <= 16384; tokens *= 2) {
+        const std::string row = fmt::format("cutlass,bfloat16,{},{},32,4,{},1,balanced,{},", size,
+                                            size / 2, widths, tokens);
+        const auto read = ReadOperatorRows("row", std::string(kExperts) + row + "1\n");
+        const double ms = 2 * TimeOf(read->rows.front().features, rates).ms();
+        text += fmt::format("{}{}\n", row, ms * (widths == 2 && size == 2048 ? slow : 1));
+      }
+    }
+  }
+  return text;
+}
+
+// 11 models of 45 rows. A twelfth, of a width that the table lacks, lies between none of its rows;
+// the nearest say that times are those of the work.
+TEST(OperatorModel, PredictsModelsThatTheTableLacks) {
+  const std::string known =
+      Experts({1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 5120});
+  const std::string other = Experts({2816});
+  const auto without = TestOperators("a.csv", known, "b.csv", other);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->front().held_out, 0u);
+  const auto errors = TestOperators("a.csv", known, "b.csv", other, {}, {}, Nearest);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ(errors->front().held_out, 45u);
+  EXPECT_EQ(errors->front().beyond, 45u);
+  EXPECT_LT(errors->front().median_percent, 6);
+  const std::vector<std::string> notes = OperatorNotes(*errors);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes.front(), HasSubstr("45 of 45 rows lie between no measured ones"));
+}
+
+// Lines whose tuning failed are three times as slow as others like them, which other models' rows
+// show: what is learnt is none of it.
+TEST(OperatorModel, DoesNotLearnFromLinesWhoseTuningFailed) {
+  const auto sizes = {1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 5120};
+  const auto rows = ReadOperatorRows("a.csv", Experts(sizes, 3));
+  const auto same = ReadOperatorRows("b.csv", Experts({2048}));
+  ASSERT_TRUE(rows.ok() && same.ok());
+  const auto model = OperatorModel::Fit(rows->rows, Nearest);
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const OperatorRow& row : same->rows) {
+    EXPECT_NEAR(*model->TimeOf(row) / row.time, 1, 0.3) << row.lines.front().key;
+  }
+}
+
+// Measured shapes stay exact, and too few rows make no model.
+TEST(OperatorModel, MeasuredShapesAreExactAndFewRowsMakeNone) {
+  const std::string known =
+      Experts({1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 5120}, 3);
+  const auto own = TestOperators("a.csv", known, "b.csv", known, {}, {}, Nearest);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_NEAR(own->front().p90_percent, 0, 1e-9);
+  EXPECT_EQ(own->front().beyond, 0u);
+  const auto few =
+      TestOperators("a.csv", Experts({1024}), "b.csv", Experts({2816}), {}, {}, Nearest);
+  ASSERT_TRUE(few.ok()) << few.status();
+  EXPECT_EQ(few->front().held_out, 0u);
+}
+
+}  // namespace
+}  // namespace foretrace::serve
