@@ -81,13 +81,14 @@ OperatorFeatures SizeFeatures(const OperatorColumns& row, const OperatorWork& wo
 }
 
 RealMs TimeOf(const OperatorFeatures& features, const OperatorRates& rates) {
+  const auto at = [](double amount, double per_ms) {
+    return per_ms > 0 ? RealMs(amount / per_ms) : RealMs();
+  };
   RealMs time = rates.floor;
   for (const OperatorWork& work : features.kernels) {
-    const RealMs memory =
-        rates.bytes_per_ms > 0 ? RealMs(work.bytes.count() / rates.bytes_per_ms) : RealMs();
-    const RealMs arithmetic =
-        rates.flop_per_ms > 0 ? RealMs(work.flop.count() / rates.flop_per_ms) : RealMs();
-    time += std::max(memory, arithmetic);
+    time +=
+        std::max({at(work.bytes.count(), rates.bytes_per_ms),
+                  at(work.flop.count(), rates.flop_per_ms), at(work.steps, rates.steps_per_ms)});
   }
   return time;
 }

@@ -10,7 +10,7 @@
 namespace foretrace::serve {
 
 struct OperatorFeatures {
-  std::vector<OperatorWork> kernels;  // each bound by memory or by arithmetic
+  std::vector<OperatorWork> kernels;  // each bound by memory, arithmetic or its steps
   std::vector<float> sizes;           // logarithms, as many for each row of a kind; 0: not stated
 };
 

@@ -18,10 +18,12 @@ constexpr int kTrees = 300, kRoughTrees = 100;
 std::vector<float> FeaturesOf(const OperatorFeatures& of, const OperatorRates& rates) {
   std::vector<float> values = of.sizes;
   for (const OperatorWork& work : of.kernels) {
-    const double memory = work.bytes.count() / std::max(rates.bytes_per_ms, 1e-30);
-    const double arithmetic = work.flop.count() / std::max(rates.flop_per_ms, 1e-30);
-    values.push_back(static_cast<float>(std::log2(std::max(memory, 1e-9))));
-    values.push_back(static_cast<float>(std::log2(std::max(arithmetic, 1e-9))));
+    for (const auto& [amount, per_ms] : {std::pair(work.bytes.count(), rates.bytes_per_ms),
+                                         std::pair(work.flop.count(), rates.flop_per_ms),
+                                         std::pair(work.steps, rates.steps_per_ms)}) {
+      values.push_back(
+          static_cast<float>(std::log2(std::max(amount / std::max(per_ms, 1e-30), 1e-9))));
+    }
   }
   values.push_back(static_cast<float>(std::log2(TimeOf(of, rates).ms())));
   return values;
@@ -71,24 +73,25 @@ class Lesson {
   std::vector<float> features_, targets_;
 };
 
-// Rows that share a model, of which one tells of the others, are judged by other models' rows.
-std::string GroupOf(const OperatorRow& row) {
-  return row.siblings.empty() ? row.lines.front().key : row.siblings;
-}
-
-// Which rows are as others of their sizes are: neither they nor their lines are far slower.
+// Which rows are as others of their sizes are: neither they nor, of experts, whose kernels are
+// tuned for each line, most of their line are far slower than other models' rows say.
 absl::StatusOr<std::vector<bool>> Ordinary(std::span<const OperatorRow* const> rows,
                                            const Lesson& lesson, const ResidualTrainer& trainer) {
   constexpr size_t kParts = 4;
   constexpr double kSlowLine = 0.25, kSlowRow = 0.5;  // logarithms; a line's median
   std::vector<bool> ordinary(rows.size(), true);
+  const bool tuned = !rows.front()->siblings.empty();
   std::map<std::string, size_t> groups;
-  for (const OperatorRow* row : rows) groups.emplace(GroupOf(*row), groups.size());
-  if (groups.size() < kFewestGroups) return ordinary;
+  for (const OperatorRow* row : rows) {
+    if (tuned) groups.emplace(row->siblings, groups.size());
+  }
+  if (tuned && groups.size() < kFewestGroups) return ordinary;
   std::vector<double> slower(rows.size());
   for (size_t part = 0; part < kParts; ++part) {
     std::vector<bool> others(rows.size());
-    const auto is_of_part = [&](size_t i) { return groups[GroupOf(*rows[i])] % kParts == part; };
+    const auto is_of_part = [&](size_t i) {
+      return (tuned ? groups[rows[i]->siblings] : i) % kParts == part;
+    };
     for (size_t i = 0; i < rows.size(); ++i) others[i] = !is_of_part(i);
     FORETRACE_ASSIGN_OR_RETURN(const LearntResidual rough,
                                lesson.Learn(trainer, others, kRoughTrees));
@@ -101,7 +104,7 @@ absl::StatusOr<std::vector<bool>> Ordinary(std::span<const OperatorRow* const> r
     lines[rows[i]->lines.front().key].push_back(slower[i]);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    const bool slow_line = Quantile(lines[rows[i]->lines.front().key], 0.5) > kSlowLine;
+    const bool slow_line = tuned && Quantile(lines[rows[i]->lines.front().key], 0.5) > kSlowLine;
     ordinary[i] = !slow_line && slower[i] < kSlowRow;
   }
   return ordinary;

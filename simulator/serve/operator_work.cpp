@@ -56,12 +56,13 @@ OperatorWork AttentionWork(const OperatorColumns& row) {
   const double width = WidthOfType(row.text("kv_cache_dtype"));
   if (length > 0) {
     return {RealBytes(2 * sequences * length * size * (2 * heads + 2 * shared * width)),
-            Flop(4 * sequences * heads * size * QueriesTimesKeys(length, window))};
+            Flop(4 * sequences * heads * size * QueriesTimesKeys(length, window)),
+            window > 0 ? std::min(length, window) : length};
   }
   const double cached = row.number("step") + 1;
   const double keys = window > 0 ? std::min(cached, window) : cached;
   return {RealBytes(2 * sequences * shared * keys * size * width),
-          Flop(4 * sequences * heads * keys * size)};
+          Flop(4 * sequences * heads * keys * size), keys};
 }
 
 OperatorWork LatentAttentionWork(const OperatorColumns& row) {
@@ -70,12 +71,12 @@ OperatorWork LatentAttentionWork(const OperatorColumns& row) {
   const double length = row.number("isl");
   if (length > 0) {
     return {RealBytes(2 * sequences * heads * length * 2 * (kQuery + kValue)),
-            Flop(2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0))};
+            Flop(2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0)), length};
   }
   const double keys = row.number("step") + 1;
   return {
       RealBytes(sequences * keys * (kLatent + kPosition) * WidthOfType(row.text("kv_cache_dtype"))),
-      Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition))};
+      Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition)), keys};
 }
 
 RealMs OperatorRates::TimeOf(const OperatorWork& work) const {
@@ -89,15 +90,17 @@ OperatorRates RatesOf(std::span<const MeasuredWork> rows) {
   constexpr double kFastest = 0.98;  // single rows may be errors of measurement
   OperatorRates rates;
   if (rows.empty()) return rates;
-  std::vector<double> bytes, flop;
+  std::vector<double> bytes, flop, steps;
   rates.floor = rows.front().time;
   for (const MeasuredWork& row : rows) {
     rates.floor = std::min(rates.floor, row.time);
     bytes.push_back(row.work.bytes.count() / row.time.ms());
     flop.push_back(row.work.flop.count() / row.time.ms());
+    steps.push_back(row.work.steps / row.time.ms());
   }
   rates.bytes_per_ms = Quantile(std::move(bytes), kFastest);
   rates.flop_per_ms = Quantile(std::move(flop), kFastest);
+  rates.steps_per_ms = Quantile(std::move(steps), kFastest);
   return rates;
 }
 

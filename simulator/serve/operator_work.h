@@ -15,6 +15,7 @@ namespace foretrace::serve {
 struct OperatorWork {
   RealBytes bytes;
   Flop flop;
+  double steps = 0;  // keys that a query meets, which blocks may take one after the other
 };
 
 // A number, or the text, of a row's column; 0 or empty where the table has no such column.
@@ -38,11 +39,13 @@ OperatorWork AttentionWork(const OperatorColumns& row);
 // The same over latents of 512 values with 64 of the position (DeepSeek).
 OperatorWork LatentAttentionWork(const OperatorColumns& row);
 
-// The shortest of the rows, and what bytes and FLOP take at the rates that the fastest rows reach.
+// The shortest of the rows, and what bytes, FLOP and steps take at the rates that the fastest rows
+// reach.
 struct OperatorRates {
   RealMs floor;
-  double bytes_per_ms = 0, flop_per_ms = 0;
+  double bytes_per_ms = 0, flop_per_ms = 0, steps_per_ms = 0;
 
+  // Of bytes and FLOP, one after the other.
   RealMs TimeOf(const OperatorWork& work) const;
 };
 struct MeasuredWork {

@@ -82,6 +82,23 @@ TEST(OperatorFeatures, EachKernelIsBoundByOneOfBoth) {
   EXPECT_DOUBLE_EQ(TimeOf(f, rates).ms(), 5.5);
 }
 
+// A decode over 1,000 keys whose block takes one after the other, 100 a ms, takes 10 ms however
+// little it reads; the steps of one sequence do not grow with the number of sequences.
+TEST(OperatorFeatures, BlocksMayTakeKeysOneAfterTheOther) {
+  OperatorRates rates;
+  rates.bytes_per_ms = 1e9;
+  rates.flop_per_ms = 1e12;
+  rates.steps_per_ms = 100;
+  for (const int sequences : {1, 8}) {
+    const auto rows = ReadOperatorRows(
+        "a.csv", fmt::format("mla_dtype,kv_cache_dtype,num_heads,batch_size,step,latency_ms\n"
+                             "bfloat16,bfloat16,16,{},999,0.1\n",
+                             sequences));
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_DOUBLE_EQ(TimeOf(rows->rows.front().features, rates).ms(), 10);
+  }
+}
+
 // What one learns that looks for the nearest row.
 absl::StatusOr<LearntResidual> Nearest(std::span<const float> features, int count,
                                        std::span<const float> targets, int) {
