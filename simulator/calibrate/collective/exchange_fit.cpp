@@ -159,6 +159,16 @@ absl::Status FitNotify(const Samples& samples, ExpertKernel& kernel) {
   return absl::OkStatus();
 }
 
+// Of numbers of nodes that share a fabric which gives them a part of a NIC's rate.
+std::vector<Free> Congested() {
+  constexpr double kLeastShare = 0.01, kLikely = 0.3;
+  std::vector<Free> free = kBetween;
+  for (Free& f : free) {
+    if (f.value == &K::nic_share) f = {&K::nic_share, kLeastShare, 1, kLikely};
+  }
+  return free;
+}
+
 // What the sample moved through a NIC a second, of its rate.
 double NicShare(const ExchangeSample& s) {
   ExpertKernel whole;  // of the NIC's rate
@@ -213,7 +223,32 @@ absl::Status FitDeduplicated(std::span<const ExchangeSample> samples, ExpertDire
   return notify.empty() ? absl::OkStatus() : FitNotify(notify, kernels.between[d]);
 }
 
+// Each number of nodes by itself, beside the model of the others.
+absl::Status FitCongested(std::span<const ExchangeSample> samples, ExpertDirection direction,
+                          ExchangeFit& fit) {
+  const size_t d = static_cast<size_t>(direction);
+  for (const int32_t nodes : fit.congested_nodes) {
+    Samples own = Select(samples, ExpertAlgorithm::kDeduplicated, direction, false, {});
+    std::erase_if(own, [&](const ExchangeSample* s) { return s->exchange.routing.nodes != nodes; });
+    if (own.size() <= kBetween.size()) continue;
+    ExpertKernel& kernel = fit.congested[nodes][d];
+    kernel.nvlink_share = fit.model.deduplicated.within[d].nvlink_share;
+    FORETRACE_RETURN_IF_ERROR(FitKernel(Congested(), own, kernel));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+const ExpertKernel& ExchangeFit::KernelOf(const ExpertExchange& exchange) const {
+  const int32_t nodes = exchange.routing.nodes;
+  const auto own = congested.find(nodes);
+  if (own != congested.end() && exchange.algorithm == ExpertAlgorithm::kDeduplicated) {
+    const ExpertKernel& kernel = own->second[static_cast<size_t>(exchange.direction)];
+    if (IsFitted(kernel)) return kernel;
+  }
+  return model.Kernel(exchange.algorithm, exchange.direction, nodes);
+}
 
 absl::StatusOr<ExchangeFit> FitExchanges(std::span<const ExchangeSample> samples) {
   constexpr ExpertDirection kDirections[] = {ExpertDirection::kDispatch, ExpertDirection::kCombine};
@@ -225,6 +260,7 @@ absl::StatusOr<ExchangeFit> FitExchanges(std::span<const ExchangeSample> samples
   }
   for (const ExpertDirection direction : kDirections) {
     FORETRACE_RETURN_IF_ERROR(FitDeduplicated(samples, direction, fit));
+    FORETRACE_RETURN_IF_ERROR(FitCongested(samples, direction, fit));
     const Samples direct = Select(samples, ExpertAlgorithm::kDirect, direction, false, {});
     const size_t d = static_cast<size_t>(direction);
     FORETRACE_RETURN_IF_ERROR(

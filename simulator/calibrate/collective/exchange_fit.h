@@ -1,6 +1,9 @@
 #pragma once
 // Fits the constants of the kernels that exchange tokens with experts to measured times.
 
+#include <array>
+#include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -24,7 +27,12 @@ struct ExchangeFit {
   // half of the share of a NIC that other numbers of nodes reached. What a fabric loses to
   // congestion is its own, not the kernels'.
   std::set<int32_t> congested_nodes;
+  // What transfers take on that fabric, by number of nodes and ExpertDirection: no part of the
+  // model. What runs before them waits for ranks, not for the fabric.
+  std::map<int32_t, std::array<ExpertKernel, 2>> congested;
 
+  // Of transfers, on the fabric that was measured.
+  const ExpertKernel& KernelOf(const ExpertExchange& exchange) const;
   // Kernels that there were no rows of: "direct combines between nodes".
   std::vector<std::string> Missing() const;
 };

@@ -66,8 +66,9 @@ std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow
   for (const BenchmarkRow& row : rows) {
     const ExchangeSample s = SampleOf(row);
     const ExpertRouting& routing = s.exchange.routing;
-    const ExpertKernel& kernel =
+    const ExpertKernel& model =
         fit_.model.Kernel(s.exchange.algorithm, s.exchange.direction, routing.nodes);
+    const ExpertKernel& kernel = s.notify ? model : fit_.KernelOf(s.exchange);
     const bool notifies =
         kernel.notify_us + kernel.notify_us_per_doubling + kernel.notify_share > 0;
     if (!IsFitted(kernel) || (s.notify && !notifies)) continue;
@@ -78,7 +79,8 @@ std::vector<EvaluatedRow> FittedExchanges::Evaluate(std::span<const BenchmarkRow
                                routing.nodes == 1 ? "" : "s");
     result.predicted_us = (s.notify ? NotifyOf(kernel, routing, transfer) : transfer).us();
     result.extrapolated = fit_.congested_nodes.contains(routing.nodes) &&
-                          s.exchange.algorithm == ExpertAlgorithm::kDeduplicated;
+                          s.exchange.algorithm == ExpertAlgorithm::kDeduplicated &&
+                          &kernel == &model;
     evaluated.push_back(std::move(result));
   }
   return evaluated;
@@ -93,8 +95,11 @@ std::vector<std::string> FittedExchanges::Notes() const {
   for (const int32_t nodes : fit_.congested_nodes) {
     notes.push_back(fmt::format(
         "deduplicated exchanges of {} nodes took no part in the fit: they move less than half of "
-        "what other numbers of nodes do through a NIC, so that their fabric is congested",
-        nodes));
+        "what other numbers of nodes do through a NIC, so that their fabric is congested{}",
+        nodes,
+        fit_.congested.contains(nodes)
+            ? "; transfers have constants of their own here, which no file has"
+            : ""));
   }
   return notes;
 }
