@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "simulator/console/answer_files.h"
@@ -78,6 +79,40 @@ TEST(OperatorCalibrationTest, FewRowsWithoutKernelsCorrectAndAreNamed) {
   EXPECT_THAT(text, testing::Not(HasSubstr("table.csv has no column")));
   options.json = true;
   EXPECT_THAT(Answer(options), HasSubstr("\"corrected by 2 rows of " + options.few + "\""));
+}
+
+// Experts of each width by tokens: 10 us, weights of 16 experts at 3 GB/ms, two thirds of 750
+// GFLOP/ms; twice as long below 1,024 columns, which no rate says.
+std::string Widths(std::initializer_list<int> widths) {
+  std::string text = Header(true);
+  for (const int inner : widths) {
+    for (int tokens = 1; tokens <= 16384; tokens *= 2) {
+      const double weights = 3.0 * 2048 * inner;
+      const double read = std::min(16, 2 * tokens) * weights * 2 / 3e9;
+      const double ms = 0.010 + std::max(read, 2 * 2.0 * tokens * weights / 5e11);
+      text += fmt::format("cutlass,bfloat16,2048,{},16,2,1,1,balanced,{},{}\n", inner, tokens,
+                          inner < 1024 ? 2 * ms : ms);
+    }
+  }
+  return text;
+}
+
+// What other widths' rows say of two that the table lacks, one of them of the slow kind.
+TEST(OperatorCalibrationTest, PredictsModelsThatTheTableLacks) {
+  const TempFolder folder;
+  OperatorCalibration options;
+  options.command = "calibrate";
+  options.table = folder.Write(
+      "table.csv", Widths({256,  320,  384,  448,  512,  576,  640,  768,  832,  1024, 1152,
+                           1280, 1408, 1536, 1664, 1792, 2048, 2304, 2560, 2816, 3072, 3584}));
+  options.test = folder.Write("test.csv", Widths({704, 1920}));
+  const std::string text = Answer(options);
+  EXPECT_THAT(text, HasSubstr("30 of 30 rows lie between no measured ones"));
+  const size_t at = text.find("median error of tested shapes ");
+  ASSERT_NE(at, text.npos) << text;
+  EXPECT_LT(std::stod(text.substr(at + 30)), 8) << text;
+  options.json = true;
+  EXPECT_THAT(Answer(options), HasSubstr("\"extrapolated_count\": 30"));
 }
 
 TEST(OperatorCalibrationTest, SaysWhyNothingIsPredicted) {
