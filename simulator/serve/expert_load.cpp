@@ -69,7 +69,7 @@ ExpertLoad Uneven(const ExpertSharing& s) {
 }  // namespace
 
 ExpertLoad ExpertLoads::Of(const ExpertSharing& s) {
-  constexpr int64_t kMostExperts = 1 << 16;  // beyond any model
+  constexpr int64_t kMostExperts = 1 << 12;  // beyond any model
   if (s.exponent <= 0 || s.exponent == 1 || s.experts > kMostExperts) return Even(s);
   const auto key = std::tuple(s.experts, s.devices, s.top_k, s.tokens, s.exponent);
   const auto found = known_.find(key);
