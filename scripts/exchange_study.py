@@ -6,12 +6,13 @@ Each third of the shapes within a node, and each number of nodes, is predicted b
 
   scripts/exchange_study.py $FORETRACE_REALDATA
 """
-import argparse
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from study_main import print_study
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("What is held out", "Kernel", "Goal", "Rows", "Median / P90 %")
@@ -59,14 +60,5 @@ def study_rows(foretrace, data):
                        f"{statistics.median(errors):.2f} / {quantile(errors, 0.9):.1f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=pathlib.Path, help="the folder of public data")
-    parser.add_argument("--foretrace", default=str(ROOT / "build/release/foretrace"))
-    options = parser.parse_args()
-    for cells in [HEADER, ["---"] * len(HEADER), *study_rows(options.foretrace, options.data)]:
-        print("| " + " | ".join(cells) + " |")
-
-
 if __name__ == "__main__":
-    main()
+    print_study(__doc__, HEADER, study_rows)

@@ -7,7 +7,6 @@ SOURCES is the folder of public data (traces/README.md). Each table is imported 
 `foretrace calibrate kernel --calibration none --test TABLE.csv --rows ROWS`; nothing of it is fitted
 here. Which tables the constants without a calibration were set by, cost/kernel/analytic_gemm.cpp says.
 """
-import argparse
 import csv
 import pathlib
 import statistics
@@ -15,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from accuracy_rows import table
 from exchange_study import quantile
+from study_main import print_study
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER = ("Table", "Kernels", "Rows", "Median / P90 %", "MAPE %", "To 64 rows", "To 1,023", "More")
@@ -81,13 +80,5 @@ def study_rows(foretrace, sources):
                        bias([e for m, e in errors if m >= 1024]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sources", type=pathlib.Path)
-    parser.add_argument("--foretrace", default=str(HERE.parent / "build" / "release" / "foretrace"))
-    options = parser.parse_args()
-    print(table(HEADER, study_rows(options.foretrace, options.sources)))
-
-
 if __name__ == "__main__":
-    main()
+    print_study(__doc__, HEADER, study_rows)

@@ -6,7 +6,6 @@ Tables of operators of aiconfigurator (attention, latent attention, experts), ro
 
   scripts/operator_study.py $FORETRACE_REALDATA
 """
-import argparse
 import csv
 import json
 import pathlib
@@ -14,6 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+from study_main import print_study
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("Table", "Type", "Held out", "Goal", "Rows", "Predicted", "Beyond", "Median / P90 %")
@@ -86,14 +87,5 @@ def study_rows(foretrace, data):
                                                       for key in ("rows", "count", "extrapolated_count")), error)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=pathlib.Path, help="the folder of public data")
-    parser.add_argument("--foretrace", default=str(ROOT / "build/release/foretrace"))
-    options = parser.parse_args()
-    for cells in [HEADER, ["---"] * len(HEADER), *study_rows(options.foretrace, options.data)]:
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_study(__doc__, HEADER, study_rows)

@@ -5,13 +5,14 @@ By `foretrace validate --calibration none --mappings ROWS.csv --json`, a table o
 
   scripts/published_study.py $FORETRACE_REALDATA
 """
-import argparse
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from study_main import print_study
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("Rows", "Model", "Goal %", "Judged", "Refused", "Mean %", "Median %", "Signed mean %", "Memory, mean %", "Memory, lowest %")
@@ -69,14 +70,5 @@ def study_rows(foretrace, data):
                 yield (name, model, "", *summary([case for case in cases if case["model"] == model]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=pathlib.Path, help="the folder of public data")
-    parser.add_argument("--foretrace", default=str(ROOT / "build/release/foretrace"))
-    options = parser.parse_args()
-    for cells in [HEADER, ["---"] * len(HEADER), *study_rows(options.foretrace, options.data)]:
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_study(__doc__, HEADER, study_rows)
