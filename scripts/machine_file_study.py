@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Errors of GEMMs that are predicted by the file of their device alone, by device, type and rows of x.
 
-  scripts/machine_file_study.py SOURCES [--foretrace build/release/foretrace]
+  scripts/machine_file_study.py DATA [--foretrace build/release/foretrace]
 
-SOURCES is the folder of public data (traces/README.md). Each table is imported and predicted by
+DATA is the folder of public data (traces/README.md). Each table is imported and predicted by
 `foretrace calibrate kernel --calibration none --test TABLE.csv --rows ROWS`; nothing of it is fitted
 here. Which tables the constants without a calibration were set by, cost/kernel/analytic_gemm.cpp says.
 """
