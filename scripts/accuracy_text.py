@@ -90,9 +90,8 @@ aiconfigurator's tables of experts, latent attention and attention in 8 bits or 
 predicted from a table of all others, in which the group is missing whole (`foretrace calibrate kernel A.csv --test B.csv --json`), by
 `scripts/operator_study.py $D`. Of models of experts (width, inner width, experts, experts of a token) each group is held out once,
 and errors are the means of the five parts'. *Beyond*: between no measured rows, by a model of the table's rows alone (docs/serving.md). In 16 bits
-and 8, a ninth to a tenth of the lines of experts is two to four times as slow as others of their sizes, since the library's
-tuning failed there; nothing says where, and these are most of what P90 is of models and divisions held out (without them a
-prototype of the model was at 4.2 and 14.6 % in 16 bits, models held out). Experts in 4 bits are of one model."""
+and 8 whole lines of experts (a model, division and distribution) are two to four times as slow as others of their sizes, since the library's
+tuning failed there; nothing says where, and these are most of what P90 is of models and divisions held out. In blocks of 8 bits few lines are. Experts in 4 bits are of one model."""
 
 PUBLISHED = """## Published jobs
 
