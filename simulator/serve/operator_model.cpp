@@ -12,7 +12,6 @@ namespace foretrace::serve {
 namespace {
 
 constexpr size_t kFewestRows = 200, kFewestGroups = 4;
-constexpr int kTrees = 300, kRoughTrees = 100;
 
 // What trees read of a row: its sizes, what bounds each kernel, and their time.
 std::vector<float> FeaturesOf(const OperatorFeatures& of, const OperatorRates& rates) {
@@ -49,7 +48,7 @@ class Lesson {
 
   // From the rows that `counts` says; what is to be added to the logarithm of the work's time.
   absl::StatusOr<LearntResidual> Learn(const ResidualTrainer& trainer,
-                                       const std::vector<bool>& counts, int trees) const {
+                                       const std::vector<bool>& counts, bool rough) const {
     std::vector<float> features, targets;
     std::vector<double> values;
     for (size_t i = 0; i < size(); ++i) {
@@ -62,7 +61,7 @@ class Lesson {
     const auto middle = static_cast<float>(Quantile(std::move(values), 0.5));
     for (float& target : targets) target -= middle;
     FORETRACE_ASSIGN_OR_RETURN(LearntResidual learnt,
-                               trainer(features, static_cast<int>(count_), targets, trees));
+                               trainer(features, static_cast<int>(count_), targets, rough));
     return LearntResidual([learnt = std::move(learnt), middle](std::span<const float> x) {
       return middle + learnt(x);
     });
@@ -73,39 +72,67 @@ class Lesson {
   std::vector<float> features_, targets_;
 };
 
-// Which rows are as others of their sizes are: neither they nor, of experts, whose kernels are
-// tuned for each line, most of their line are far slower than other models' rows say.
+// Rows of a family in parts, each of which is judged by a model of the others.
+class Parts {
+ public:
+  static constexpr size_t kCount = 4;
+
+  // Of experts, whose kernels are tuned for each line, by models, so that each is judged by others.
+  explicit Parts(std::span<const OperatorRow* const> rows)
+      : rows_(rows), tuned_(!rows.front()->siblings.empty()) {
+    std::map<std::string, size_t> groups;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t group =
+          tuned_ ? groups.emplace(rows[i]->siblings, groups.size()).first->second : i;
+      of_.push_back(group % kCount);
+    }
+    count_ = tuned_ ? groups.size() : rows.size();
+  }
+  bool enough() const { return count_ >= kFewestGroups; }
+  size_t of(size_t row) const { return of_[row]; }
+
+  // Rows that are not far slower than expected, nor of a line most of which is. `slower`:
+  // logarithms.
+  std::vector<bool> Ordinary(const std::vector<double>& slower) const {
+    constexpr double kSlowLine = 0.25, kSlowRow = 0.5;
+    std::map<std::string, std::vector<double>> lines;
+    for (size_t i = 0; tuned_ && i < rows_.size(); ++i) lines[LineOf(i)].push_back(slower[i]);
+    std::map<std::string, bool> slow;
+    for (auto& [line, values] : lines) slow[line] = Quantile(std::move(values), 0.5) > kSlowLine;
+    std::vector<bool> ordinary(rows_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      ordinary[i] = slower[i] < kSlowRow && !(tuned_ && slow[LineOf(i)]);
+    }
+    return ordinary;
+  }
+
+ private:
+  const std::string& LineOf(size_t i) const { return rows_[i]->lines.front().key; }
+
+  std::span<const OperatorRow* const> rows_;
+  bool tuned_;
+  size_t count_ = 0;
+  std::vector<size_t> of_;
+};
+
+// Which rows are as others of their sizes are. What is slow would hide behind others that are, so
+// that those found first are left out when the rest are judged again.
 absl::StatusOr<std::vector<bool>> Ordinary(std::span<const OperatorRow* const> rows,
                                            const Lesson& lesson, const ResidualTrainer& trainer) {
-  constexpr size_t kParts = 4;
-  constexpr double kSlowLine = 0.25, kSlowRow = 0.5;  // logarithms; a line's median
+  constexpr int kRounds = 2;
+  const Parts parts(rows);
   std::vector<bool> ordinary(rows.size(), true);
-  const bool tuned = !rows.front()->siblings.empty();
-  std::map<std::string, size_t> groups;
-  for (const OperatorRow* row : rows) {
-    if (tuned) groups.emplace(row->siblings, groups.size());
-  }
-  if (tuned && groups.size() < kFewestGroups) return ordinary;
-  std::vector<double> slower(rows.size());
-  for (size_t part = 0; part < kParts; ++part) {
-    std::vector<bool> others(rows.size());
-    const auto is_of_part = [&](size_t i) {
-      return (tuned ? groups[rows[i]->siblings] : i) % kParts == part;
-    };
-    for (size_t i = 0; i < rows.size(); ++i) others[i] = !is_of_part(i);
-    FORETRACE_ASSIGN_OR_RETURN(const LearntResidual rough,
-                               lesson.Learn(trainer, others, kRoughTrees));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (is_of_part(i)) slower[i] = lesson.target(i) - rough(lesson.features(i));
+  for (int round = 0; parts.enough() && round < kRounds; ++round) {
+    std::vector<double> slower(rows.size());
+    for (size_t part = 0; part < Parts::kCount; ++part) {
+      std::vector<bool> others = ordinary;
+      for (size_t i = 0; i < rows.size(); ++i) others[i] = others[i] && parts.of(i) != part;
+      FORETRACE_ASSIGN_OR_RETURN(const LearntResidual rough, lesson.Learn(trainer, others, true));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (parts.of(i) == part) slower[i] = lesson.target(i) - rough(lesson.features(i));
+      }
     }
-  }
-  std::map<std::string, std::vector<double>> lines;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    lines[rows[i]->lines.front().key].push_back(slower[i]);
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool slow_line = tuned && Quantile(lines[rows[i]->lines.front().key], 0.5) > kSlowLine;
-    ordinary[i] = !slow_line && slower[i] < kSlowRow;
+    ordinary = parts.Ordinary(slower);
   }
   return ordinary;
 }
@@ -126,7 +153,7 @@ absl::StatusOr<OperatorModel> OperatorModel::Fit(const std::vector<OperatorRow>&
     const OperatorRates rates = RatesOf(measured);
     const Lesson lesson(of, rates);
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<bool> ordinary, Ordinary(of, lesson, trainer));
-    FORETRACE_ASSIGN_OR_RETURN(LearntResidual learnt, lesson.Learn(trainer, ordinary, kTrees));
+    FORETRACE_ASSIGN_OR_RETURN(LearntResidual learnt, lesson.Learn(trainer, ordinary, false));
     model.families_.emplace(name, Family{rates, std::move(learnt)});
   }
   return model;

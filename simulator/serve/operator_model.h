@@ -16,10 +16,10 @@ namespace foretrace::serve {
 
 // From features of one row to what is to be added to the logarithm of its time.
 using LearntResidual = std::function<float(std::span<const float>)>;
-// Learns it: `features` has `count` values a row, `targets` one. Deterministic. `trees`: about how
-// long to learn; a few dozen are a rough fit.
+// Learns it: `features` has `count` values a row, `targets` one. Deterministic. `rough`: quickly,
+// and whatever a few targets are that are far off.
 using ResidualTrainer = std::function<absl::StatusOr<LearntResidual>(
-    std::span<const float> features, int count, std::span<const float> targets, int trees)>;
+    std::span<const float> features, int count, std::span<const float> targets, bool rough)>;
 
 class OperatorModel {
  public:

@@ -139,13 +139,14 @@ std::vector<std::string> NotesOnDevices(const Table& table, const Table& test) {
 // Boosted trees, as residuals of kernels are learnt (calibrate/kernel/residual_fit.h).
 serve::ResidualTrainer BoostedTrees(const ProgressSink& progress) {
   return [progress](std::span<const float> features, int count, std::span<const float> targets,
-                    int trees) -> absl::StatusOr<serve::LearntResidual> {
-    const BoostingOptions options{.trees = trees,
+                    bool rough) -> absl::StatusOr<serve::LearntResidual> {
+    const BoostingOptions options{.trees = rough ? 100 : 300,
                                   .depth = 6,
                                   .learning_rate = 0.07,
                                   .min_child_weight = 8,
                                   .features_per_node = 0.5,
                                   .rows_per_tree = 0.7,
+                                  .huber = rough ? 0.1 : 0,
                                   .progress = progress};
     const std::vector<float> weights(targets.size(), 1.0F);
     FORETRACE_ASSIGN_OR_RETURN(TreeEnsemble learnt,

@@ -101,7 +101,7 @@ TEST(OperatorFeatures, BlocksMayTakeKeysOneAfterTheOther) {
 
 // What one learns that looks for the nearest row.
 absl::StatusOr<LearntResidual> Nearest(std::span<const float> features, int count,
-                                       std::span<const float> targets, int) {
+                                       std::span<const float> targets, bool) {
   return LearntResidual([features = std::vector(features.begin(), features.end()),
                          targets = std::vector(targets.begin(), targets.end()),
                          count](std::span<const float> x) {
