@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from study_main import print_study
+from study_main import import_tables, print_study
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("What is held out", "Kernel", "Goal", "Rows", "Median / P90 %")
 PREFIX = "aiconfigurator-h100-sxm5-nvswitch-deepep"
 GOAL = "5 / 15"
@@ -47,8 +46,7 @@ def quantile(values, share):
 
 def study_rows(foretrace, data):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, str(ROOT / "scripts" / "import_aiconfigurator.py"),
-                        str(data / "aiconfigurator"), "-o", folder], check=True, capture_output=True)
+        import_tables("aiconfigurator", data, folder)
         for rule, what in RULES:
             pooled = {}
             for seed in range(3):

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from exchange_study import quantile
-from study_main import print_study
+from study_main import import_tables, print_study
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER = ("Table", "Kernels", "Rows", "Median / P90 %", "MAPE %", "To 64 rows", "To 1,023", "More")
@@ -36,8 +36,7 @@ def imported(sources, folder):
     """The tables of SOURCES as neutral CSV in `folder`."""
     subprocess.run([str(HERE / "import_all.sh"), str(sources), folder], check=True, capture_output=True)
     for name in ("aiconfigurator", "simumax"):
-        subprocess.run([sys.executable, str(HERE / f"import_{name}.py"), str(sources / name), "-o", folder],
-                       check=True, capture_output=True)
+        import_tables(name, sources, folder)
 
 
 def predicted(foretrace, path, folder):

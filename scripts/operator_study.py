@@ -14,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from study_main import print_study
+from study_main import import_tables, print_study
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("Table", "Type", "Held out", "Goal", "Rows", "Predicted", "Beyond", "Median / P90 %")
 FOLDS = 5
 MODEL = ("hidden_size", "inter_size", "num_experts", "topk")
@@ -70,8 +69,7 @@ def models_of(foretrace, known, tested):
 def study_rows(foretrace, data):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run([sys.executable, str(ROOT / "scripts/import_aiconfigurator.py"), str(data / "aiconfigurator"), "-o",
-                        name], check=True, capture_output=True)
+        import_tables("aiconfigurator", data, folder)
         for table, goal, rules in RULES:
             path = folder / f"aiconfigurator-{table}.csv"
             for what, columns, folds in rules:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from study_main import print_study
+from study_main import import_tables, print_study
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ("Rows", "Model", "Goal %", "Judged", "Refused", "Mean %", "Median %", "Signed mean %", "Memory, mean %", "Memory, lowest %")
@@ -42,8 +42,7 @@ def path_of(file, data, folder):
         return ROOT / file
     if file != "simumax":
         return data / file
-    subprocess.run([sys.executable, str(ROOT / "scripts/import_simumax_rows.py"), str(data / file), "-o", folder], check=True,
-                   capture_output=True)
+    import_tables(file, data, folder, "import_simumax_rows.py")
     return pathlib.Path(folder) / "simumax-b200-training-rows.csv"
 
 

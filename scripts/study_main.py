@@ -1,8 +1,16 @@
 """The command line of studies whose rows are those of the folder of public data."""
 import argparse
 import pathlib
+import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def import_tables(source, data, folder, script=None):
+    """What scripts/import_SOURCE.py, or another script, makes of DATA/SOURCE, into a folder."""
+    subprocess.run([sys.executable, str(ROOT / "scripts" / (script or f"import_{source}.py")), str(data / source), "-o",
+                    str(folder)], check=True, capture_output=True)
 
 
 def print_study(description, header, study_rows):

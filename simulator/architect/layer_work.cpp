@@ -4,25 +4,16 @@
 
 #include "simulator/architect/layer_passes.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
 #include "simulator/graph/differentiate.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
 namespace {
 
 absl::Status CheckWidth(const TransformerConfig& c, int32_t width, int32_t micro_batch) {
-  if (c.family == TransformerFamily::kT5) {
-    return InvalidInput(
-        "{}: models of an encoder and a decoder have no single chain of layers; "
-        "give a model of one stack",
-        c.name);
-  }
-  if (!c.pattern.empty()) {
-    return InvalidInput(
-        "{}: layers that are state-space mixers, attention or feed-forward alone are not covered; "
-        "give a model whose layers are alike",
-        c.name);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckChainOfWholeLayers(c));
   if (width < 1 || micro_batch < 1) {
     return InvalidInput("{}: width {} and micro-batch {} must be positive", c.name, width,
                         micro_batch);

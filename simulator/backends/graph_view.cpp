@@ -8,6 +8,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "simulator/backends/text_of_sizes.h"
 #include "simulator/base/error.h"
+#include "simulator/base/status_macros.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
@@ -121,19 +123,7 @@ OperatorView ViewOf(std::string name, const OperatorGraph& graph, const Binding&
 }
 
 absl::StatusOr<OperatorView> ViewOfModel(const TransformerConfig& config, int32_t micro_batch) {
-  if (config.family == TransformerFamily::kT5) {
-    return InvalidInput(
-        "{}: models of an encoder and a decoder have no single chain of layers; give a model of "
-        "one "
-        "stack",
-        config.name);
-  }
-  if (!config.pattern.empty()) {
-    return InvalidInput(
-        "{}: layers that are state-space mixers, attention or feed-forward alone are not covered; "
-        "give a model whose layers are alike",
-        config.name);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckChainOfWholeLayers(config));
   if (micro_batch < 1)
     return InvalidInput("{}: micro-batch {} must be positive", config.name, micro_batch);
   TransformerConfig c = config;

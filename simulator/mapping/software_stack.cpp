@@ -8,6 +8,7 @@
 #include <string>
 
 #include "simulator/base/check.h"
+#include "simulator/base/contains.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
@@ -348,19 +349,11 @@ absl::StatusOr<std::vector<SoftwareStack>> LoadSoftwareStacks() {
   return stacks;
 }
 
-namespace {
-
-bool Has(const std::string& text, std::string_view word) {
-  return text.find(word) != std::string::npos;
-}
-
-}  // namespace
-
 const SoftwareStack* FindStack(std::span<const SoftwareStack> stacks, const std::string& framework,
                                const std::string& sharding) {
   const std::string name = LowerCase(framework), divides = LowerCase(sharding) + " " + name;
   // FULL_SHARD is also called ZeRO-3, by PyTorch itself.
-  const bool zero = !Has(divides, "fsdp") && (Has(divides, "zero") || Has(divides, "deepspeed"));
+  const bool zero = !ContainsAny(divides, {"fsdp"}) && ContainsAny(divides, {"zero", "deepspeed"});
   const auto rank = [](const SoftwareStack& stack) {
     return stack.specific ? 0 : stack.generic ? 2 : 1;
   };

@@ -168,14 +168,11 @@ void ReadMeshAxes(const std::vector<std::string>& words, StatedDivision& stated)
     const int32_t within = axis("ici", name), between = axis("dcn", name);
     return within == 0 && between == 0 ? 0 : std::max(within, 1) * std::max(between, 1);
   };
-  const auto says = [&](std::string_view term) {
-    for (size_t i = 0; i < words.size(); ++i) {
-      if (TermAt(words, i, term) > 0) return true;
-    }
-    return false;
+  const auto says = [&](std::initializer_list<std::string_view> terms) {
+    return ToldOf(words, terms) != Told::kNothing;
   };
   // Shards within nodes alone leave open who divides, unless it is said what is between nodes.
-  const bool whole = says("ici fsdp*") && (says("dcn fsdp*") || says("dcn data*"));
+  const bool whole = says({"ici fsdp*"}) && says({"dcn fsdp*", "dcn data*"});
   if (stated.copies == 0 && both("data") > 1) stated.copies = both("data");
   if (stated.shards == 0 && whole && both("fsdp") > 1) stated.shards = both("fsdp");
   if (stated.zero < 0 && both("fsdp") > 1) stated.zero = 3;

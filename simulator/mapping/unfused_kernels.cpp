@@ -32,8 +32,8 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
   const GraphOp& op = l_.graph().op(id);
   const KernelForms& forms = p_.forms;
   // What a mixer's scan takes is one matrix in all software.
-  const bool one = op.name == "mixer in";
-  if (forms.separate_gemms && op.kind == GraphOpKind::kMatmul && op.in_block && !one) {
+  if (forms.separate_gemms && op.kind == GraphOpKind::kMatmul && op.in_block &&
+      op.name != "mixer in") {
     Separate(id, forward, backward);
   }
   const bool narrow = ElementSize(l_.graph().tensor(op.inputs[0]).dtype) < 4;

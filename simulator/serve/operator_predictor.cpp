@@ -14,22 +14,17 @@ constexpr double kRelative = 0.6;
 
 }  // namespace
 
-OperatorBase::OperatorBase(const std::vector<OperatorRow>& rows, const OperatorModel& model)
-    : model_(model) {
+OperatorBase::OperatorBase(std::span<const OperatorRow> rows, OperatorModel model)
+    : model_(std::move(model)) {
   absl::flat_hash_map<std::string, std::vector<MeasuredWork>> work;
   for (const OperatorRow& row : rows) work[row.kernels].push_back({row.work, row.time});
   for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
 }
 
-std::optional<double> OperatorBase::ModelMs(const OperatorRow& row) const {
-  const auto time = model_.TimeOf(row);
-  return time ? std::optional(time->ms()) : std::nullopt;
-}
-
-std::optional<double> OperatorBase::Ms(const OperatorRow& row) const {
-  if (const auto ms = ModelMs(row)) return ms;
+OperatorBase::Time OperatorBase::Of(const OperatorRow& row) const {
+  if (const auto time = model_.TimeOf(row)) return {time->ms(), true};
   const auto at = rates_.find(row.kernels);
-  return at == rates_.end() ? std::nullopt : std::optional(at->second.TimeOf(row.work).ms());
+  return {at == rates_.end() ? 0 : at->second.TimeOf(row.work).ms()};
 }
 
 double OperatorBase::Factor(const OperatorRow& row, const OperatorScale& scale) const {
@@ -52,18 +47,16 @@ OperatorPredictor::OperatorPredictor(const std::vector<OperatorRow>& known, bool
                                      const OperatorScale& scale, OperatorModel model)
     : exact_(exact),
       scale_(scale),
-      model_(std::move(model)),
       lines_(LinesOf(known)),
       siblings_(known, lines_),
-      base_(exact ? known : std::vector<OperatorRow>(), model_) {
+      base_(exact ? std::span(known) : std::span<const OperatorRow>(), std::move(model)) {
   if (!exact) return;
   for (const OperatorRow& row : known) {
-    const auto by_model = base_.ModelMs(row);
-    const auto base = by_model ? by_model : base_.Ms(row);
-    if (!base) continue;
-    const double relative = row.time.ms() / *base;
+    const OperatorBase::Time base = base_.Of(row);
+    if (base.ms <= 0) continue;
+    const double relative = row.time.ms() / base.ms;
     for (const OperatorLine& line : row.across) across_[line.key][line.x] = relative;
-    if (!by_model) continue;
+    if (!base.by_model) continue;
     for (const OperatorLine& line : row.lines) relative_[line.key][line.x] = relative;
   }
 }
@@ -93,22 +86,21 @@ std::optional<PredictedOperator> OperatorPredictor::HereMs(const OperatorRow& ro
   if (exact_) {
     if (const auto measured = Measured(row, lines_)) return PredictedOperator{*measured};
   }
-  const auto by_model = exact_ ? base_.ModelMs(row) : std::nullopt;
+  const OperatorBase::Time base = exact_ ? base_.Of(row) : OperatorBase::Time();
   if (const auto ms = Between(row, lines_)) {
     const double corrected = *ms * siblings_.Correction(row);
-    if (!by_model || !row.bends) return PredictedOperator{corrected};
-    const double relative = *Between(row, relative_) * *by_model;
+    if (!base.by_model || !row.bends) return PredictedOperator{corrected};
+    const double relative = *Between(row, relative_) * base.ms;
     return PredictedOperator{std::pow(corrected, 1 - kRelative) * std::pow(relative, kRelative)};
   }
-  if (const auto ms = AcrossMs(row)) return PredictedOperator{*ms};
-  return by_model ? std::optional(PredictedOperator{*by_model, true}) : std::nullopt;
+  if (base.ms <= 0) return std::nullopt;
+  if (const auto ms = AcrossMs(row, base.ms)) return PredictedOperator{*ms};
+  return base.by_model ? std::optional(PredictedOperator{base.ms, true}) : std::nullopt;
 }
 
 // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.
-std::optional<double> OperatorPredictor::AcrossMs(const OperatorRow& row) const {
+std::optional<double> OperatorPredictor::AcrossMs(const OperatorRow& row, double base_ms) const {
   constexpr double kAlike = 1.5;
-  const auto base = base_.Ms(row);
-  if (!base) return std::nullopt;
   std::vector<double> logs;
   for (const OperatorLine& line : row.across) {
     const auto points = across_.find(line.key);
@@ -121,7 +113,7 @@ std::optional<double> OperatorPredictor::AcrossMs(const OperatorRow& row) const 
   for (const double log : logs) sum += log;
   const double log =
       most - least > std::log(kAlike) ? least : sum / static_cast<double>(logs.size());
-  return std::exp(log) * *base;
+  return std::exp(log) * base_ms;
 }
 
 double OperatorPredictor::Correction(const OperatorRow& row) const {

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,17 +21,20 @@ namespace foretrace::serve {
 // work takes at the rates that its kernels reach.
 class OperatorBase {
  public:
-  OperatorBase(const std::vector<OperatorRow>& rows, const OperatorModel& model);
+  OperatorBase(std::span<const OperatorRow> rows, OperatorModel model);
 
-  // nullopt: neither is known.
-  std::optional<double> Ms(const OperatorRow& row) const;
-  std::optional<double> ModelMs(const OperatorRow& row) const;
+  // In ms; 0: neither is known.
+  struct Time {
+    double ms = 0;
+    bool by_model = false;
+  };
+  Time Of(const OperatorRow& row) const;
   // Of a row's time on a device with `scale` of what the rows' device has.
   double Factor(const OperatorRow& row, const OperatorScale& scale) const;
   bool BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const;
 
  private:
-  const OperatorModel& model_;
+  OperatorModel model_;
   absl::flat_hash_map<std::string, OperatorRates> rates_;
 };
 
@@ -45,8 +49,6 @@ class OperatorPredictor {
   // lines is predicted; else every row from those of other groups alone.
   OperatorPredictor(const std::vector<OperatorRow>& known, bool exact, const OperatorScale& scale,
                     OperatorModel model = {});
-  OperatorPredictor(const OperatorPredictor&) = delete;
-  OperatorPredictor& operator=(const OperatorPredictor&) = delete;
 
   // What few measurements of the device leave of the predictions, in the median: of what is bound
   // by memory, of what is bound by arithmetic, and of all where either are too few. False: none of
@@ -61,12 +63,12 @@ class OperatorPredictor {
   };
 
   std::optional<PredictedOperator> HereMs(const OperatorRow& row) const;
-  std::optional<double> AcrossMs(const OperatorRow& row) const;
+  // `base_ms`: what it is relative to.
+  std::optional<double> AcrossMs(const OperatorRow& row, double base_ms) const;
   double Correction(const OperatorRow& row) const;
 
   bool exact_;
   OperatorScale scale_;
-  OperatorModel model_;
   Lines lines_;
   Siblings siblings_;
   OperatorBase base_;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "simulator/base/contains.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/operator_predictor.h"
@@ -52,10 +53,9 @@ absl::Status NoFewPredicted(const std::string& few_file, const std::string& file
 }  // namespace
 
 double OperatorScale::compute(std::string_view precision) const {
-  const auto has = [&](std::string_view word) { return precision.find(word) != precision.npos; };
-  if (has("a16") || has("_wo")) return half;  // narrow weights alone
-  if (has("a8") || has("fp8") || has("float8") || has("int8")) return eight_bits;
-  return has("fp4") ? four_bits : half;
+  if (ContainsAny(precision, {"a16", "_wo"})) return half;  // narrow weights alone
+  if (ContainsAny(precision, {"a8", "fp8", "float8", "int8"})) return eight_bits;
+  return ContainsAny(precision, {"fp4"}) ? four_bits : half;
 }
 
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,

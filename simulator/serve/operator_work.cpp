@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/contains.h"
 #include "simulator/base/statistics.h"
 
 namespace foretrace::serve {
@@ -18,13 +19,12 @@ double QueriesTimesKeys(double length, double window) {
 }  // namespace
 
 double WidthOfType(std::string_view type) {
-  const auto has = [&](std::string_view word) { return type.find(word) != type.npos; };
-  if (has("fp4") || has("int4") || has("w4")) return 0.53;
-  return has("fp8") || has("float8") || has("int8") ? 1 : 2;
+  if (ContainsAny(type, {"fp4", "int4", "w4"})) return 0.53;
+  return ContainsAny(type, {"fp8", "float8", "int8"}) ? 1 : 2;
 }
 
 double ExpertMatrices(const OperatorColumns& row) {
-  return row.text("kernel_source").find("nongated") == std::string_view::npos ? 3 : 2;
+  return ContainsAny(row.text("kernel_source"), {"nongated"}) ? 2 : 3;
 }
 
 OperatorWork GemmWork(const OperatorColumns& row) {

@@ -202,4 +202,20 @@ absl::Status CheckPattern(const TransformerConfig& c) {
   return absl::OkStatus();
 }
 
+absl::Status CheckChainOfWholeLayers(const TransformerConfig& c) {
+  if (c.family == TransformerFamily::kT5) {
+    return InvalidInput(
+        "{}: models of an encoder and a decoder have no single chain of layers; give a model of "
+        "one stack",
+        c.name);
+  }
+  if (!c.pattern.empty()) {
+    return InvalidInput(
+        "{}: layers that are state-space mixers, attention or feed-forward alone are not covered; "
+        "give a model whose layers are alike",
+        c.name);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace foretrace

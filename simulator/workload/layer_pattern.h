@@ -43,4 +43,8 @@ void CutPattern(TransformerConfig& config);
 // length; sizes that are missing or have no layer; what goes with no pattern.
 absl::Status CheckPattern(const TransformerConfig& config);
 
+// That one chain of layers, each with attention and feed-forward, is the model. Errors: it has an
+// encoder and a decoder, or a pattern.
+absl::Status CheckChainOfWholeLayers(const TransformerConfig& config);
+
 }  // namespace foretrace

@@ -6,21 +6,13 @@
 
 #include "simulator/cost/kernel/vector_rates.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "tests/support/plain_device.h"
 
 namespace foretrace {
 namespace {
 
-// 100 multiprocessors of 64 lanes at 1 GHz: 12.8 TFLOP/s in fp32. 16 x 100 exponentials and 64 x
-// 100 instructions a nanosecond.
-GpuPeaks Device() {
-  GpuPeaks device{"test", 100, 2048, 1e6, 20, 12.8, 50, 100, {}};
-  ComputeUnit sm;
-  sm.count = 100;
-  sm.clock_hz = 1e9;
-  device.accelerator.units.push_back(sm);
-  device.accelerator.instructions.warp_gemms = 0.5;  // the peak takes those of warpgroups
-  return device;
-}
+// The peak takes warpgroups' instructions.
+GpuPeaks Device() { return PlainDevice(0.5); }
 
 GemmParameters Ideal() {
   GemmParameters p;

@@ -6,21 +6,13 @@
 
 #include "simulator/cost/kernel/vector_rates.h"
 #include "simulator/cost/operator/kernel_work.h"
+#include "tests/support/plain_device.h"
 
 namespace foretrace {
 namespace {
 
-// 100 multiprocessors of 64 lanes at 1 GHz: 1.6 exponentials and 6.4 instructions a picosecond;
-// warps multiply at 62.9 of 100 TFLOP/s.
-GpuPeaks Device() {
-  GpuPeaks device{"test", 100, 2048, 1e6, 20, 12.8, 50, 100, {}};
-  ComputeUnit sm;
-  sm.count = 100;
-  sm.clock_hz = 1e9;
-  device.accelerator.units.push_back(sm);
-  device.accelerator.instructions.warp_gemms = 0.629;
-  return device;
-}
+// Warps multiply at 62.9 of 100 TFLOP/s.
+GpuPeaks Device() { return PlainDevice(0.629); }
 
 GemmTime Time(const AttentionOp& op, Direction pass = Direction::kForward) {
   KernelWork work = Kernels({op, DType::kBFloat16, pass})[0];
