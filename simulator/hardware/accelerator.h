@@ -147,6 +147,7 @@ struct Accelerator {
   std::string name;         // as its file, without the ending
   std::string description;  // for people
   std::string vendor, chip;
+  std::string available;             // the month from which it was to be had; empty: not stated
   std::vector<std::string> aliases;  // lower case: names that drivers and people use
   std::vector<ComputeUnit> units;
   std::vector<MemoryLevel> memory;  // nearest to the units first

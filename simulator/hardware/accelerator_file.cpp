@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <regex>
 
 #include "absl/strings/ascii.h"
 #include "simulator/base/enum_names.h"
@@ -16,6 +17,15 @@ namespace foretrace {
 namespace {
 
 constexpr double kMaxRate = 1e9;  // TFLOPS, GB/s, MB: far beyond what there is
+
+std::string Month(const YamlReader& root) {
+  std::string month = root.String("available", "");
+  static const std::regex kMonth("(19|20)[0-9][0-9]-(0[1-9]|1[0-2])");
+  if (!month.empty() && !std::regex_match(month, kMonth)) {
+    root.Fail("available", "no month ('2022-10')");
+  }
+  return month;
+}
 
 std::vector<std::string> Aliases(const YamlReader& root) {
   std::vector<std::string> aliases;
@@ -56,14 +66,15 @@ class Loader {
 
   absl::StatusOr<Accelerator> Load(const std::string& file) {
     root_.ListMissing();
-    root_.ExpectKeys(Keys<14>{"name", "description", "vendor", "chip", "aliases", "compute",
-                              "memory", "occupancy", "driver", "winograd", "instructions",
-                              "interconnect", "physical", "notes"});
+    root_.ExpectKeys(Keys<15>{"name", "description", "vendor", "chip", "available", "aliases",
+                              "compute", "memory", "occupancy", "driver", "winograd",
+                              "instructions", "interconnect", "physical", "notes"});
     out_.file = file;
     out_.name = root_.String("name");
     out_.description = root_.String("description");
     out_.vendor = root_.String("vendor");
     out_.chip = root_.String("chip");
+    out_.available = Month(root_);
     out_.aliases = Aliases(root_);
     if (root_.Has("compute")) LoadUnits(root_.Child("compute"));
     if (root_.Has("memory")) LoadMemory(root_.Child("memory"));

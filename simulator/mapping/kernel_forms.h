@@ -36,8 +36,11 @@ struct KernelForms {
   // (torch/distributed/_functional_collectives.py, _maybe_wrap_tensor).
   bool compiled = false;
   // The GEMMs of a device's experts run one expert after another, and their results are put
-  // together (Megatron Core, transformer/moe/experts.py, SequentialMLP); otherwise as one.
+  // together (Megatron Core, transformer/moe/experts.py, SequentialMLP).
   bool sequential_experts = false;
+  // One kernel goes through the tiles of all of a device's experts (PyTorch,
+  // aten/src/ATen/native/cuda/GroupMM.cu; DeepGEMM, m_grouped_gemm); otherwise a kernel for each.
+  bool grouped_experts = false;
   // Routers' choices are made by a framework's own kernels, one for each step (Megatron Core
   // without moe_router_fusion; expert_kernels.h).
   bool stepwise_choices = false;

@@ -85,6 +85,7 @@ void CheckKeys(const YamlReader& in) {
                                                  "models",
                                                  "attention_slowdown",
                                                  "attention_slowdown_depth",
+                                                 "grouped_experts",
                                                  "shards",
                                                  "zero",
                                                  "overlap_from",
@@ -136,6 +137,11 @@ StackRelease ReadRelease(const YamlReader& in) {
   if (in.Has("attention_slowdown")) {
     for (const auto& [chip, slowdown] : in.Child("attention_slowdown").Entries()) {
       r.attention_slowdown[chip] = slowdown.AsNumber(0.5, 10);
+    }
+  }
+  if (in.Has("grouped_experts")) {
+    for (const YamlReader& chip : in.Child("grouped_experts").Items()) {
+      r.grouped_expert_chips.push_back(chip.AsString());
     }
   }
   r.attention_slowdown_depth = in.Integer("attention_slowdown_depth", 1, 1024, 0);
@@ -304,13 +310,14 @@ const StackRelease& SoftwareStack::At(const std::string& date, const std::string
 
 absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   FORETRACE_ASSIGN_OR_RETURN(const YamlReader root, ReadYamlFile(file));
-  static constexpr std::array<std::string_view, 8> kKeys = {
-      "name",    "frameworks", "releases",  "undated",
+  static constexpr std::array<std::string_view, 9> kKeys = {
+      "name",    "frameworks", "releases",  "undated",       "experts_since",
       "generic", "specific",   "with_zero", "model_parallel"};
   root.ExpectKeys(kKeys);
   SoftwareStack stack;
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
+  stack.experts_since = root.String("experts_since", "");
   stack.generic = root.Bool("generic", false);
   stack.specific = root.Bool("specific", false);
   stack.model_parallel = root.String("model_parallel", "");

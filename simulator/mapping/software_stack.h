@@ -44,6 +44,8 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
+  // Chips for which this software has KernelForms::grouped_experts.
+  std::vector<std::string> grouped_expert_chips;
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
@@ -99,8 +101,9 @@ struct SoftwareStack {
   std::string name;
   std::vector<std::string> frameworks;  // words of a framework's name, in lower case
   std::vector<StackRelease> releases;   // in order
-  std::string undated;    // the date that runs without one are taken to be of; empty: the first's
-  bool generic = false;   // found where no other stack is: what others are built on
+  std::string undated;  // the date that runs without one are taken to be of; empty: the first's
+  std::string experts_since;  // no run of a model with experts is older; empty: as old as others
+  bool generic = false;       // found where no other stack is: what others are built on
   bool specific = false;  // found before others: its name has that of what it is part of before it
   // Words of what runs on it where a run's division has ZeRO's name or DeepSpeed's, and on another
   // otherwise ("Accelerate"), where no framework's own word is there.

@@ -1,5 +1,7 @@
 #include "simulator/mapping/stack_choices.h"
 
+#include <algorithm>
+
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/idle_choice.h"
@@ -169,6 +171,8 @@ absl::Status CheckInputsOf(const StackRelease& release, const ParallelMapping& m
 void SetCluster(const StackRelease& release, const std::string& chip, ClusterParameters& cluster) {
   static_cast<SoftwareBehaviour&>(cluster) = release;
   cluster.forms = release;
+  const std::vector<std::string>& grouped = release.grouped_expert_chips;
+  cluster.forms.grouped_experts = std::find(grouped.begin(), grouped.end(), chip) != grouped.end();
   const auto slowdown = release.attention_slowdown.find(chip);
   if (slowdown != release.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
 }

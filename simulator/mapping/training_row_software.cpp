@@ -34,6 +34,18 @@ std::string VersionIn(const std::string& framework) {
   return numbers && dated && last != framework ? last : "";
 }
 
+// Nobody ran experts before the software had them, or anything before row.earliest.
+void TakeNoOlder(const SoftwareStack& stack, const StackRelease*& release, TrainingRow& row) {
+  const bool experts = row.config.experts > 0 && stack.experts_since > row.earliest;
+  const std::string& since = experts ? stack.experts_since : row.earliest;
+  if (since.empty()) return;
+  const StackRelease& then = stack.At(since, row.taken_as);
+  if (&then <= release) return;  // releases are in order
+  release = &then;
+  row.notes.push_back(fmt::format("software as of {}, when {}, as no date is stated", since,
+                                  experts ? "it first had mixtures of experts" : row.earliest_as));
+}
+
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
                                 TrainingRow& row) {
   const std::string framework = f.Text("framework");
@@ -54,15 +66,7 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
     return nullptr;
   }
   const StackRelease* release = &stack->At(date, row.taken_as);
-  if (date.empty() && !row.earliest.empty()) {
-    const StackRelease& then = stack->At(row.earliest, row.taken_as);
-    // Releases are in order.
-    if (&then > release) {
-      release = &then;
-      row.notes.push_back(fmt::format(
-          "software as of {}, when the model was published, as no date is stated", row.earliest));
-    }
-  }
+  if (date.empty()) TakeNoOlder(*stack, release, row);
   row.family = stack->name;
   row.release = release->since;
   return release;

@@ -110,9 +110,15 @@ std::string CheckChunks(const TrainingRow& row) {
       CheckMapping(row.config, parts ? WholeGroups(m, true) : m, row.gpus).message());
 }
 
+void NotBefore(std::string date, const char* as, TrainingRow& row) {
+  if (date <= row.earliest) return;
+  row.earliest = std::move(date);
+  row.earliest_as = as;
+}
+
 absl::Status ReadRow(const Fields& f, const ModelByName& find,
                      std::span<const SoftwareStack> stacks, const MeantName& meant,
-                     const ModelYear& published, TrainingRow& row) {
+                     const EarliestDates& dates, TrainingRow& row) {
   row.model = f.Text("model");
   row.gpu = f.Text("gpu");
   row.source = f.Text("source");
@@ -125,7 +131,8 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   }
   row.taken_as = known ? known->name : row.model;
   row.config.name = row.model;
-  if (known && published) row.earliest = published(row.taken_as);
+  if (known && dates.model) NotBefore(dates.model(row.taken_as), "the model was published", row);
+  if (dates.device) NotBefore(dates.device(row.gpu), "there were such devices", row);
   ReadSizes(f, row, error);
   ReadPattern(known, row);
   const bool cut = WithoutIdleExperts(row.config).experts != row.config.experts;
@@ -269,7 +276,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,
                                                           const MeantName& meant,
-                                                          const ModelYear& published) {
+                                                          const EarliestDates& dates) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string content, ReadTextFile(path, kMaxTableBytes));
   std::istringstream file(content);
   FORETRACE_ASSIGN_OR_RETURN(const auto header, ReadHeader(path, file));
@@ -283,7 +290,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
     std::vector<std::string> values = SplitCsvLine(text, header.separator());
     const std::string wide = TooWide(header, values);
     FORETRACE_RETURN_IF_ERROR(
-        ReadRow(Fields(header, std::move(values)), find, stacks, meant, published, row));
+        ReadRow(Fields(header, std::move(values)), find, stacks, meant, dates, row));
     if (!wide.empty()) row.refused = wide;
     rows.push_back(std::move(row));
   }

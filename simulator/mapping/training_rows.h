@@ -23,7 +23,8 @@ struct TrainingRow {
   int32_t gpus = 0, gpus_per_node = 8;
   bool node_stated = false;
   std::string stack;               // framework and release, as the row names them
-  std::string earliest;            // a year before which nobody ran it; empty: not known
+  std::string earliest;            // a year or month before which nobody ran it; empty: not known
+  std::string earliest_as;         // and why: "the model was published"
   std::string family, release;     // of stacks
   StackRelease software;           // with what the row says of it
   bool eight_bit_gathers = false;  // ClusterParameters'
@@ -54,8 +55,12 @@ using ModelByName = std::function<absl::StatusOr<std::optional<TransformerConfig
 // What an unknown name may have been meant to be; empty: no idea.
 using MeantName = std::function<std::string(const std::string& name)>;
 
-// The year in which a model was published, by TrainingRow::taken_as; empty: not known.
-using ModelYear = std::function<std::string(const std::string& model)>;
+// The year or month ("2025-04") from which there was a model, by TrainingRow::taken_as, or a
+// device, by TrainingRow::gpu; empty: not known.
+using DateOf = std::function<std::string(const std::string& name)>;
+struct EarliestDates {
+  DateOf model, device;
+};
 
 // A table whose header has the columns model, gpus, gpu, and step_s, step_ms or
 // tokens_per_s_per_gpu, in any order and case among others. Of precision, framework, layers,
@@ -72,7 +77,8 @@ using ModelYear = std::function<std::string(const std::string& model)>;
 // (of vp, cp, ep and etp neither is 0): sizes and precision then are those of the named model,
 // degrees 1, a micro-batch one sample, a batch, GPUs or a step what follows from the rest. What the
 // framework does by itself is its stack's (stacks); where no date is stated, no release is taken
-// that a later one had replaced when the model was published. Runs that went out of memory (oom 1,
+// that a later one had replaced when there was such a model, such a device or, for a mixture of
+// experts, such software. Runs that went out of memory (oom 1,
 // or that word as the step) need no step. Rows that contradict themselves, that name what no model
 // is known for, or that need what is not covered are listed as refused. Errors: an unreadable file,
 // missing columns, no rows.
@@ -80,7 +86,7 @@ absl::StatusOr<std::vector<TrainingRow>> LoadTrainingRows(const std::string& pat
                                                           const ModelByName& find,
                                                           std::span<const SoftwareStack> stacks,
                                                           const MeantName& meant = {},
-                                                          const ModelYear& published = {});
+                                                          const EarliestDates& dates = {});
 
 // A run that is reported did fit: where it does not say whether it recomputes, and could not have
 // kept its activations in `memory` (zero: not known), the least recomputation with which it fits is

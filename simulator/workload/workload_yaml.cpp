@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <map>
+#include <regex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -296,6 +298,12 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const YAML::Node& node,
   return names;
 }
 
+// "2025" or "2025-04".
+bool IsYearOrMonth(const std::string& text) {
+  static const std::regex kDate("(19[5-9]|20[0-9])[0-9](-(0[1-9]|1[0-2]))?");
+  return std::regex_match(text, kDate);
+}
+
 absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view source) {
   using Reader = std::function<absl::StatusOr<ModelFile>(const YAML::Node&, const std::string&)>;
   const std::map<std::string, Reader> readers = {
@@ -310,11 +318,10 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
       if (!entry.second.IsScalar()) return InvalidInput("{}: 'name' is not a word", source);
       name = entry.second.Scalar();
     } else if (key == "published") {
-      int year = 0;
-      if (!YAML::convert<int>::decode(entry.second, year) || year < 1950 || year > 2100) {
-        return InvalidInput("{}: 'published' is not a year", source);
+      published = entry.second.IsScalar() ? entry.second.Scalar() : "";
+      if (!IsYearOrMonth(published)) {
+        return InvalidInput("{}: 'published' is no year or month (2025, 2025-04)", source);
       }
-      published = fmt::format("{}", year);
     } else if (key == "also") {
       FORETRACE_ASSIGN_OR_RETURN(also, ReadNames(entry.second, source));
     } else if (!readers.contains(key) || !chosen.empty()) {

@@ -18,7 +18,8 @@
 // (tensor_parallel.h) and run on tensor and vector cores.
 //
 // and, optionally, `name`, `also`, a list of other names that tables of training runs give the
-// model, and `published`, its year. Quantities are per sample, in bytes and FLOP.
+// model, and `published`, its year or month (2025-04). Quantities are per sample, in bytes and
+// FLOP.
 
 #include <optional>
 #include <string>
@@ -41,7 +42,7 @@ struct ModelFile {
   Workload workload;
   std::optional<TransformerConfig> transformer;  // with its defaults filled in
   std::vector<std::string> also;                 // other names of it
-  std::string published;                         // a year; empty: not said
+  std::string published;                         // a year or month; empty: not said
   std::vector<std::string> notes;                // what follows from it otherwise than it says
 };
 absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source);

@@ -14,6 +14,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/shipped.h"
+#include "simulator/hardware/accelerator_file.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {
@@ -136,6 +137,22 @@ std::string OtherBoard(const std::set<std::string>& wanted, const std::set<std::
 
 bool NamesChipOf(const std::string& gpu, const std::string& device) {
   return Words(device).contains(ChipOf(SplitCount(gpu).gpu));
+}
+
+std::string DeviceDates::Of(const std::string& gpu) {
+  if (!all_) {
+    all_.emplace();
+    for (const ShippedFile& shipped : ListShipped(kAccelerators)) {
+      const auto device = LoadAccelerator(shipped.path);
+      if (device.ok() && !device->available.empty()) all_->emplace(device->name, device->available);
+    }
+  }
+  std::string earliest;
+  for (const auto& [name, available] : *all_) {
+    if (!NamesChipOf(gpu, name)) continue;
+    if (earliest.empty() || available < earliest) earliest = available;
+  }
+  return earliest;
 }
 
 const PlatformSpec* RowPlatforms::Nearest(const TrainingRow& row, const Allowed& allowed) const {

@@ -2,6 +2,7 @@
 // Which shipped platform a published training job is taken to have run on.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,16 @@ struct RowPlatform {
 
 // Whether a device is of the chip that a row names ("H100" of "8x NVIDIA H100 SXM").
 bool NamesChipOf(const std::string& gpu, const std::string& device);
+
+// When devices were to be had (Accelerator::available); files are read once.
+class DeviceDates {
+ public:
+  // The earliest month of a shipped device of the chip that a row names; empty: no file says it.
+  std::string Of(const std::string& gpu);
+
+ private:
+  std::optional<std::map<std::string, std::string>> all_;  // by name
+};
 
 // All shipped platforms; read once.
 class RowPlatforms {

@@ -319,6 +319,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
         "--fit and --hold-out-half are for tables without software; --fit-stacks for those with");
   }
   const TrainingModels models(options.workloads);
+  DeviceDates devices;
   FORETRACE_ASSIGN_OR_RETURN(const std::vector<SoftwareStack> stacks, LoadSoftwareStacks());
   FORETRACE_ASSIGN_OR_RETURN(
       auto rows,
@@ -326,7 +327,8 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
           options.rows,
           [&](const std::string& name, bool own_sizes) { return models.Find(name, own_sizes); },
           stacks, [&](const std::string& name) { return models.Meant(name); },
-          [&](const std::string& name) { return models.Published(name); }));
+          {[&](const std::string& name) { return models.Published(name); },
+           [&](const std::string& gpu) { return devices.Of(gpu); }}));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

@@ -16,6 +16,7 @@ constexpr char kGood[] = R"(name: x1
 description: a device
 vendor: v
 chip: c
+available: 2022-10
 aliases: [X One]
 compute:
   sms: {kind: simt, count: 10, clock_MHz: 1000, rates_TFLOPS: {fp32: 2.3, fp16: 4.6}, source: s}
@@ -45,6 +46,7 @@ TEST(AcceleratorFile, ReadsValues) {
   const auto device = ParseAccelerator(kGood, "x1.yaml");
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->multiprocessors(), 10);
+  EXPECT_EQ(device->available, "2022-10");
   // Decimal figures of a file come back as they are written.
   EXPECT_EQ(device->peak(RateKind::kFp16).per_second() / 1e12, 36.8);
   EXPECT_EQ(device->simt_peak(RateKind::kFp16).per_second() / 1e12, 4.6);
@@ -81,10 +83,12 @@ TEST(AcceleratorFile, NamesFileLineKeyAndWhatIsWrong) {
     const char* to;
     const char* message;
   } cases[] = {
+      {"2022-10", "2022", "key 'available': no month ('2022-10')"},
+      {"2022-10", "2022-13", "key 'available': no month"},
       {"vendor: v", "vendor: v\nspeed: 3", "unknown key; allowed: name, description"},
       {"name: x1", "name: x2", "x1.yaml:1: key 'name': must be that of the file, 'x1'"},
       {"name: x1", "name: X1", "must be in lower case"},
-      {"capacity_GB: 80,", "", "x1.yaml:11: key 'memory.hbm': needs capacity_MB or capacity_GB"},
+      {"capacity_GB: 80,", "", "x1.yaml:12: key 'memory.hbm': needs capacity_MB or capacity_GB"},
       {"capacity_GB: 80,", "capacity_GB: 80, capacity_MB: 80000,",
        "the capacity is stated twice, also as capacity_MB"},
       {"capacity_MB: 40,", "capacity_MB: 40, visible_GB: 1,",

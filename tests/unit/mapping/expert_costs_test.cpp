@@ -218,6 +218,19 @@ TEST(ExpertCostsTest, GemmsOfExpertsRunOneByOne) {
   EXPECT_NEAR((apart.layer_backward - batched.layer_backward).us(), 4 * (4 * 10 - 7), 1e-6);
 }
 
+// Software whose one kernel goes through the tiles of all experts takes what a batch takes,
+// measured or not: 7 us, two a layer forward, four backward.
+TEST(ExpertCostsTest, OneKernelForAllExperts) {
+  ClusterParameters p = GemmsAlone();
+  p.kernel_gap = SimTime();
+  p.measured = std::make_shared<const GemmsBySize>(false);
+  const PassTimes apart = Times(Model(4), Mapping(1, 1), p);
+  p.forms.grouped_experts = true;
+  const PassTimes grouped = Times(Model(4), Mapping(1, 1), p);
+  EXPECT_NEAR((apart.layer_forward - grouped.layer_forward).us(), 2 * (4 * 10 - 7), 1e-6);
+  EXPECT_NEAR((apart.layer_backward - grouped.layer_backward).us(), 4 * (4 * 10 - 7), 1e-6);
+}
+
 // Of 8 experts on 4 devices, two to a node, a token of 2 reaches other nodes and devices as often
 // as it has experts there, and no more: with limited groups fewer.
 TEST(ExpertCostsTest, DeepEpSendsATokenOnceToEachNode) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "simulator/mapping/stack_choices.h"
 #include "tests/support/temp_folder.h"
 
 namespace foretrace {
@@ -98,6 +99,19 @@ TEST(SoftwareStackTest, AttentionKernelsByChip) {
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    attention_slowdown: {GH100: fast}\n"))
                    .ok());
+}
+
+// Kernels that go through the tiles of all experts are compiled for some chips alone.
+TEST(SoftwareStackTest, GroupedExpertsByChip) {
+  const auto stack = LoadSoftwareStack(Write(
+      "name: a\nframeworks: [x]\nreleases:\n  - source: s\n    grouped_experts: [GH100, GB100]\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  for (const auto& [chip, grouped] :
+       {std::pair{"GH100", true}, {"GB100", true}, {"GA100", false}, {"", false}}) {
+    ClusterParameters cluster;
+    SetCluster(stack->At("", ""), chip, cluster);
+    EXPECT_EQ(cluster.forms.grouped_experts, grouped) << chip;
+  }
 }
 
 // Formats have whole bytes: 9 to 15 bits would be read as 8.

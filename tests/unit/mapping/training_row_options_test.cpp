@@ -253,5 +253,20 @@ TEST(TrainingRowsTest, HowInputsAreKept) {
   for (const size_t i : {0, 2, 4, 5, 8}) EXPECT_THAT(rows[i].notes, IsEmpty()) << i;
 }
 
+// Rows without a date, of software that had no experts at first: releases 2024 and 2025-04-11.
+TEST(TrainingRowOptionsTest, ExpertsAreNoOlderThanTheSoftwareHasThem) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].experts_since = "2025-04-11";
+  stacks[0].releases.push_back(stacks[0].releases[0]);
+  stacks[0].releases[1].since = "2025-04-11";
+  const TrainingRow mixture = Judge({}, "experts", stacks), dense = Judge({}, "known", stacks);
+  EXPECT_EQ(mixture.release, "2025-04-11");
+  EXPECT_THAT(mixture.notes,
+              testing::Contains("software as of 2025-04-11, when it first had mixtures of "
+                                "experts, as no date is stated"));
+  EXPECT_EQ(dense.release, "");
+  EXPECT_EQ(Judge({{"date", "2024-12"}}, "experts", stacks).release, "");
+}
+
 }  // namespace
 }  // namespace foretrace

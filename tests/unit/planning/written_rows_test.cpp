@@ -74,12 +74,16 @@ TEST(WrittenRowsTest, WhatRowsLeaveOpen) {
                          "llama3-70b,,4096,8,H100,,,1,8,bf16,NeMo,DDP,1\n"
                          "deepseek-v3,2,4096,8,B200,,,1,8,bf16,Megatron-Core,ZeRO-1,1\n"
                          "deepseek-v3,2,4096,8,B200,,8,1,8,bf16,Megatron-Core,ZeRO-1,1\n"
-                         "deepseek-v3,4,4096,8,B200,,8,1,8,bf16,Megatron-Core,ZeRO-1,1\n";
+                         "deepseek-v3,4,4096,8,B200,,8,1,8,bf16,Megatron-Core,ZeRO-1,1\n"
+                         "gpt3-1.3b,,2048,8,A100,,,1,8,bf16,Megatron-LM,ZeRO-1,1\n";
   const TrainingValidation result = Validate(path);
   const auto row = [&](size_t i) { return result.rows.at(i).row; };
   EXPECT_EQ(row(0).release, "2024");
   EXPECT_THAT(row(0).notes, Contains(HasSubstr("as of 2024")));
-  EXPECT_EQ(row(1).release, "");
+  // GPT-3 is of 2020, an H100 is not.
+  EXPECT_EQ(row(1).release, "2022");
+  EXPECT_THAT(row(1).notes, Contains(HasSubstr("as of 2022-10, when there were such devices")));
+  EXPECT_EQ(row(7).release, "");
   EXPECT_THAT(row(2).notes, Contains(HasSubstr("nodes of 4 devices are taken to be of 8")));
   EXPECT_THAT(row(3).notes, Contains(HasSubstr("that a device has, in which it ran")));
   EXPECT_THAT(result.notes, Contains(HasSubstr("ran though the tensors are predicted")));
