@@ -17,7 +17,7 @@ struct MeasuredSizes {
   bool Near(Bytes size) const;
   // Near, or, of exactly so many ranks, below: engines on A100 took as long there as at the
   // shortest that was measured, twice and more what the network's model has (docs/serving.md,
-  // "Measured").
+  // "All-reduces").
   bool Covers(Bytes size) const { return Near(size) || (exact && RealBytes(size) < smallest); }
 };
 
