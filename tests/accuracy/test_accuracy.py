@@ -28,6 +28,11 @@ class Accuracy(unittest.TestCase):
         for at, rows in self.tables.items():
             self.assertGreater(len(rows), 1, at)
 
+    def test_no_table_has_its_header_twice(self):
+        lines = self.page.splitlines()
+        twice = [header for header, rule, row in zip(lines, lines[1:], lines[2:]) if rule.startswith("|---") and row == header]
+        self.assertEqual(twice, [])
+
     def test_another_figure_is_seen(self):
         for at, rows in self.tables.items():
             key, cells = next(iter(rows.items()))
