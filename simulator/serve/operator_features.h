@@ -14,13 +14,10 @@ struct OperatorFeatures {
   std::vector<float> sizes;           // logarithms, as many for each row of a kind; 0: not stated
 };
 
-// Expert GEMMs of the most loaded device: two, of whole tiles of 64 tokens an expert, and what
-// moves tokens to and from them.
-OperatorFeatures ExpertFeatures(const OperatorColumns& row, ExpertLoads& loads);
-// Attention, latent attention and GEMMs, whose work operator_work.h has: one kernel.
-OperatorFeatures SizeFeatures(const OperatorColumns& row, const OperatorWork& work);
-
-// What the kernels take at these rates: the floor, and of each what bounds it.
-RealMs TimeOf(const OperatorFeatures& features, const OperatorRates& rates);
+// Of GEMMs, attention and latent attention `work` as one kernel. Of experts those of the most
+// loaded device: two GEMMs, of whole tiles of 64 tokens an expert, and what moves tokens to and
+// from them.
+OperatorFeatures FeaturesOf(const OperatorSizes& sizes, const OperatorWork& work,
+                            ExpertLoads& loads);
 
 }  // namespace foretrace::serve

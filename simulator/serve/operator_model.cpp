@@ -7,6 +7,7 @@
 
 #include "simulator/base/statistics.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/serve/operator_features.h"
 
 namespace foretrace::serve {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr size_t kFewestRows = 200, kFewestGroups = 4;
 
 // What trees read of a row: its sizes, what bounds each kernel, and their time.
-std::vector<float> FeaturesOf(const OperatorFeatures& of, const OperatorRates& rates) {
+std::vector<float> InputsOf(const OperatorFeatures& of, const OperatorRates& rates) {
   std::vector<float> values = of.sizes;
   for (const OperatorWork& work : of.kernels) {
     for (const auto& [amount, per_ms] : {std::pair(work.bytes.count(), rates.bytes_per_ms),
@@ -24,20 +25,21 @@ std::vector<float> FeaturesOf(const OperatorFeatures& of, const OperatorRates& r
           static_cast<float>(std::log2(std::max(amount / std::max(per_ms, 1e-30), 1e-9))));
     }
   }
-  values.push_back(static_cast<float>(std::log2(TimeOf(of, rates).ms())));
+  values.push_back(static_cast<float>(std::log2(rates.Overlapped(of.kernels).ms())));
   return values;
 }
 
 // Rows of one family, what is to be learnt of each, and which of them count.
 class Lesson {
  public:
-  Lesson(std::span<const OperatorRow* const> rows, const OperatorRates& rates) {
+  Lesson(std::span<const OperatorRow* const> rows, const OperatorRates& rates, ExpertLoads& loads) {
     for (const OperatorRow* row : rows) {
-      const std::vector<float> values = FeaturesOf(row->features, rates);
+      const OperatorFeatures features = FeaturesOf(row->sizes, row->work, loads);
+      const std::vector<float> values = InputsOf(features, rates);
       count_ = values.size();
       features_.insert(features_.end(), values.begin(), values.end());
       targets_.push_back(
-          static_cast<float>(std::log(row->time.ms() / TimeOf(row->features, rates).ms())));
+          static_cast<float>(std::log(row->time / rates.Overlapped(features.kernels))));
     }
   }
   size_t size() const { return targets_.size(); }
@@ -142,16 +144,14 @@ absl::StatusOr<std::vector<bool>> Ordinary(std::span<const OperatorRow* const> r
 absl::StatusOr<OperatorModel> OperatorModel::Fit(const std::vector<OperatorRow>& rows,
                                                  const ResidualTrainer& trainer) {
   std::map<std::string, std::vector<const OperatorRow*>> families;
-  for (const OperatorRow& row : rows) {
-    if (!row.features.kernels.empty()) families[row.family].push_back(&row);
-  }
+  for (const OperatorRow& row : rows) families[row.family].push_back(&row);
   OperatorModel model;
   for (const auto& [name, of] : families) {
     if (of.size() < kFewestRows) continue;
     std::vector<MeasuredWork> measured;
     for (const OperatorRow* row : of) measured.push_back({row->work, row->time});
     const OperatorRates rates = RatesOf(measured);
-    const Lesson lesson(of, rates);
+    const Lesson lesson(of, rates, model.loads_);
     FORETRACE_ASSIGN_OR_RETURN(const std::vector<bool> ordinary, Ordinary(of, lesson, trainer));
     FORETRACE_ASSIGN_OR_RETURN(LearntResidual learnt, lesson.Learn(trainer, ordinary, false));
     model.families_.emplace(name, Family{rates, std::move(learnt)});
@@ -159,11 +159,12 @@ absl::StatusOr<OperatorModel> OperatorModel::Fit(const std::vector<OperatorRow>&
   return model;
 }
 
-std::optional<RealMs> OperatorModel::TimeOf(const OperatorRow& row) const {
+std::optional<RealMs> OperatorModel::TimeOf(const OperatorRow& row) {
   const auto at = families_.find(row.family);
-  if (at == families_.end() || row.features.kernels.empty()) return std::nullopt;
+  if (at == families_.end()) return std::nullopt;
   const auto& [rates, residual] = at->second;
-  return serve::TimeOf(row.features, rates) * std::exp(residual(FeaturesOf(row.features, rates)));
+  const OperatorFeatures features = FeaturesOf(row.sizes, row.work, loads_);
+  return rates.Overlapped(features.kernels) * std::exp(residual(InputsOf(features, rates)));
 }
 
 }  // namespace foretrace::serve

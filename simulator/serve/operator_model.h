@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/serve/expert_load.h"
 #include "simulator/serve/operator_rows.h"
 
 namespace foretrace::serve {
@@ -29,8 +30,8 @@ class OperatorModel {
   static absl::StatusOr<OperatorModel> Fit(const std::vector<OperatorRow>& rows,
                                            const ResidualTrainer& trainer);
 
-  // Nothing for families without a model.
-  std::optional<RealMs> TimeOf(const OperatorRow& row) const;
+  // Nothing for families without a model. Remembers loads of experts, which are drawn.
+  std::optional<RealMs> TimeOf(const OperatorRow& row);
 
  private:
   struct Family {
@@ -38,6 +39,7 @@ class OperatorModel {
     LearntResidual residual;
   };
   std::map<std::string, Family> families_;
+  ExpertLoads loads_;
 };
 
 }  // namespace foretrace::serve

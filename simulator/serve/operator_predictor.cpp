@@ -21,10 +21,10 @@ OperatorBase::OperatorBase(std::span<const OperatorRow> rows, OperatorModel mode
   for (const auto& [kernels, measured] : work) rates_[kernels] = RatesOf(measured);
 }
 
-OperatorBase::Time OperatorBase::Of(const OperatorRow& row) const {
+OperatorBase::Time OperatorBase::Of(const OperatorRow& row) {
   if (const auto time = model_.TimeOf(row)) return {time->ms(), true};
   const auto at = rates_.find(row.kernels);
-  return {at == rates_.end() ? 0 : at->second.TimeOf(row.work).ms()};
+  return {at == rates_.end() ? 0 : at->second.InSequence(row.work).ms()};
 }
 
 double OperatorBase::Factor(const OperatorRow& row, const OperatorScale& scale) const {
@@ -33,7 +33,7 @@ double OperatorBase::Factor(const OperatorRow& row, const OperatorScale& scale) 
   OperatorRates rates = at->second;
   rates.bytes_per_ms *= scale.bandwidth;
   rates.flop_per_ms *= scale.compute(row.precision);
-  return rates.TimeOf(row.work) / at->second.TimeOf(row.work);
+  return rates.InSequence(row.work) / at->second.InSequence(row.work);
 }
 
 bool OperatorBase::BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const {
@@ -75,14 +75,14 @@ bool OperatorPredictor::Correct(const std::vector<OperatorRow>& few) {
   return !misses_.empty();
 }
 
-std::optional<PredictedOperator> OperatorPredictor::Predict(const OperatorRow& row) const {
+std::optional<PredictedOperator> OperatorPredictor::Predict(const OperatorRow& row) {
   auto here = HereMs(row);
   if (here) here->ms *= base_.Factor(row, scale_) * Correction(row);
   return here;
 }
 
 // On the rows' own device.
-std::optional<PredictedOperator> OperatorPredictor::HereMs(const OperatorRow& row) const {
+std::optional<PredictedOperator> OperatorPredictor::HereMs(const OperatorRow& row) {
   if (exact_) {
     if (const auto measured = Measured(row, lines_)) return PredictedOperator{*measured};
   }

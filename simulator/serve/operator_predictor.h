@@ -28,7 +28,7 @@ class OperatorBase {
     double ms = 0;
     bool by_model = false;
   };
-  Time Of(const OperatorRow& row) const;
+  Time Of(const OperatorRow& row);
   // Of a row's time on a device with `scale` of what the rows' device has.
   double Factor(const OperatorRow& row, const OperatorScale& scale) const;
   bool BoundByMemory(const OperatorRow& row, const OperatorScale& scale) const;
@@ -54,7 +54,7 @@ class OperatorPredictor {
   // by memory, of what is bound by arithmetic, and of all where either are too few. False: none of
   // them is predicted.
   bool Correct(const std::vector<OperatorRow>& few);
-  std::optional<PredictedOperator> Predict(const OperatorRow& row) const;
+  std::optional<PredictedOperator> Predict(const OperatorRow& row);
 
  private:
   struct Misses {
@@ -62,7 +62,7 @@ class OperatorPredictor {
     std::array<std::vector<double>, 2> bound;  // by arithmetic, by memory
   };
 
-  std::optional<PredictedOperator> HereMs(const OperatorRow& row) const;
+  std::optional<PredictedOperator> HereMs(const OperatorRow& row);
   // `base_ms`: what it is relative to.
   std::optional<double> AcrossMs(const OperatorRow& row, double base_ms) const;
   double Correction(const OperatorRow& row) const;

@@ -129,49 +129,63 @@ class Reader {
           row.division.distribution = fields[static_cast<size_t>(at)];
         }
     }
-    AddAcross(fields, row);
+    const OperatorColumns columns = ColumnsOf(fields);
+    AddWork(columns, row);
+    AddAcross(fields, columns, row);
     if (!problem_.empty()) return InvalidInput("{}:{}: {}", file_, number, problem_);
     return row;
   }
 
  private:
+  OperatorColumns ColumnsOf(const std::vector<std::string>& fields) const {
+    return {[&](std::string_view name) {
+              double value = 0;
+              const bool stated =
+                  header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value);
+              return stated && std::isfinite(value) ? value : 0;
+            },
+            [&](std::string_view name) -> std::string_view {
+              return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
+            }};
+  }
+
+  void AddWork(const OperatorColumns& columns, OperatorRow& row) const {
+    if (kind_ == Kind::kExperts) {
+      const ExpertSizes sizes = ExpertSizesOf(columns);
+      row.sizes = sizes;
+      row.work = ExpertWork(sizes);
+      row.kernels = fmt::format("{},{}", row.precision, columns.text("kernel_source"));
+      row.family = row.precision;
+      return;
+    }
+    const CallSizes sizes = kind_ == Kind::kGemm ? GemmSizes(columns) : AttentionSizes(columns);
+    row.sizes = sizes;
+    row.work = kind_ == Kind::kGemm              ? GemmWork(sizes)
+               : kind_ == Kind::kLatentAttention ? LatentAttentionWork(sizes)
+                                                 : AttentionWork(sizes);
+    row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));
+    row.family = row.kernels;
+  }
+
   // GEMMs have lines along both sizes of their matrices anyway.
-  void AddAcross(const std::vector<std::string>& fields, OperatorRow& row) {
-    const OperatorColumns columns{
-        [&](std::string_view name) {
-          double value = 0;
-          const bool stated = header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value);
-          return stated && std::isfinite(value) ? value : 0;
-        },
-        [&](std::string_view name) -> std::string_view {
-          return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
-        }};
-    std::vector<std::string_view> sizes;
+  void AddAcross(const std::vector<std::string>& fields, const OperatorColumns& columns,
+                 OperatorRow& row) const {
+    std::vector<std::string_view> along;
     switch (kind_) {
       case Kind::kExperts:
-        sizes = {"moe_ep_size", "moe_tp_size"};
-        row.work = ExpertWork(columns);
-        row.kernels = fmt::format("{},{}", row.precision, columns.text("kernel_source"));
-        row.family = row.precision;
-        row.features = ExpertFeatures(columns, loads_);
+        along = {"moe_ep_size", "moe_tp_size"};
+        along = {"moe_ep_size", "moe_tp_size"};
         break;
       case Kind::kLatentAttention:
-        sizes = {"isl", "step", "batch_size"};
-        row.work = LatentAttentionWork(columns);
+        along = {"isl", "step", "batch_size"};
         break;
       case Kind::kAttention:
-        sizes = {"isl", "step", "batch_size", "head_dim"};
-        row.work = AttentionWork(columns);
+        along = {"isl", "step", "batch_size", "head_dim"};
         break;
       default:
-        row.work = GemmWork(columns);
+        break;
     }
-    if (kind_ != Kind::kExperts) {
-      row.kernels = fmt::format("{},{}", row.precision, columns.text("kv_cache_dtype"));
-      row.family = row.kernels;
-      row.features = SizeFeatures(columns, row.work);
-    }
-    for (const std::string_view size : sizes) {
+    for (const std::string_view size : along) {
       const double x = columns.number(size);
       if (x <= 0) continue;
       row.across.push_back(
@@ -194,7 +208,6 @@ class Reader {
   std::string file_;
   const Header& header_;
   Kind kind_;
-  ExpertLoads loads_;
   std::string problem_;
 };
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "simulator/serve/operator_features.h"
 #include "simulator/serve/operator_work.h"
 
 namespace foretrace::serve {
@@ -41,9 +40,8 @@ struct OperatorRow {
   std::vector<OperatorLine> across;
   std::string kernels;  // rows that the same kernels compute, which share what they reach of rates
   OperatorWork work;
-  // Rows that one model is learnt from (operator_model.h).
-  std::string family;
-  OperatorFeatures features;
+  OperatorSizes sizes;
+  std::string family;  // rows that one model is learnt from (operator_model.h)
 };
 struct OperatorRows {
   std::string header;  // names of the columns, sorted

@@ -17,7 +17,7 @@ namespace foretrace::serve {
 namespace {
 
 std::vector<OperatorErrors> ErrorsOf(const std::vector<OperatorRow>& rows,
-                                     const OperatorPredictor& predictor) {
+                                     OperatorPredictor& predictor) {
   struct Group {
     size_t rows = 0;
     size_t beyond = 0;
@@ -61,7 +61,8 @@ double OperatorScale::compute(std::string_view precision) const {
 absl::StatusOr<std::vector<OperatorErrors>> HoldOutOperators(const std::string& file,
                                                              std::string_view text) {
   FORETRACE_ASSIGN_OR_RETURN(const OperatorRows table, ReadOperatorRows(file, text));
-  auto errors = ErrorsOf(table.rows, OperatorPredictor(table.rows, false, {}));
+  OperatorPredictor predictor(table.rows, false, {});
+  auto errors = ErrorsOf(table.rows, predictor);
   if (AllOperators(errors).held_out == 0) {
     return InvalidInput("{}: no row lies between others: nothing can be held out", file);
   }

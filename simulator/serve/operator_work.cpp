@@ -1,6 +1,7 @@
 #include "simulator/serve/operator_work.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -16,73 +17,115 @@ double QueriesTimesKeys(double length, double window) {
   return window * (window + 1) / 2 + (length - window) * window;
 }
 
-}  // namespace
-
+// Bytes of a value of a column's type; four bits with the scale of 32 values.
 double WidthOfType(std::string_view type) {
   if (ContainsAny(type, {"fp4", "int4", "w4"})) return 0.53;
   return ContainsAny(type, {"fp8", "float8", "int8"}) ? 1 : 2;
 }
 
-double ExpertMatrices(const OperatorColumns& row) {
-  return ContainsAny(row.text("kernel_source"), {"nongated"}) ? 2 : 3;
+// "power_law_1.2": 1.2; other distributions deal tokens evenly.
+double ExponentOf(std::string_view distribution) {
+  constexpr std::string_view kPowerLaw = "power_law_";
+  if (!distribution.starts_with(kPowerLaw)) return 0;
+  distribution.remove_prefix(kPowerLaw.size());
+  double exponent = 0;
+  std::from_chars(distribution.data(), distribution.data() + distribution.size(), exponent);
+  return exponent;
 }
 
-OperatorWork GemmWork(const OperatorColumns& row) {
-  constexpr double kResult = 2;
-  const double width = WidthOfType(row.text("gemm_dtype"));
-  const double m = row.number("m"), n = row.number("n"), k = row.number("k");
-  return {RealBytes(width * (m * k + n * k) + kResult * m * n), Flop(2 * m * n * k)};
+}  // namespace
+
+CallSizes GemmSizes(const OperatorColumns& row) {
+  CallSizes sizes{row.number("m"), row.number("n"), row.number("k")};
+  sizes.width = WidthOfType(row.text("gemm_dtype"));
+  return sizes;
 }
 
-OperatorWork ExpertWork(const OperatorColumns& row) {
+CallSizes AttentionSizes(const OperatorColumns& row) {
+  CallSizes sizes;
+  sizes.sequences = row.number("batch_size");
+  sizes.heads = row.number("num_heads");
+  sizes.key_heads = row.number("num_key_value_heads");
+  sizes.head = row.number("head_dim");
+  sizes.window = row.number("window_size");
+  sizes.prompt = row.number("isl");
+  sizes.cached = row.number("step");
+  sizes.width = WidthOfType(row.text("kv_cache_dtype"));
+  return sizes;
+}
+
+ExpertSizes ExpertSizesOf(const OperatorColumns& row) {
   const auto at_least_one = [&](std::string_view name) { return std::max(row.number(name), 1.0); };
-  const double width = WidthOfType(row.text("moe_dtype"));
-  const double values = ExpertMatrices(row);
-  const double devices = at_least_one("moe_ep_size");
-  const double hidden = row.number("hidden_size");
-  const double inter = row.number("inter_size") / at_least_one("moe_tp_size");
-  const double experts = std::max(row.number("num_experts") / devices, 1.0);
-  const double tokens = row.number("num_tokens") * row.number("topk") / devices;
+  ExpertSizes sizes;
+  sizes.experts = row.number("num_experts");
+  sizes.devices = at_least_one("moe_ep_size");
+  sizes.top_k = row.number("topk");
+  sizes.tokens = row.number("num_tokens");
+  sizes.hidden = row.number("hidden_size");
+  sizes.inter = row.number("inter_size") / at_least_one("moe_tp_size");
+  sizes.matrices = ContainsAny(row.text("kernel_source"), {"nongated"}) ? 2 : 3;
+  sizes.width = WidthOfType(row.text("moe_dtype"));
+  sizes.exponent = ExponentOf(row.text("distribution"));
+  return sizes;
+}
+
+OperatorWork GemmWork(const CallSizes& s) {
+  constexpr double kResult = 2;
+  return {RealBytes(s.width * (s.m * s.k + s.n * s.k) + kResult * s.m * s.n),
+          Flop(2 * s.m * s.n * s.k)};
+}
+
+OperatorWork ExpertWork(const ExpertSizes& s) {
+  const double experts = std::max(s.experts / s.devices, 1.0);
+  const double tokens = s.tokens * s.top_k / s.devices;
   const double active = std::clamp(tokens, 1.0, experts);
-  return {
-      RealBytes(values * active * hidden * inter * width + 2 * width * tokens * (hidden + inter)),
-      Flop(2 * values * tokens * hidden * inter)};
+  return {RealBytes(s.matrices * active * s.hidden * s.inter * s.width +
+                    2 * s.width * tokens * (s.hidden + s.inter)),
+          Flop(2 * s.matrices * tokens * s.hidden * s.inter)};
 }
 
-OperatorWork AttentionWork(const OperatorColumns& row) {
-  const double sequences = row.number("batch_size"), size = row.number("head_dim");
-  const double heads = row.number("num_heads"), shared = row.number("num_key_value_heads");
-  const double window = row.number("window_size"), length = row.number("isl");
-  const double width = WidthOfType(row.text("kv_cache_dtype"));
+OperatorWork AttentionWork(const CallSizes& s) {
+  const double length = s.prompt;
   if (length > 0) {
-    return {RealBytes(2 * sequences * length * size * (2 * heads + 2 * shared * width)),
-            Flop(4 * sequences * heads * size * QueriesTimesKeys(length, window)),
-            window > 0 ? std::min(length, window) : length};
+    return {
+        RealBytes(2 * s.sequences * length * s.head * (2 * s.heads + 2 * s.key_heads * s.width)),
+        Flop(4 * s.sequences * s.heads * s.head * QueriesTimesKeys(length, s.window)),
+        s.window > 0 ? std::min(length, s.window) : length};
   }
-  const double cached = row.number("step") + 1;
-  const double keys = window > 0 ? std::min(cached, window) : cached;
-  return {RealBytes(2 * sequences * shared * keys * size * width),
-          Flop(4 * sequences * heads * keys * size), keys};
+  const double keys = s.window > 0 ? std::min(s.cached + 1, s.window) : s.cached + 1;
+  return {RealBytes(2 * s.sequences * s.key_heads * keys * s.head * s.width),
+          Flop(4 * s.sequences * s.heads * keys * s.head), keys};
 }
 
-OperatorWork LatentAttentionWork(const OperatorColumns& row) {
+OperatorWork LatentAttentionWork(const CallSizes& s) {
   constexpr double kLatent = 512, kPosition = 64, kQuery = 128 + kPosition, kValue = 128;
-  const double sequences = row.number("batch_size"), heads = row.number("num_heads");
-  const double length = row.number("isl");
+  const double length = s.prompt;
   if (length > 0) {
-    return {RealBytes(2 * sequences * heads * length * 2 * (kQuery + kValue)),
-            Flop(2 * sequences * heads * (kQuery + kValue) * QueriesTimesKeys(length, 0)), length};
+    return {RealBytes(2 * s.sequences * s.heads * length * 2 * (kQuery + kValue)),
+            Flop(2 * s.sequences * s.heads * (kQuery + kValue) * QueriesTimesKeys(length, 0)),
+            length};
   }
-  const double keys = row.number("step") + 1;
-  return {
-      RealBytes(sequences * keys * (kLatent + kPosition) * WidthOfType(row.text("kv_cache_dtype"))),
-      Flop(2 * sequences * heads * keys * (2 * kLatent + kPosition)), keys};
+  const double keys = s.cached + 1;
+  return {RealBytes(s.sequences * keys * (kLatent + kPosition) * s.width),
+          Flop(2 * s.sequences * s.heads * keys * (2 * kLatent + kPosition)), keys};
 }
 
-RealMs OperatorRates::TimeOf(const OperatorWork& work) const {
+RealMs OperatorRates::InSequence(const OperatorWork& work) const {
   RealMs time = floor;
   if (bytes_per_ms > 0) time += RealMs(work.bytes.count() / bytes_per_ms);
   if (flop_per_ms > 0) time += RealMs(work.flop.count() / flop_per_ms);
+  return time;
+}
+
+RealMs OperatorRates::Overlapped(std::span<const OperatorWork> kernels) const {
+  const auto at = [](double amount, double per_ms) {
+    return per_ms > 0 ? RealMs(amount / per_ms) : RealMs();
+  };
+  RealMs time = floor;
+  for (const OperatorWork& work : kernels) {
+    time += std::max({at(work.bytes.count(), bytes_per_ms), at(work.flop.count(), flop_per_ms),
+                      at(work.steps, steps_per_ms)});
+  }
   return time;
 }
 

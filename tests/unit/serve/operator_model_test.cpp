@@ -18,6 +18,7 @@
 namespace foretrace::serve {
 namespace {
 
+using serve::FeaturesOf;
 using testing::HasSubstr;
 
 // 4,096 tokens go to 8 of 256 experts each: 32,768, an eighth of them to each of 8 devices, which
@@ -49,6 +50,11 @@ TEST(ExpertLoads, PopularOnesFillOneDevice) {
   EXPECT_DOUBLE_EQ(ExpertLoads().Of({256, 64, 8, 4096, 1.2}).tokens, steep) << "same draws";
 }
 
+OperatorFeatures FeaturesOf(const OperatorRow& row) {
+  ExpertLoads loads;
+  return FeaturesOf(row.sizes, row.work, loads);
+}
+
 constexpr std::string_view kExperts =
     "kernel_source,moe_dtype,hidden_size,inter_size,num_experts,topk,moe_tp_size,moe_ep_size,"
     "distribution,num_tokens,latency_ms\n";
@@ -60,7 +66,7 @@ TEST(OperatorFeatures, ExpertsAreTwoGemmsOfWholeTiles) {
   const auto rows = ReadOperatorRows(
       "a.csv", std::string(kExperts) + "cutlass,bfloat16,1024,512,8,2,1,1,balanced,128,0.1\n");
   ASSERT_TRUE(rows.ok()) << rows.status();
-  const OperatorFeatures& f = rows->rows.front().features;
+  const OperatorFeatures f = FeaturesOf(rows->rows.front());
   ASSERT_EQ(f.kernels.size(), 3u);
   EXPECT_DOUBLE_EQ(f.kernels[0].flop.count(), 2.0 * 8 * 64 * 1024 * 1024);
   EXPECT_DOUBLE_EQ(f.kernels[0].bytes.count(), 2.0 * (8 * 1024 * 1024 + 256 * (1024 + 1024)));
@@ -78,8 +84,10 @@ TEST(OperatorFeatures, EachKernelIsBoundByOneOfBoth) {
   OperatorRates rates;
   rates.floor = RealMs(0.5);
   rates.bytes_per_ms = rates.flop_per_ms = 1e6;
-  const OperatorFeatures f{{{RealBytes(2e6), Flop(1e6)}, {RealBytes(1e6), Flop(3e6)}}, {}};
-  EXPECT_DOUBLE_EQ(TimeOf(f, rates).ms(), 5.5);
+  const std::vector<OperatorWork> kernels = {{RealBytes(2e6), Flop(1e6)},
+                                             {RealBytes(1e6), Flop(3e6)}};
+  EXPECT_DOUBLE_EQ(rates.Overlapped(kernels).ms(), 5.5);
+  EXPECT_DOUBLE_EQ(rates.InSequence(kernels.front()).ms(), 3.5) << "2 + 1 and the floor";
 }
 
 // A decode over 1,000 keys whose block takes one after the other, 100 a ms, takes 10 ms however
@@ -95,7 +103,7 @@ TEST(OperatorFeatures, BlocksMayTakeKeysOneAfterTheOther) {
                              "bfloat16,bfloat16,16,{},999,0.1\n",
                              sequences));
     ASSERT_TRUE(rows.ok()) << rows.status();
-    EXPECT_DOUBLE_EQ(TimeOf(rows->rows.front().features, rates).ms(), 10);
+    EXPECT_DOUBLE_EQ(rates.Overlapped(FeaturesOf(rows->rows.front()).kernels).ms(), 10);
   }
 }
 
@@ -135,7 +143,7 @@ std::string Experts(std::initializer_list<int> hidden, double slow = 1) {
         const std::string row = fmt::format("cutlass,bfloat16,{},{},32,4,{},1,balanced,{},", size,
                                             size / 2, widths, tokens);
         const auto read = ReadOperatorRows("row", std::string(kExperts) + row + "1\n");
-        const double ms = 2 * TimeOf(read->rows.front().features, rates).ms();
+        const double ms = 2 * rates.Overlapped(FeaturesOf(read->rows.front()).kernels).ms();
         text += fmt::format("{}{}\n", row, ms * (widths == 2 && size == 2048 ? slow : 1));
       }
     }
@@ -169,7 +177,7 @@ TEST(OperatorModel, DoesNotLearnFromLinesWhoseTuningFailed) {
   const auto rows = ReadOperatorRows("a.csv", Experts(sizes, 3));
   const auto same = ReadOperatorRows("b.csv", Experts({2048}));
   ASSERT_TRUE(rows.ok() && same.ok());
-  const auto model = OperatorModel::Fit(rows->rows, Nearest);
+  auto model = OperatorModel::Fit(rows->rows, Nearest);
   ASSERT_TRUE(model.ok()) << model.status();
   for (const OperatorRow& row : same->rows) {
     EXPECT_NEAR(*model->TimeOf(row) / row.time, 1, 0.3) << row.lines.front().key;
