@@ -18,9 +18,10 @@ constexpr size_t kFewestRows = 200, kFewestGroups = 4;
 std::vector<float> InputsOf(const OperatorFeatures& of, const OperatorRates& rates) {
   std::vector<float> values = of.sizes;
   for (const OperatorWork& work : of.kernels) {
-    for (const auto& [amount, per_ms] : {std::pair(work.bytes.count(), rates.bytes_per_ms),
-                                         std::pair(work.flop.count(), rates.flop_per_ms),
-                                         std::pair(work.steps, rates.steps_per_ms)}) {
+    for (const auto& [amount, per_ms] :
+         {std::pair(work.bytes.count(), rates.bytes_per_ms),
+          std::pair(work.flop.count(), rates.flop_per_ms),
+          std::pair(work.steps, rates.steps_per_ms), std::pair(work.blocks, rates.blocks_per_ms)}) {
       values.push_back(
           static_cast<float>(std::log2(std::max(amount / std::max(per_ms, 1e-30), 1e-9))));
     }
@@ -165,6 +166,12 @@ std::optional<RealMs> OperatorModel::TimeOf(const OperatorRow& row) {
   const auto& [rates, residual] = at->second;
   const OperatorFeatures features = FeaturesOf(row.sizes, row.work, loads_);
   return rates.Overlapped(features.kernels) * std::exp(residual(InputsOf(features, rates)));
+}
+
+std::optional<RealMs> OperatorModel::WorkTimeOf(const OperatorRow& row) {
+  const auto at = families_.find(row.family);
+  if (at == families_.end()) return std::nullopt;
+  return at->second.rates.Overlapped(FeaturesOf(row.sizes, row.work, loads_).kernels);
 }
 
 }  // namespace foretrace::serve

@@ -32,6 +32,8 @@ class OperatorModel {
 
   // Nothing for families without a model. Remembers loads of experts, which are drawn.
   std::optional<RealMs> TimeOf(const OperatorRow& row);
+  // The same of the work alone, without what trees say of sizes.
+  std::optional<RealMs> WorkTimeOf(const OperatorRow& row);
 
  private:
   struct Family {

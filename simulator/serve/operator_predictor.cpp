@@ -22,7 +22,7 @@ OperatorBase::OperatorBase(std::span<const OperatorRow> rows, OperatorModel mode
 }
 
 OperatorBase::Time OperatorBase::Of(const OperatorRow& row) {
-  if (const auto time = model_.TimeOf(row)) return {time->ms(), true};
+  if (const auto time = model_.TimeOf(row)) return {time->ms(), true, model_.WorkTimeOf(row)->ms()};
   const auto at = rates_.find(row.kernels);
   return {at == rates_.end() ? 0 : at->second.InSequence(row.work).ms()};
 }
@@ -57,6 +57,9 @@ OperatorPredictor::OperatorPredictor(const std::vector<OperatorRow>& known, bool
     const double relative = row.time.ms() / base.ms;
     for (const OperatorLine& line : row.across) across_[line.key][line.x] = relative;
     if (!base.by_model) continue;
+    for (const OperatorLine& line : row.across) {
+      work_[line.key][line.x] = row.time.ms() / base.work_ms;
+    }
     for (const OperatorLine& line : row.lines) relative_[line.key][line.x] = relative;
   }
 }
@@ -95,7 +98,22 @@ std::optional<PredictedOperator> OperatorPredictor::HereMs(const OperatorRow& ro
   }
   if (base.ms <= 0) return std::nullopt;
   if (const auto ms = AcrossMs(row, base.ms)) return PredictedOperator{*ms};
-  return base.by_model ? std::optional(PredictedOperator{base.ms, true}) : std::nullopt;
+  if (!base.by_model) return std::nullopt;
+  const auto beyond = row.bends ? std::nullopt : BeyondMs(row, base.work_ms);
+  return PredictedOperator{beyond.value_or(base.ms), true};
+}
+
+// Where lines end before the row, their ends go on with the work.
+std::optional<double> OperatorPredictor::BeyondMs(const OperatorRow& row, double work_ms) const {
+  double sum = 0;
+  int count = 0;
+  for (const OperatorLine& line : row.across) {
+    const auto points = work_.find(line.key);
+    if (points == work_.end() || line.x < points->second.rbegin()->first) continue;
+    sum += std::log(points->second.rbegin()->second);
+    ++count;
+  }
+  return count > 0 ? std::optional(std::exp(sum / count) * work_ms) : std::nullopt;
 }
 
 // Where lines differ much, the fastest: tuning that fails on one of them makes all of it slow.

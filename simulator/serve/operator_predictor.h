@@ -27,6 +27,7 @@ class OperatorBase {
   struct Time {
     double ms = 0;
     bool by_model = false;
+    double work_ms = 0;  // of the work alone, where by a model
   };
   Time Of(const OperatorRow& row);
   // Of a row's time on a device with `scale` of what the rows' device has.
@@ -65,6 +66,7 @@ class OperatorPredictor {
   std::optional<PredictedOperator> HereMs(const OperatorRow& row);
   // `base_ms`: what it is relative to.
   std::optional<double> AcrossMs(const OperatorRow& row, double base_ms) const;
+  std::optional<double> BeyondMs(const OperatorRow& row, double work_ms) const;
   double Correction(const OperatorRow& row) const;
 
   bool exact_;
@@ -74,6 +76,7 @@ class OperatorPredictor {
   OperatorBase base_;
   Lines relative_;                        // along a row's own lines, to the model
   Lines across_;                          // along its other sizes, to the base
+  Lines work_;                            // the same to the work, where by a model
   std::map<std::string, Misses> misses_;  // by precision
 };
 

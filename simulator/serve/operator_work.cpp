@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,19 @@ double ExponentOf(std::string_view distribution) {
   double exponent = 0;
   std::from_chars(distribution.data(), distribution.data() + distribution.size(), exponent);
   return exponent;
+}
+
+// Kernels that divide keys among blocks go through them the faster the fewer others there are.
+bool TakesStepsInTurn(std::span<const MeasuredWork> rows) {
+  constexpr double kAlike = 0.8;
+  double fewest = rows.front().work.blocks;
+  for (const MeasuredWork& row : rows) fewest = std::min(fewest, row.work.blocks);
+  double of_few = 0, of_more = 0;
+  for (const MeasuredWork& row : rows) {
+    double& fastest = row.work.blocks < 2 * fewest ? of_few : of_more;
+    fastest = std::max(fastest, row.work.steps / row.time.ms());
+  }
+  return of_more == 0 || of_more > kAlike * of_few;
 }
 
 }  // namespace
@@ -84,6 +98,9 @@ OperatorWork ExpertWork(const ExpertSizes& s) {
           Flop(2 * s.matrices * tokens * s.hidden * s.inter)};
 }
 
+// Of queries and results.
+constexpr double kValueBytes = 2;
+
 OperatorWork AttentionWork(const CallSizes& s) {
   const double length = s.prompt;
   if (length > 0) {
@@ -93,9 +110,13 @@ OperatorWork AttentionWork(const CallSizes& s) {
         s.window > 0 ? std::min(length, s.window) : length};
   }
   const double keys = s.window > 0 ? std::min(s.cached + 1, s.window) : s.cached + 1;
-  return {RealBytes(2 * s.sequences * s.key_heads * keys * s.head * s.width),
-          Flop(4 * s.sequences * s.heads * keys * s.head), keys};
+  return {
+      RealBytes(2 * s.sequences * s.head * (s.key_heads * keys * s.width + kValueBytes * s.heads)),
+      Flop(4 * s.sequences * s.heads * keys * s.head), keys, s.sequences * s.key_heads};
 }
+
+// A warpgroup's rows, which heads are (FlashMLA, csrc/sm90/decode: BLOCK_SIZE_M 64).
+constexpr double kHeadsOfABlock = 64;
 
 OperatorWork LatentAttentionWork(const CallSizes& s) {
   constexpr double kLatent = 512, kPosition = 64, kQuery = 128 + kPosition, kValue = 128;
@@ -106,8 +127,10 @@ OperatorWork LatentAttentionWork(const CallSizes& s) {
             length};
   }
   const double keys = s.cached + 1;
-  return {RealBytes(s.sequences * keys * (kLatent + kPosition) * s.width),
-          Flop(2 * s.sequences * s.heads * keys * (2 * kLatent + kPosition)), keys};
+  return {RealBytes(s.sequences * (keys * (kLatent + kPosition) * s.width +
+                                   kValueBytes * s.heads * (2 * kLatent + kPosition))),
+          Flop(2 * s.sequences * s.heads * keys * (2 * kLatent + kPosition)), keys,
+          s.sequences * std::ceil(s.heads / kHeadsOfABlock)};
 }
 
 RealMs OperatorRates::InSequence(const OperatorWork& work) const {
@@ -124,7 +147,7 @@ RealMs OperatorRates::Overlapped(std::span<const OperatorWork> kernels) const {
   RealMs time = floor;
   for (const OperatorWork& work : kernels) {
     time += std::max({at(work.bytes.count(), bytes_per_ms), at(work.flop.count(), flop_per_ms),
-                      at(work.steps, steps_per_ms)});
+                      at(work.steps, steps_per_ms), at(work.blocks, blocks_per_ms)});
   }
   return time;
 }
@@ -133,17 +156,19 @@ OperatorRates RatesOf(std::span<const MeasuredWork> rows) {
   constexpr double kFastest = 0.98;  // single rows may be errors of measurement
   OperatorRates rates;
   if (rows.empty()) return rates;
-  std::vector<double> bytes, flop, steps;
+  std::vector<double> bytes, flop, steps, blocks;
   rates.floor = rows.front().time;
   for (const MeasuredWork& row : rows) {
     rates.floor = std::min(rates.floor, row.time);
     bytes.push_back(row.work.bytes.count() / row.time.ms());
     flop.push_back(row.work.flop.count() / row.time.ms());
     steps.push_back(row.work.steps / row.time.ms());
+    blocks.push_back(row.work.blocks / row.time.ms());
   }
   rates.bytes_per_ms = Quantile(std::move(bytes), kFastest);
   rates.flop_per_ms = Quantile(std::move(flop), kFastest);
-  rates.steps_per_ms = Quantile(std::move(steps), kFastest);
+  if (TakesStepsInTurn(rows)) rates.steps_per_ms = Quantile(std::move(steps), kFastest);
+  rates.blocks_per_ms = Quantile(std::move(blocks), kFastest);
   return rates;
 }
 

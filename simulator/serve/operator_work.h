@@ -16,7 +16,8 @@ namespace foretrace::serve {
 struct OperatorWork {
   RealBytes bytes;
   Flop flop;
-  double steps = 0;  // keys that a query meets, which blocks may take one after the other
+  double steps = 0;   // keys that a query meets, which a block takes one after the other
+  double blocks = 0;  // that queries are divided into, however few keys they meet
 };
 
 // A number, or the text, of a row's column; 0 or empty where the table has no such column.
@@ -59,17 +60,17 @@ OperatorWork AttentionWork(const CallSizes& sizes);
 // The same over latents of 512 values with 64 of the position (DeepSeek).
 OperatorWork LatentAttentionWork(const CallSizes& sizes);
 
-// The shortest of the rows, and what bytes, FLOP and steps take at the rates that the fastest rows
-// reach.
+// The shortest of the rows, and what bytes, FLOP, steps and blocks take at the rates that the
+// fastest rows reach.
 struct OperatorRates {
   RealMs floor;
-  double bytes_per_ms = 0, flop_per_ms = 0, steps_per_ms = 0;
+  double bytes_per_ms = 0, flop_per_ms = 0, steps_per_ms = 0, blocks_per_ms = 0;
 
   // The floor, bytes and FLOP one after the other: longer than work takes whose memory and
   // arithmetic overlap, but without a bend where the one overtakes the other, so that times
   // relative to it may be interpolated.
   RealMs InSequence(const OperatorWork& work) const;
-  // The floor, and of each kernel what bounds it: memory, arithmetic or its steps.
+  // The floor, and of each kernel what bounds it: memory, arithmetic, its steps or its blocks.
   RealMs Overlapped(std::span<const OperatorWork> kernels) const;
 };
 struct MeasuredWork {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,38 @@ TEST(OperatorFeatures, BlocksMayTakeKeysOneAfterTheOther) {
   }
 }
 
+// A decode of 3 sequences with 128 heads over 1,000 latents of 512 + 64 values: these, and of each
+// head a query of as many and a result of 512, of 2 bytes each; 64 heads are a block.
+TEST(OperatorFeatures, QueriesAndResultsOfDecodes) {
+  const auto rows =
+      ReadOperatorRows("a.csv",
+                       "mla_dtype,kv_cache_dtype,num_heads,batch_size,step,latency_ms\n"
+                       "bfloat16,bfloat16,128,3,999,0.1\n");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const OperatorWork& work = rows->rows.front().work;
+  EXPECT_DOUBLE_EQ(work.bytes.count(), 3 * 2 * (1000 * 576 + 128 * (576 + 512)));
+  EXPECT_DOUBLE_EQ(work.blocks, 3 * 2);
+  // 10 blocks a ms.
+  OperatorRates rates;
+  rates.blocks_per_ms = 10;
+  EXPECT_DOUBLE_EQ(rates.Overlapped(std::span(&work, 1)).ms(), 0.6);
+}
+
+// Twice as many blocks go through their keys as fast as one where each takes its own in turn, and
+// half as fast where all keys are divided among the blocks of the device.
+TEST(OperatorFeatures, KeysInTurnOrDivided) {
+  const auto rates = [](double of_two) {
+    std::vector<MeasuredWork> rows;
+    for (const double keys : {1000.0, 2000.0, 4000.0}) {
+      rows.push_back({{RealBytes(1), Flop(1), keys, 1}, RealMs(keys / 1000)});
+      rows.push_back({{RealBytes(2), Flop(2), keys, 2}, RealMs(keys / 1000 * of_two)});
+    }
+    return RatesOf(rows);
+  };
+  EXPECT_NEAR(rates(1).steps_per_ms, 1000, 1e-9);
+  EXPECT_EQ(rates(2).steps_per_ms, 0);
+}
+
 // What one learns that looks for the nearest row.
 absl::StatusOr<LearntResidual> Nearest(std::span<const float> features, int count,
                                        std::span<const float> targets, bool) {
@@ -182,6 +215,33 @@ TEST(OperatorModel, DoesNotLearnFromLinesWhoseTuningFailed) {
   for (const OperatorRow& row : same->rows) {
     EXPECT_NEAR(*model->TimeOf(row) / row.time, 1, 0.3) << row.lines.front().key;
   }
+}
+
+// Decodes whose times are those of their queries' bytes, 0.1 GB/ms, times their heads: of more
+// sequences than the table has, the end of the line of these heads and keys says more than what one
+// learns that learns nothing.
+TEST(OperatorModel, LinesThatEndGoOnWithTheirWork) {
+  const auto decodes = [](std::initializer_list<int> sequences) {
+    std::string text = "mla_dtype,kv_cache_dtype,num_heads,batch_size,step,latency_ms\n";
+    for (const int count : sequences) {
+      for (int heads = 1; heads <= 64; heads *= 2) {
+        for (const int step : {1, 3, 7, 15, 31, 63}) {
+          const double bytes = count * 2.0 * ((step + 1) * 576 + heads * 1088);
+          text += fmt::format("bfloat16,bfloat16,{},{},{},{}\n", heads, count, step,
+                              heads * bytes / 1e8);
+        }
+      }
+    }
+    return text;
+  };
+  const auto nothing = [](std::span<const float>, int, std::span<const float>, bool) {
+    return absl::StatusOr<LearntResidual>([](std::span<const float>) { return 0.0F; });
+  };
+  const auto errors = TestOperators("a.csv", decodes({8, 16, 32, 64, 128, 256}), "b.csv",
+                                    decodes({1024}), {}, {}, nothing);
+  ASSERT_TRUE(errors.ok()) << errors.status();
+  EXPECT_EQ(errors->front().beyond, 42u);
+  EXPECT_LT(errors->front().p90_percent, 10);
 }
 
 // Measured shapes stay exact, and too few rows make no model.
