@@ -47,6 +47,10 @@ class DeviceMeasurements {
   virtual bool Covers(CollectiveOp /*op*/, int32_t /*ranks*/, Bytes /*bytes*/) const {
     return false;
   }
+  // Whether they are fewer than all that were measured among exactly so many ranks.
+  virtual bool Below(CollectiveOp /*op*/, int32_t /*ranks*/, Bytes /*bytes*/) const {
+    return false;
+  }
   // What a kernel needs of what collectives beside it hold; nullopt: not known.
   virtual std::optional<KernelDemand> Demand(const KernelWork& /*work*/) const {
     return std::nullopt;

@@ -15,10 +15,12 @@ struct MeasuredSizes {
   // analytic models of the topology know more.
   static constexpr double kFarthest = 4;
   bool Near(Bytes size) const;
+  // Smaller than all that were measured of exactly so many ranks.
+  bool Below(Bytes size) const { return exact && RealBytes(size) < smallest; }
   // Near, or, of exactly so many ranks, below: engines on A100 took as long there as at the
   // shortest that was measured, twice and more what the network's model has (docs/serving.md,
   // "All-reduces").
-  bool Covers(Bytes size) const { return Near(size) || (exact && RealBytes(size) < smallest); }
+  bool Covers(Bytes size) const { return Near(size) || Below(size); }
 };
 
 // Of the curves for exactly these ranks where there are any, else of all for the operation within

@@ -48,6 +48,9 @@ class CalibratedDevice : public DeviceMeasurements {
   bool Covers(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     return set_.collectives != nullptr && SizesOf(*set_.collectives, op, ranks, 1).Covers(bytes);
   }
+  bool Below(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    return set_.collectives != nullptr && SizesOf(*set_.collectives, op, ranks, 1).Below(bytes);
+  }
 
   std::optional<KernelDemand> Demand(const KernelWork& work) const override {
     return DemandOf(set_.kernels->device(), PrecisionOf(work.dtype, false), work);
@@ -100,6 +103,9 @@ class OnOtherLinks : public DeviceMeasurements {
 
   bool Covers(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
     return measured_->Covers(op, ranks, bytes);
+  }
+  bool Below(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    return measured_->Below(op, ranks, bytes);
   }
 
   std::optional<KernelDemand> Demand(const KernelWork& work) const override {

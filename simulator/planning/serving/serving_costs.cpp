@@ -64,7 +64,10 @@ class PlatformCosts : public serve::DeviceCosts {
     if (ranks <= 1) return {SimTime(), EstimateSource::kAnalytic, false};
     // Of tokens a decode step has few: often far below the sizes that curves were measured at.
     if (op == CollectiveOp::kAllReduce && device_->Covers(op, ranks, bytes)) {
-      if (const auto measured = device_->CollectiveTime(op, ranks, bytes)) return *measured;
+      const auto measured = device_->CollectiveTime(op, ranks, bytes);
+      if (measured && device_->Below(op, ranks, bytes))
+        return OfFewBytes(op, ranks, bytes, *measured);
+      if (measured) return *measured;
     }
     if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
       const CollectiveEstimator measured = node_.collectives->Resolve(op, ranks, 1);
@@ -72,11 +75,7 @@ class PlatformCosts : public serve::DeviceCosts {
         return measured.Time(bytes);
       }
     }
-    TransferSpec spec;
-    spec.op = op;
-    spec.members.resize(static_cast<size_t>(ranks));
-    std::iota(spec.members.begin(), spec.members.end(), 0);
-    return BetweenSizes({static_cast<int>(op), ranks}, spec, bytes.count());
+    return ByNetwork(op, ranks, bytes);
   }
 
   Bandwidth SwitchBandwidth(int32_t ranks) const override {
@@ -124,6 +123,28 @@ class PlatformCosts : public serve::DeviceCosts {
 
  private:
   using Key = std::pair<int, int32_t>;
+
+  Estimate ByNetwork(CollectiveOp op, int32_t ranks, Bytes bytes) const {
+    TransferSpec spec;
+    spec.op = op;
+    spec.members.resize(static_cast<size_t>(ranks));
+    std::iota(spec.members.begin(), spec.members.end(), 0);
+    return BetweenSizes({static_cast<int>(op), ranks}, spec, bytes.count());
+  }
+
+  // `held`: the shortest that was measured among so many ranks, of more bytes, whose own time it
+  // has, which grows with ranks. What launches and late ranks take beyond the network's model, the
+  // fewest ranks say that were measured.
+  Estimate OfFewBytes(CollectiveOp op, int32_t ranks, Bytes bytes, Estimate held) const {
+    for (int32_t fewest = 2; fewest < ranks; ++fewest) {
+      const auto measured = device_->CollectiveTime(op, fewest, bytes);
+      if (!measured || !device_->Below(op, fewest, bytes)) continue;
+      const SimTime more = ByNetwork(op, ranks, bytes).time - ByNetwork(op, fewest, bytes).time;
+      held.time = std::min(held.time, measured->time + std::max(more, SimTime()));
+      break;
+    }
+    return held;
+  }
 
   // Sizes at which transfers are computed: all up to 64 bytes, then 32 in each doubling. A step's
   // sizes are as many as its tokens, and a schedule of rounds takes a millisecond to compute.
