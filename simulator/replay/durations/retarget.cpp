@@ -112,6 +112,28 @@ absl::Status CheckCoverage(const RetargetCostModel& retarget, const TraceStore& 
   return absl::OkStatus();
 }
 
+bool HasBfloat(const TraceStore& store) {
+  for (const RankTrace& rank : store.ranks()) {
+    for (size_t n = 0; n < rank.size(); ++n) {
+      for (const Tensor& tensor : rank.tensors(NodeIndex(n))) {
+        if (tensor.dtype == DType::kBFloat16) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Chips before Ampere have no arithmetic of bfloat16.
+void NoteBfloat(const Accelerator& from, const Accelerator& to, const TraceStore& store,
+                std::vector<std::string>& notes) {
+  const auto has = [](const Accelerator& device) {
+    return device.peak(RateKind::kBf16) > FlopRate();
+  };
+  if (!has(from) || has(to) || !HasBfloat(store)) return;
+  notes.push_back(fmt::format(
+      "{} states no rate of bfloat16, in which the job was recorded: timed as float16", to.name));
+}
+
 }  // namespace
 
 bool RecordedOn(const Accelerator& target, const AcceleratorCatalog& accelerators,
@@ -169,6 +191,7 @@ absl::StatusOr<std::unique_ptr<DurationModels>> MakeRetargetModels(
       "kernels: as recorded on {}, times the ratio of the models of {} and {} ({})", from.name,
       to.name, from.name,
       calibrated ? "calibrated where both are, else analytic" : "analytic: peaks of their files"));
+  NoteBfloat(*recorded, target, store, notes);
   FORETRACE_RETURN_IF_ERROR(CheckCoverage(*retarget, store, notes));
   models->chain.Append(std::move(retarget));
   models->chain.Append(std::make_unique<RecordedCostModel>());

@@ -90,6 +90,31 @@ TEST(Retarget, KernelsOfAnotherChipSayNothingOfTheRatio) {
   EXPECT_NEAR(named.us(), 100 * model("a100-sxm4-40gb") / model("h100-sxm5-80gb"), 0.01);
 }
 
+TEST(Retarget, TellsWhereADeviceHasNoBfloat) {
+  const auto notes = [](DType dtype, const std::string& platform) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.builder().info().device_name = "NVIDIA H100 80GB HBM3";
+    rank.Op("aten::add", {0, 90});
+    Tensor tensor;
+    tensor.dtype = dtype;
+    for (const bool output : {false, false, true}) {
+      tensor.is_output = output;
+      rank.builder().AddTensor(rank.Of("aten::add"), tensor, std::vector<int64_t>{1024, 1024});
+    }
+    rank.Kernel("vectorized_elementwise_kernel", {10, 12}, 7, {20, 30});
+    const TraceStore store = job.Build();
+    const auto setup = On(store, platform);
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    return setup.ok() ? setup->notes() : std::vector<std::string>();
+  };
+  const auto told = Contains(
+      HasSubstr("states no rate of bfloat16, in which the job was recorded: timed as float16"));
+  EXPECT_THAT(notes(DType::kBFloat16, "dgx1-v100"), told);
+  EXPECT_THAT(notes(DType::kFloat16, "dgx1-v100"), testing::Not(told));
+  EXPECT_THAT(notes(DType::kBFloat16, "dgx-a100"), testing::Not(told));
+}
+
 TEST(Retarget, OnTheSameDeviceNothingChanges) {
   const TraceStore store = Copies("Tesla V100-SXM2-32GB", 10);
   const auto setup = On(store, "dgx1-v100");
