@@ -141,28 +141,33 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
   }
 }
 
-// Whether any input holds, or as an archive may hold, an execution trace to link.
+// Looks at the first bytes of each file before any is read, so that one that is no trace is refused
+// at once, however large the others are; members of archives, and pipes, of which what is read is
+// lost, are seen when their turn comes. Whether any holds, or may hold, an execution trace to link.
 absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector<InputPath>& files,
                                    const ImportOptions& options) {
-  // What is read to find out is lost to a pipe.
-  const auto is_pipe = [](const InputPath& input) {
-    std::error_code error;
-    return !std::filesystem::is_regular_file(input.path, error);
-  };
-  if (std::any_of(files.begin(), files.end(), is_pipe)) return true;
-  if (files.size() == 1) {
-    FORETRACE_ASSIGN_OR_RETURN(auto file, files[0].Open(options.limits));
-    return file->is_archive();
-  }
+  bool graphs = false;
   for (const InputPath& input : files) {
+    if (options.stop.stop_requested()) return absl::CancelledError("interrupted");
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(input.path, error)) {
+      graphs = true;
+      continue;
+    }
     FORETRACE_ASSIGN_OR_RETURN(auto file, input.Open(options.limits));
-    if (file->is_archive()) return true;
+    if (file->is_archive()) {
+      graphs = true;
+      continue;
+    }
+    if (files.size() == 1) return false;  // nothing to link with
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kSniffBytes));
+    if (!input.named && LooksLikeProcessGroupTable(prefix)) continue;
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
                                FindImporter(importers, *document, input.path, input.named));
-    if (importer != nullptr && importer->role() == TraceRole::kGraph) return true;
+    graphs = graphs || (importer != nullptr && importer->role() == TraceRole::kGraph);
   }
-  return false;
+  return graphs;
 }
 
 // Runs `task` for 0 .. count-1 on up to `jobs` threads and returns the error of the lowest index,

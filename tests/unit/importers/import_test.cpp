@@ -215,6 +215,35 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
               HasSubstr("in a folder, --ignore 'checkpoint.pt' passes it over"));
 }
 
+// The execution trace and the archive that come first end in the middle, which is found where they
+// are read: what is no trace is found before.
+TEST(ImportTraces, WhatIsNoTraceIsRefusedBeforeAnyIsRead) {
+  const TempFolder folder;
+  folder.Write("a_rank0.json", R"({"schema":"1.0.4-chakra.0.0.4","pid":1,"nodes":[{"id":1,)");
+  WriteZip(folder.path() + "/b_rank1.zip", {{"rank1.json", Ranked(1).substr(0, 60)}});
+  folder.Write("z.pickle", "\x80\x04}q.");
+  EXPECT_THAT(ErrorOf({folder.path()}),
+              HasSubstr("z.pickle: not a trace of a known format (kineto, pytorch_et, chakra_json, "
+                        "chakra), or damaged at its start; in a folder, --ignore 'z.pickle'"));
+  ImportOptions without;
+  without.ignore = {"*.pickle"};
+  EXPECT_THAT(ErrorOf({folder.path()}, without), HasSubstr("a_rank0.json"));
+}
+
+// A table of 8,192 groups of two is larger than what is looked at of a file to tell its format.
+TEST(ImportTraces, LargeTablesOfProcessGroupsLieBesideTraces) {
+  const TempFolder folder;
+  folder.Write("rank0.json", Ranked(0));
+  std::string table;
+  for (int group = 0; group < 8192; ++group) {
+    table += (group == 0 ? "{" : ", ") + ("\"" + std::to_string(group) + "\": [0, 1]");
+  }
+  folder.Write("groups.json", table + "}");
+  const auto store = ImportTraces({folder.path()}, {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_THAT(Ranks(*store), ElementsAre(0));
+}
+
 TEST(ImportTraces, StrictRefusesWhatNeedsRepair) {
   const TempFolder folder;
   const std::string path = folder.Write(
