@@ -133,7 +133,7 @@ FINE = {
     "serve_long_prompts": (SERVE + " --input 20000", ""),
     "platform_in_capitals": ("serve Llama3.1-8B --platform DGX-H100 --count 3", ""),
     "sweep_named": (SWEEP + " --timeline x{cpu-scale}.json", "test -s x1.json && test -s x2.json"),
-    "sweep_one_fails": (f"sweep {COLLECTIVE} --over ranks=2,x,8 --html page.html", "test -s page.html"),
+    "sweep_one_fails": (f"sweep {COLLECTIVE} --over ranks=2,x,8 --html page.html", "grep -q '2 of 3 points can be met, 1 failed' page.html"),
     "sweep_one_point": (f"sweep predict {S} --over cpu-scale=2 --timeline x.json", "test -s x.json"),
     "page_beside": ("explore dfmodel-fft -o out --html out/page.html --csv out/tables",
                     "test -s out/page.html && test -s out/index.html && test -d out/tables"),

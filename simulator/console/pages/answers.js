@@ -317,7 +317,7 @@ answers.place = (a) => {
 answers.sweep = (a) => {
   const points = a.points.filter((p) => p.feasible);
   const value = a.values[0];
-  headline(`${a.points.length} runs of ${a.swept}`, [`${a.points.length - points.length} cannot be met`]);
+  headline(`${a.swept}: ${a.verdict}`);
   const [x, ...others] = a.axes;
   const numeric = x.values.every((v) => v !== '' && Number.isFinite(Number(v)));
   for (const column of [...a.values, 'efficiency']) {

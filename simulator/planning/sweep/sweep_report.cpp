@@ -152,7 +152,7 @@ std::vector<std::string> Headings(const SweptCommand& swept, const SweepReport& 
   return headings;
 }
 
-// Between what the first column lies, and where.
+// How many points can be met, between what the first column lies, and where.
 std::string Verdict(const SweepReport& report) {
   std::optional<size_t> least, most;
   size_t met = 0, failed = 0;
@@ -166,7 +166,7 @@ std::string Verdict(const SweepReport& report) {
     if (!most || *number(p) > *number(*most)) most = p;
   }
   const std::string heading = Headings(*report.swept, report).front();
-  std::string text = fmt::format("Verdict: {} of {} points can be met", met, report.points.size());
+  std::string text = fmt::format("{} of {} points can be met", met, report.points.size());
   if (failed > 0) text += fmt::format(", {} failed", failed);
   if (least && *number(*least) < *number(*most)) {
     text += fmt::format("; {} from {} ({}) to {} ({})", heading, Digits(*number(*least)),
@@ -175,7 +175,7 @@ std::string Verdict(const SweepReport& report) {
   } else if (least) {
     text += fmt::format("; {} is {} in all", heading, Digits(*number(*least)));
   }
-  return text + "\n\n";
+  return text;
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ std::string SweepText(const SweepReport& report, const TextStyle& style) {
     }
     table.AddRow(std::move(cells));
   }
-  std::string text = Verdict(report) + table.Format(style);
+  std::string text = fmt::format("Verdict: {}\n\n", Verdict(report)) + table.Format(style);
   if (!report.scaling.empty()) {
     text += fmt::format("efficiency: {} scaling of {} over {}, from its first value\n",
                         report.scaling, headings.front(), swept.axes().front().name);
@@ -248,6 +248,7 @@ std::string SweepJson(const SweepReport& report) {
   JsonWriter json(buffer);
   json.StartObject();
   json.Field("swept", swept.command());
+  json.Field("verdict", Verdict(report));
   json.Key("axes");
   json.StartArray();
   for (const SweepAxis& axis : swept.axes()) {

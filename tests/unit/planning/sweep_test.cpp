@@ -130,6 +130,22 @@ TEST(Sweep, AxesThatNothingDependsOn) {
   EXPECT_TRUE(AxesWithoutEffect(report).empty());
 }
 
+// Of three points one fails and another's answer is 2, a third's 3. The text and the document,
+// which pages carry, say the same.
+TEST(Sweep, VerdictIsPartOfTheAnswer) {
+  const auto swept = SweptCommand::Make({"c", "{n}"}, {{"n", {"1", "x", "4"}}}, "");
+  ASSERT_TRUE(swept.ok());
+  SweepReport report;
+  report.swept = &*swept;
+  report.columns = {"t_us"};
+  report.points = {{true, "", {{"t_us", 2, ""}}, {}}, {}, {true, "", {{"t_us", 3, ""}}, {}}};
+  report.points[1].failed = true;
+  const std::string verdict = "2 of 3 points can be met, 1 failed; t_us from 2 (n=1) to 3 (n=4)";
+  EXPECT_TRUE(SweepText(report, TextStyle()).starts_with("Verdict: " + verdict + "\n\n"));
+  EXPECT_NE(SweepJson(report).find("\"verdict\":\"" + verdict + "\""), std::string::npos)
+      << SweepJson(report);
+}
+
 TEST(Sweep, FailedPointsComeBack) {
   SweepPoint failed;
   failed.failed = true;
