@@ -1,10 +1,10 @@
 #include "simulator/mapping/memory_model.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "simulator/base/dtype.h"
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_layer.h"
@@ -19,92 +19,6 @@ constexpr double kMaster = 4;  // bytes
 
 double Num(int64_t n) { return static_cast<double>(n); }
 Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
-
-// What the device has of an input that layers are recomputed from.
-double InputKept(const Stash& stash, const ParallelMapping& m) {
-  return m.inputs_on_host ? 0 : Num(stash.input.count()) / m.input_parts();
-}
-
-double Stashed(const MappedLayer& layer, const ParallelMapping& m, Recompute recompute,
-               const TransformerConfig& c) {
-  const bool parts = RecomputesParts(recompute);
-  if (m.keeps_eight || parts) return KeptBytes(layer, m, recompute);
-  const Stash& stash = layer.stash();
-  if (recompute == Recompute::kFull) return InputKept(stash, m);
-  const double whole = Num(stash.whole.count()) + KeptSingly(layer, c.eager, c.repeats_keys);
-  if (recompute == Recompute::kAlternate) return (whole + Num(stash.input.count())) / 2;
-  if (recompute == Recompute::kOperators) {
-    const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
-    const Bytes kept = c.eager ? gemms.outputs : gemms.needed;
-    return Num((stash.input + stash.fused + kept).count());
-  }
-  if (recompute != Recompute::kSelective) return whole;
-  // Copies of keys and values are made again with the core that reads them.
-  return Num((stash.whole - stash.attention).count()) + KeptSingly(layer, c.eager, false);
-}
-
-// Where some layers are recomputed: of a chunk, or, -1, of the stage's in the mean.
-double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
-                  int32_t chunk) {
-  const TransformerConfig& c = model.model();
-  const auto whole = [&](const LayersOfKind& kind, const ParallelMapping& mapping) {
-    return Stashed(kind.Of(mapping), m, Recompute::kNone, c);
-  };
-  const double input = InputKept(model.main().Of(m).stash(), m);
-  std::array<double, kMostLayerKinds> kept = {};
-  for (size_t kind = 0; kind < model.kinds(); ++kind) {
-    kept[kind] = whole(model.kind(kind), MappingOfKind(m, kind));
-  }
-  double bytes = 0;
-  for (int32_t own = std::max(chunk, 0); own < (chunk < 0 ? m.held_chunks() : chunk + 1); ++own) {
-    const int64_t trained = TrainedLayersOf(c, m, stage, own);
-    const int64_t first = FirstLayer(c, m, stage, own) + LayersOf(c, m, stage, own) - trained;
-    if (model.kinds() == 1) {
-      const int64_t again = LayersAgain(c, m, stage, own);
-      bytes += input * Num(again) + kept[0] * Num(trained - again);
-    }
-    for (int64_t i = 0; i < trained && model.kinds() > 1; ++i) {
-      bytes += RunsAgain(c, m, stage, own, i) ? input : kept[LayerKindOf(c, first + i)];
-    }
-    if (HasHead(m, stage, own)) bytes += kept[0] * Num(c.further_tokens);
-  }
-  return chunk < 0 ? bytes / m.chunks : bytes;
-}
-
-}  // namespace
-
-double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
-                  int32_t chunk) {
-  const TransformerConfig& c = model.model();
-  const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
-    return layers > 0 ? Num(layers) * Stashed(kind.Of(mapping), m, m.recompute, c) : 0;
-  };
-  const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
-  if (m.recomputes_some()) return MixedStash(model, m, stage, own ? chunk : -1);
-  const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
-                         (head ? c.further_tokens : 0);
-  if (m.recompute == Recompute::kFull) {
-    const double inputs = own ? Num(InputsOf(c, m, stage, chunk) + (head ? c.further_tokens : 0))
-                              : MeanInputs(c, m, stage);
-    return inputs * InputKept(model.main().Of(m).stash(), m);
-  }
-  const LayerCounts counts =
-      own ? LayersByKind(c, m, stage, chunk) : StageLayersByKind(c, m, stage);
-  double stash = 0;
-  int64_t main = layers;
-  for (size_t kind = 1; kind < model.kinds(); ++kind) {
-    stash += of(model.kind(kind), MappingOfKind(m, kind), counts[kind]);
-    main -= counts[kind];
-  }
-  stash += of(model.main(), m, main);
-  return own ? stash : stash / m.chunks;
-}
-
-double LayerStash(const TransformerConfig& c, const ParallelMapping& m, Recompute recompute) {
-  return Stashed(MappedLayer(c, m), m, recompute, c);
-}
-
-namespace {
 
 // What a device has of a stage's weights, their gradients and the optimizer's states, wherever it
 // keeps them.
@@ -219,7 +133,7 @@ MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
   if (HasShardedMasters(c, m) && !made) use.gradients = Bytes();
   const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
-               kept = Stashed(layer, m, m.recompute, c);
+               kept = StashOf(layer, m, m.recompute, c);
   const double stash =
       m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
   use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
@@ -232,7 +146,7 @@ MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
     // Of layers that run again at once, with what is kept of them.
     const auto together =
         Num(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
-    use.recomputed = Rounded(together * Stashed(layer, m, Recompute::kNone, c) - kept);
+    use.recomputed = Rounded(together * StashOf(layer, m, Recompute::kNone, c) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
@@ -241,18 +155,6 @@ MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
     use.logits = LogitsAt(moment, c, m, held);
   }
   return use;
-}
-
-// What the two stages of a device keep at once of micro-batches that go either way, at most.
-Bytes DualActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
-  const double of[] = {ChunkStash(model, m, stage, 0), ChunkStash(model, m, stage, 1)};
-  double held = 0, most = 0;
-  for (const Pass& p : FewestPairs(m, stage)) {
-    if (p.kind == PassKind::kForward) held += of[p.chunk];
-    if (p.kind == PassKind::kBackward || p.kind == PassKind::kBackwardWeight) held -= of[p.chunk];
-    most = std::max(most, held);
-  }
-  return Rounded(most);
 }
 
 // Of one pass of the first chunk.
@@ -296,9 +198,9 @@ MemoryLedger StageMemoryAt(StageMoment moment, const ModelLayers& model, const P
   };
   MemoryLedger use = OfAllKinds(model, m, stage, of);
   if (m.dual()) {
-    use.activations = DualActivations(model, m, stage);
+    use.activations = Rounded(DualStash(model, m, stage));
   } else if (m.recomputes_some()) {
-    use.activations = Rounded(Num(ChunksInFlight(m, stage)) * MixedStash(model, m, stage, -1));
+    use.activations = Rounded(Num(ChunksInFlight(m, stage)) * ChunkStash(model, m, stage, 0));
   }
   for (const Bytes placeholder : PlaceholdersOf(model, m, stage)) use.gradients += placeholder;
   return use;

@@ -68,16 +68,6 @@ bool HasShardedMasters(const TransformerConfig& model, const ParallelMapping& ma
 // stage has no table that is trained. Under ZeRO 3 it is counted as gathered.
 Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage);
 
-// What a chunk of a stage keeps of one micro-batch for its layers, in bytes: under DualPipe, whose
-// chunks differ, of that one, else the mean of the stage's.
-double ChunkStash(const ModelLayers& model, const ParallelMapping& mapping, int32_t stage,
-                  int32_t chunk);
-
-// What one layer keeps of one micro-batch under `recompute`, in bytes, the input that it shares
-// with others (ParallelMapping::recomputed_together) whole. Layers are of one kind.
-double LayerStash(const TransformerConfig& model, const ParallelMapping& mapping,
-                  Recompute recompute);
-
 // What may go to the host, as far as the platform states what that takes.
 struct HostUse {
   bool inputs = false;  // that are kept: the devices' way there

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/model_layers.h"
 
 namespace foretrace {

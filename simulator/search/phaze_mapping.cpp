@@ -6,6 +6,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/memory_model.h"
 
 namespace foretrace {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "simulator/base/input.h"
+#include "simulator/mapping/chunk_stash.h"
 #include "tests/support/real_data.h"
 
 namespace foretrace {

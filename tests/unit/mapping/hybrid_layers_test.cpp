@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mapping_file.h"

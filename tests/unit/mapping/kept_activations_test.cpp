@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
 

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_line.h"

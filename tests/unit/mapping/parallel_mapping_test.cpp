@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/mapping_file.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/device_spread.h"
 #include "simulator/mapping/memory_model.h"
 #include "tests/unit/mapping/hand_derived.h"

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/idle_choice.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/memory_model.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/memory_model.h"
