@@ -1,137 +1,21 @@
 #include "simulator/search/phaze.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
+#include <vector>
 
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/search/phaze_loads.h"
 
 namespace foretrace {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int32_t kMaxAccelerators = 1 << 20;
-
-// What a layer keeps on a device, without what other micro-batches in flight have it keep.
-RealBytes KeptOf(const PhazeProblem& p, const PhazeLayer& layer) {
-  return (2 + p.optimizer_factor) * layer.parameter_bytes + layer.state_bytes +
-         layer.activation_bytes;
-}
-
-// Bare numbers of seconds and bytes, as all that the solver's inner loops see.
-struct Load {
-  double last_s = 0;  // as the last stage, which never recomputes
-  double other_s = 0;
-  int32_t max_depth = 0;  // deepest position from the end at which it fits in memory
-  int32_t accelerators = 1;
-  double base_bytes = 0, stash_bytes = 0, parameter_bytes = 0;
-
-  double At(int32_t depth) const { return depth == 1 ? last_s : other_s; }
-  RealBytes MemoryAt(int32_t depth) const {
-    return RealBytes(base_bytes + (depth - 1) * stash_bytes);
-  }
-};
-
-// What a problem comes to with one option and one rule for activations.
-struct Choice {
-  const PhazeProblem& problem;
-  const PhazeLayers& model;
-  PhazeOption option;
-  bool recompute = false;
-  int32_t microbatches = 1;
-};
-
-class StageLoads {
- public:
-  StageLoads(const Choice& choice, const OpGraph& graph)
-      : p_(choice.problem), c_(choice), graph_(graph) {
-    position_.resize(static_cast<size_t>(p_.layers));
-    for (size_t i = 0; i < graph.topological_order().size(); ++i) {
-      position_[static_cast<size_t>(graph.topological_order()[i])] = static_cast<int32_t>(i);
-    }
-    in_.resize(static_cast<size_t>(p_.layers));
-    out_.resize(static_cast<size_t>(p_.layers));
-    for (const PhazeEdge& e : choice.model.edges) {
-      in_[static_cast<size_t>(e.to)].emplace_back(e.from, e.bytes.count());
-      out_[static_cast<size_t>(e.from)].emplace_back(e.to, e.bytes.count());
-    }
-  }
-
-  Load Of(std::vector<int32_t> nodes) const {
-    const std::vector<PhazeLayer>& layers = c_.model.layers;
-    std::sort(nodes.begin(), nodes.end(), [&](int32_t a, int32_t b) {
-      return position_[static_cast<size_t>(a)] < position_[static_cast<size_t>(b)];
-    });
-    std::vector<uint8_t> inside(static_cast<size_t>(p_.layers));  // not bits: it is asked often
-    for (const int32_t v : nodes) inside[static_cast<size_t>(v)] = 1;
-    const double bandwidth = p_.bandwidth.bytes_per_second();
-    Load load;
-    double forward = 0, repeat = 0, backward = 0;
-    // One layer after another, each not before its inputs from other devices have arrived; all
-    // transfers start with the microbatch.
-    for (const int32_t v : nodes) {
-      double arrival = 0;
-      for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
-        if (inside[static_cast<size_t>(u)] != 0) continue;
-        arrival = std::max(arrival, bytes / bandwidth);
-        load.stash_bytes += bytes;
-      }
-      const PhazeLayer& layer = layers[static_cast<size_t>(v)];
-      forward = std::max(forward, arrival) + layer.forward.seconds();
-      repeat += layer.forward.seconds();
-      load.parameter_bytes += layer.parameter_bytes.count();
-      load.base_bytes += KeptOf(p_, layer).count();
-      if (!c_.recompute) load.stash_bytes += layer.activation_bytes.count();
-      if (layer.sliced) load.accelerators = c_.option.width;
-    }
-    if (!c_.recompute) {
-      for (const int32_t v : nodes) {
-        for (const auto& [u, bytes] : in_[static_cast<size_t>(v)]) {
-          if (inside[static_cast<size_t>(u)] == 0) load.stash_bytes -= bytes;
-        }
-      }
-    }
-    for (size_t i = nodes.size(); i-- > 0;) {
-      double arrival = 0;
-      for (const auto& [w, bytes] : out_[static_cast<size_t>(nodes[i])]) {
-        if (inside[static_cast<size_t>(w)] == 0) arrival = std::max(arrival, bytes / bandwidth);
-      }
-      backward =
-          std::max(backward, arrival) + layers[static_cast<size_t>(nodes[i])].backward.seconds();
-    }
-    load.last_s = forward + backward;
-    load.other_s = load.last_s + (c_.recompute ? repeat : 0);
-    load.base_bytes += c_.model.reserved_bytes.count();
-    if (load.base_bytes <= p_.memory.count()) {
-      const double room = p_.memory.count() - load.base_bytes;
-      const double deeper = load.stash_bytes > 0 ? room / load.stash_bytes : kInfinity;
-      load.max_depth = deeper >= p_.layers ? p_.layers : 1 + static_cast<int32_t>(deeper);
-    }
-    return load;
-  }
-
- private:
-  const PhazeProblem& p_;
-  const Choice& c_;
-  const OpGraph& graph_;
-  std::vector<int32_t> position_;
-  std::vector<std::vector<std::pair<int32_t, double>>> in_, out_;
-};
-
-double SyncTime(const PhazeProblem& p, double first_stage_bytes, int32_t d) {
-  return 4.0 * (d - 1) * first_stage_bytes / (d * p.bandwidth.bytes_per_second());
-}
-
-double Factor(const Choice& c, int32_t d, int32_t stages) {
-  return (c.microbatches + d - 1) / d + stages - 1;
-}
-
 // One choice. dp[downset][stages][accelerators], downsets successor-closed.
 class ChoiceSolver {
  public:
-  ChoiceSolver(const Choice& choice, const DownsetLattice& lattice, const StageLoads& loads)
+  ChoiceSolver(const PhazeChoice& choice, const DownsetLattice& lattice,
+               const PhazeStageLoads& loads)
       : p_(choice.problem), c_(choice), lattice_(lattice), loads_(loads) {}
 
   void Improve(PhazePlan& best) {
@@ -152,7 +36,7 @@ class ChoiceSolver {
             LeastTime(least, depth + 1) >= best.batch.seconds()) {
           continue;
         }
-        const Load load = loads_.Of(lattice_.Difference(inner, outer));
+        const PhazeLoad load = loads_.Of(lattice_.Difference(inner, outer));
         Extend(inner, outer, load, best);
       }
     }
@@ -164,7 +48,7 @@ class ChoiceSolver {
     int32_t accelerators = 0;
     uint32_t inner = 0;
     int32_t index = 0;  // of the entry that it extends
-    Load stage;
+    PhazeLoad stage;
   };
 
   // What a stage between two downsets takes at least, and keeps, is the difference of these; sums
@@ -173,7 +57,7 @@ class ChoiceSolver {
     std::vector<double> work, bytes;
     for (const PhazeLayer& layer : c_.model.layers) {
       work.push_back((layer.forward + layer.backward).seconds());
-      bytes.push_back(KeptOf(p_, layer).count());
+      bytes.push_back(PhazeKept(p_, layer).count());
     }
     work_ = lattice_.Sums(work);
     bytes_ = lattice_.Sums(bytes);
@@ -199,7 +83,7 @@ class ChoiceSolver {
     return table_[set * Depths() + static_cast<size_t>(s)];
   }
 
-  void Extend(size_t inner, size_t outer, const Load& load, PhazePlan& best) {
+  void Extend(size_t inner, size_t outer, const PhazeLoad& load, PhazePlan& best) {
     const bool last = outer == lattice_.full();
     for (int32_t s = 1; s <= std::min(load.max_depth, p_.layers); ++s) {
       const auto& from = Cell(inner, s - 1);
@@ -223,7 +107,7 @@ class ChoiceSolver {
   double LeastTime(const Entry& entry, int32_t s) const {
     const int32_t most =
         std::max(std::min(p_.accelerators / entry.accelerators, c_.microbatches), 1);
-    return entry.load_s * Factor(c_, most, s);
+    return entry.load_s * PhazeFactor(c_, most, s);
   }
 
   // Keeps entries that no other beats in both load and accelerators.
@@ -246,7 +130,7 @@ class ChoiceSolver {
         continue;
       }
       const double time =
-          entry.load_s * Factor(c_, d, s) + SyncTime(p_, entry.stage.parameter_bytes, d);
+          entry.load_s * PhazeFactor(c_, d, s) + PhazeSyncTime(p_, entry.stage.parameter_bytes, d);
       if (time >= best.batch.seconds()) continue;
       best.batch = RealSeconds(time);
       best.data_parallel = d;
@@ -268,52 +152,24 @@ class ChoiceSolver {
   }
 
   const PhazeProblem& p_;
-  const Choice& c_;
+  const PhazeChoice& c_;
   const DownsetLattice& lattice_;
-  const StageLoads& loads_;
+  const PhazeStageLoads& loads_;
   std::vector<std::vector<Entry>> table_;
   std::vector<double> work_, bytes_;  // by downset
   double rounding_s_ = 0, most_bytes_ = 0;
 };
 
-absl::Status Check(const PhazeProblem& p) {
-  if (p.layers < 1 || p.options.empty() || p.activations.empty() || !p.layers_of) {
-    return InvalidInput("phaze: the model has no layers");
-  }
-  if (p.accelerators < 1 || p.accelerators > kMaxAccelerators || p.samples < 1 ||
-      !(p.bandwidth > Bandwidth())) {
-    return InvalidInput("phaze: accelerators, samples and bandwidth must be positive");
-  }
-  for (const PhazeOption& option : p.options) {
-    if (option.width < 1 || option.micro_batch < 1) {
-      return InvalidInput("phaze: width {} and micro-batch {} must be positive", option.width,
-                          option.micro_batch);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OpGraph> GraphOf(const PhazeProblem& p, const PhazeOption& option,
-                                const PhazeLayers& model) {
-  if (model.layers.size() != static_cast<size_t>(p.layers)) {
-    return InvalidInput("phaze: width {} describes {} of {} layers", option.width,
-                        model.layers.size(), p.layers);
-  }
-  std::vector<std::pair<int32_t, int32_t>> edges;
-  for (const PhazeEdge& e : model.edges) edges.emplace_back(e.from, e.to);
-  return OpGraph::Create(p.layers, edges);
-}
-
 absl::Status Improve(const PhazeProblem& problem, const PhazeOption& option, PhazePlan& best) {
   FORETRACE_ASSIGN_OR_RETURN(const PhazeLayers model, problem.layers_of(option));
-  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, GraphOf(problem, option, model));
+  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, PhazeGraph(problem, option, model));
   FORETRACE_ASSIGN_OR_RETURN(const DownsetLattice lattice,
                              DownsetLattice::Enumerate(graph.Reversed(), problem.max_downsets));
   for (const PhazeActivations activations : problem.activations) {
     if (option.bound >= best.batch) break;
-    const Choice choice{problem, model, option, activations == PhazeActivations::kRecompute,
-                        problem.MicroBatches(option)};
-    const StageLoads loads(choice, graph);
+    const PhazeChoice choice{problem, model, option, activations == PhazeActivations::kRecompute,
+                             problem.MicroBatches(option)};
+    const PhazeStageLoads loads(choice, graph);
     ChoiceSolver(choice, lattice, loads).Improve(best);
   }
   return absl::OkStatus();
@@ -322,7 +178,7 @@ absl::Status Improve(const PhazeProblem& problem, const PhazeOption& option, Pha
 }  // namespace
 
 absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
-  FORETRACE_RETURN_IF_ERROR(Check(problem));
+  FORETRACE_RETURN_IF_ERROR(CheckProblem(problem));
   std::vector<PhazeOption> order = problem.options;
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.bound < b.bound; });
@@ -343,61 +199,6 @@ absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
         "phaze: no placement on {} accelerators fits in {:.2f} GiB each; more accelerators or "
         "memory, a larger tensor-parallel width or recomputation would help",
         problem.accelerators, problem.memory.count() / (1 << 30));
-  }
-  return best;
-}
-
-namespace {
-
-absl::StatusOr<PhazePlan> FixedPlacement(const PhazeProblem& problem, const PhazeOption& option,
-                                         int32_t stages, int32_t data_parallel) {
-  FORETRACE_ASSIGN_OR_RETURN(const PhazeLayers model, problem.layers_of(option));
-  FORETRACE_ASSIGN_OR_RETURN(const OpGraph graph, GraphOf(problem, option, model));
-  const Choice choice{problem, model, option, false, problem.MicroBatches(option)};
-  const StageLoads loads(choice, graph);
-  PhazePlan plan;
-  plan.width = option.width;
-  plan.micro_batch = option.micro_batch;
-  plan.data_parallel = data_parallel;
-  const int32_t each = problem.layers / stages;
-  double slowest = 0;
-  double first_bytes = 0;
-  for (int32_t i = 0; i < stages; ++i) {
-    const auto begin = graph.topological_order().begin() + i * each;
-    const auto end = i + 1 == stages ? graph.topological_order().end() : begin + each;
-    PhazeStage stage;
-    stage.layers.assign(begin, end);
-    const Load load = loads.Of(stage.layers);
-    stage.accelerators = load.accelerators;
-    stage.load = RealSeconds(load.At(stages - i));
-    stage.memory = load.MemoryAt(stages - i);
-    if (i == 0) first_bytes = load.parameter_bytes;
-    slowest = std::max(slowest, stage.load.seconds());
-    plan.stages.push_back(std::move(stage));
-  }
-  plan.batch = RealSeconds(slowest * Factor(choice, data_parallel, stages) +
-                           SyncTime(problem, first_bytes, data_parallel));
-  return plan;
-}
-
-}  // namespace
-
-absl::StatusOr<PhazePlan> EvaluateFixedPlacement(const PhazeProblem& problem, int32_t stages,
-                                                 int32_t width, int32_t data_parallel) {
-  FORETRACE_RETURN_IF_ERROR(Check(problem));
-  if (stages < 1 || stages > problem.layers || data_parallel < 1) {
-    return InvalidInput("phaze: {} stages of {} layers are not possible", stages, problem.layers);
-  }
-  PhazePlan best;
-  best.batch = RealSeconds::Infinite();
-  for (const PhazeOption& option : problem.options) {
-    if (option.width != width) continue;
-    FORETRACE_ASSIGN_OR_RETURN(PhazePlan plan,
-                               FixedPlacement(problem, option, stages, data_parallel));
-    if (plan.batch < best.batch) best = std::move(plan);
-  }
-  if (best.stages.empty()) {
-    return InvalidInput("phaze: width {} is not among those given", width);
   }
   return best;
 }
