@@ -9,6 +9,10 @@
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/cost/operator/trace_operator.h"
 
+namespace foretrace {
+struct ElementwiseTraits;
+}  // namespace foretrace
+
 namespace foretrace::trace_call {
 
 using Tensors = absl::InlinedVector<TensorShape, 8>;
@@ -103,6 +107,23 @@ Result SelectRows(const Call& call);
 Result EmbeddingRows(const Call& call);
 // destination, indices, values.
 Result IndexPut(const Call& call);
+
+// trace_elements.cpp
+// `scalar_second`: the second operand is a number; `has_scalars`: without shapes its arguments are
+// single values.
+Result Elementwise(const ElementwiseTraits& traits, const Call& call, bool scalar_second,
+                   bool has_scalars);
+Result Reduction(const Call& call);
+// destination, source.
+Result Copy(const Call& call);
+// Reads its one tensor and writes as much.
+Result CumulativeSum(const Call& call);
+Result Concat(const Call& call);
+Result MaxPool(const Call& call);
+Result MaxPoolBackward(const Call& call);
+Result AveragePoolForward(const Call& call);
+Result AveragePoolBackward(const Call& call);
+Result Fill(const Call& call);
 
 // trace_steps.cpp
 // Over lists of tensors: one elementary step over all of them.
