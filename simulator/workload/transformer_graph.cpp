@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/workload/attention_graph.h"
 #include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/mixer_graph.h"
+#include "simulator/workload/transformer_parts.h"
 
 namespace foretrace {
 namespace {
 
-class Builder {
+class Builder : TransformerParts {
  public:
-  Builder(const TransformerConfig& config, TransformerStack stack) : c_(config), stack_(stack) {
+  // `empty`: to be built.
+  Builder(const TransformerConfig& config, TransformerStack stack, TransformerGraph& empty)
+      : TransformerParts(config, empty), stack_(stack) {
     TransformerAxes& a = out_.axes;
     a.batch = Axis("batch");
     a.queries = Axis("queries");
@@ -36,19 +40,15 @@ class Builder {
     positions_ = Axis("positions", c_.positions);
   }
 
-  TransformerGraph Build() {
+  void Build() {
     TensorId x = Embedding();
-    block_ = true;
+    in_block_ = true;
     x = Layer(x);
-    block_ = false;
+    in_block_ = false;
     Head(x);
-    return std::move(out_);
   }
 
  private:
-  using Axes = absl::InlinedVector<AxisId, 4>;
-  using Ids = absl::InlinedVector<TensorId, 4>;
-
   TensorId Layer(TensorId entered) {
     switch (PartOf(c_)) {
       case LayerPart::kMixer:
@@ -68,43 +68,6 @@ class Builder {
     return c_.experts > 0 ? Experts(x) : FeedForward(entered, x);
   }
 
-  bool gated() const { return IsGated(c_); }
-  bool biased() const { return HasBiases(c_); }
-  bool drops() const { return Drops(c_); }
-  bool bert() const { return c_.family == TransformerFamily::kBert; }
-
-  AxisId Axis(std::string_view name, int64_t size = 0) { return out_.graph.AddAxis(name, size); }
-  TensorId Tensor(std::string_view name, Axes axes) {
-    return out_.graph.AddTensor(
-        {std::string(name), TensorRole::kActivation, c_.dtype, std::move(axes), kNoOp, {}});
-  }
-  TensorId Mask(Axes axes) {
-    return out_.graph.AddTensor(
-        {"mask", TensorRole::kActivation, DType::kUInt8, std::move(axes), kNoOp, {}});
-  }
-  TensorId Weight(std::string_view name, Axes axes) {
-    return out_.graph.AddTensor(
-        {std::string(name), TensorRole::kWeight, c_.dtype, std::move(axes), kNoOp, {}});
-  }
-  TensorId Indices(std::string_view name, Axes axes) {
-    return out_.graph.AddTensor(
-        {std::string(name), TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
-  }
-  GraphOp Op(std::string_view name, GraphOpKind kind, Ids inputs, Ids outputs) const {
-    GraphOp op;
-    op.name = name;
-    op.kind = kind;
-    op.inputs = std::move(inputs);
-    op.outputs.assign(outputs.begin(), outputs.end());
-    op.in_block = block_;
-    return op;
-  }
-  TensorId Add(GraphOp op) {
-    const TensorId out = op.outputs[0];
-    out_.graph.AddOp(std::move(op));
-    return out;
-  }
-
   TensorId Embedding() {
     const TransformerAxes& a = out_.axes;
     const TensorId table = Weight("embedding", {a.vocabulary, hidden_});
@@ -121,162 +84,17 @@ class Builder {
     return norm ? Norm("embedding norm", x) : x;
   }
 
-  TensorId Norm(std::string_view name, TensorId x) {
-    Ids inputs = {x, Weight("scale", {hidden_})};
-    if (HasNormBiases(c_)) inputs.push_back(Weight("shift", {hidden_}));
-    return Add(
-        Op(name, GraphOpKind::kNorm, inputs, {Tensor("normalised", {out_.axes.stream, hidden_})}));
-  }
-
-  // x plus what a branch adds to it, with dropout where the family trains with it.
-  TensorId Residual(std::string_view name, TensorId branch, TensorId x) {
-    const Axes axes = {out_.axes.stream, hidden_};
-    Ids outputs = {Tensor("residual", axes)};
-    if (drops()) outputs.push_back(Mask(axes));
-    return Add(Op(name, GraphOpKind::kAdd, {branch, x}, outputs));
-  }
-
-  // What a branch gives, normalised where the model does so.
-  TensorId After(std::string_view name, TensorId branch) {
-    return c_.post_norms ? Norm(name, branch) : branch;
-  }
-
-  struct Heads {
-    TensorId q, k, v;
-  };
-
   TensorId Attention(TensorId x) {
-    const TensorId n = normalised_ = Norm("norm 1", x);
-    const Heads h = c_.latent > 0 ? LatentHeads(n) : PlainHeads(n);
+    normalised_ = Norm("norm 1", x);
     const bool causal = !bert() && stack_ != TransformerStack::kEncoder;
-    return Attended("", c_.fused_attention ? Fused(h, causal) : Plain(h), x);
+    const TensorId branch =
+        AddAttention(c_, {hidden_, depth_, value_depth_}, causal, normalised_, out_);
+    return Residual("attention residual", After("attention post norm", branch), x);
   }
 
-  // Queries of the decoder's tokens, keys and values of what the encoder passes on.
   TensorId CrossAttention(TensorId x) {
-    const TransformerAxes& a = out_.axes;
-    out_.memory = Tensor("memory", {a.stream, hidden_});
-    const TensorId n = Norm("cross norm", x);
-    const TensorId q = Tensor("cross q", {a.batch, a.heads, a.queries, depth_});
-    const Axes kv_axes = {a.batch, a.kv_heads, a.queries, depth_};
-    const TensorId k = Tensor("cross k", kv_axes), v = Tensor("cross v", kv_axes);
-    Add(Op("cross query", GraphOpKind::kMatmul,
-           {n, Weight("cross query", {hidden_, a.heads, depth_})}, {q}));
-    Add(Op("cross key and value", GraphOpKind::kMatmul,
-           {out_.memory, Weight("cross key", {hidden_, a.kv_heads, depth_}),
-            Weight("cross value", {hidden_, a.kv_heads, depth_})},
-           {k, v}));
-    const Heads h = {q, k, v};
-    return Attended("cross ", c_.fused_attention ? Fused(h, false) : Plain(h), x);
-  }
-
-  // The projection of the heads' contexts, added to what attention was given.
-  TensorId Attended(const std::string& prefix, TensorId context, TensorId x) {
-    const TransformerAxes& a = out_.axes;
-    Ids inputs = {context, Weight(prefix + "projection", {a.heads, value_depth_, hidden_})};
-    if (biased()) inputs.push_back(Weight(prefix + "projection bias", {hidden_}));
-    const TensorId branch = Add(Op(prefix + "projection", GraphOpKind::kMatmul, inputs,
-                                   {Tensor("projected", {a.stream, hidden_})}));
-    return Residual(prefix + "attention residual", After("attention post norm", branch), x);
-  }
-
-  GraphOp Rotary(Ids inputs, Ids outputs) const {
-    GraphOp op = Op("rotary", GraphOpKind::kElementwise, std::move(inputs), std::move(outputs));
-    op.function = "rotary";
-    return op;
-  }
-
-  Heads PlainHeads(TensorId n) {
-    const TransformerAxes& a = out_.axes;
-    const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
-    const Axes kv_axes = {a.batch, a.kv_heads, a.queries, depth_};
-    Ids inputs = {n, Weight("query", {hidden_, a.heads, depth_}),
-                  Weight("key", {hidden_, a.kv_heads, depth_}),
-                  Weight("value", {hidden_, a.kv_heads, depth_})};
-    if (HasQkvBiases(c_)) {
-      inputs.push_back(Weight("query bias", {a.heads, depth_}));
-      inputs.push_back(Weight("key bias", {a.kv_heads, depth_}));
-      inputs.push_back(Weight("value bias", {a.kv_heads, depth_}));
-    }
-    TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes);
-    const TensorId v = Tensor("v", kv_axes);
-    Add(Op("qkv", GraphOpKind::kMatmul, inputs, {q, k, v}));
-    if (c_.qk_norm) {
-      q = Add(Op("query norm", GraphOpKind::kNorm, {q, Weight("query scale", {depth_})},
-                 {Tensor("normalised q", q_axes)}));
-      k = Add(Op("key norm", GraphOpKind::kNorm, {k, Weight("key scale", {depth_})},
-                 {Tensor("normalised k", kv_axes)}));
-    }
-    if (!IsRotary(c_)) return {q, k, v};
-    const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
-    Add(Rotary({q, k}, {q2, k2}));
-    return {q2, k2, v};
-  }
-
-  // Down to the latents on the stream's tokens, whole on every tensor-parallel rank, and up to its
-  // heads; one key vector beside the latent is rotated for all heads.
-  Heads LatentHeads(TensorId n) {
-    const TransformerAxes& a = out_.axes;
-    const AxisId latent = Axis("latent", c_.latent), rotated = Axis("rotated", c_.rotary_size);
-    const AxisId unrotated = Axis("unrotated", c_.head_size - c_.rotary_size);
-    const auto normalised = [&](TensorId x, AxisId size) {
-      return Add(Op("latent norm", GraphOpKind::kNorm, {x, Weight("latent scale", {size})},
-                    {Tensor("normalised latent", {a.stream, size})}));
-    };
-    const Axes q_axes = {a.batch, a.heads, a.queries, depth_};
-    const TensorId q = Tensor("q", q_axes), q2 = Tensor("rotated q", q_axes);
-    if (c_.query_latent > 0) {
-      const AxisId to = Axis("query latent", c_.query_latent);
-      const TensorId x =
-          Add(Op("query down", GraphOpKind::kMatmul, {n, Weight("query down", {hidden_, to})},
-                 {Tensor("query latent", {a.stream, to})}));
-      Add(Op("query up", GraphOpKind::kMatmul,
-             {normalised(x, to), Weight("query", {to, a.heads, depth_})}, {q}));
-    } else {
-      Add(Op("query", GraphOpKind::kMatmul, {n, Weight("query", {hidden_, a.heads, depth_})}, {q}));
-    }
-    const TensorId both = Tensor("latent", {a.stream, latent});
-    const TensorId shared = Tensor("rotated key", {a.stream, rotated});
-    Add(Op("key and value down", GraphOpKind::kMatmul,
-           {n, Weight("down", {hidden_, latent}), Weight("rotated key", {hidden_, rotated})},
-           {both, shared}));
-    const TensorId k = Tensor("unrotated k", {a.batch, a.heads, a.queries, unrotated});
-    const TensorId v = Tensor("v", {a.batch, a.heads, a.queries, value_depth_});
-    Add(Op("key and value up", GraphOpKind::kMatmul,
-           {normalised(both, latent), Weight("key", {latent, a.heads, unrotated}),
-            Weight("value", {latent, a.heads, value_depth_})},
-           {k, v}));
-    const TensorId k2 = Tensor("k", q_axes);
-    Add(Rotary({q, k, shared}, {q2, k2}));
-    return {q2, k2, v};
-  }
-
-  TensorId Fused(const Heads& h, bool causal) {
-    const TransformerAxes& a = out_.axes;
-    GraphOp op = Op("attention", GraphOpKind::kAttention, {h.q, h.k, h.v},
-                    {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})});
-    op.causal = causal;
-    op.keys = a.keys;
-    return Add(std::move(op));
-  }
-
-  TensorId Plain(const Heads& h) {
-    const TransformerAxes& a = out_.axes;
-    const Axes matrix = {a.batch, a.heads, a.queries, a.keys};
-    const auto core = [&](GraphOp op) {
-      op.attention_core = true;
-      return Add(std::move(op));
-    };
-    const TensorId scores =
-        core(Op("scores", GraphOpKind::kScores, {h.q, h.k}, {Tensor("scores", matrix)}));
-    TensorId p =
-        core(Op("softmax", GraphOpKind::kSoftmax, {scores}, {Tensor("probabilities", matrix)}));
-    if (drops()) {
-      p = core(Op("attention dropout", GraphOpKind::kDropout, {p},
-                  {Tensor("dropped", matrix), Mask(matrix)}));
-    }
-    return Add(Op("context", GraphOpKind::kContext, {p, h.v},
-                  {Tensor("context", {a.batch, a.heads, a.queries, value_depth_})}));
+    const TensorId branch = AddCrossAttention(c_, {hidden_, depth_, value_depth_}, x, out_);
+    return Residual("cross attention residual", After("attention post norm", branch), x);
   }
 
   std::string Gate() const { return gated() ? "silu" : "gelu"; }
@@ -392,12 +210,9 @@ class Builder {
     Add(std::move(op));
   }
 
-  const TransformerConfig& c_;
   TransformerStack stack_;
-  TransformerGraph out_;
   TensorId normalised_ = 0;  // what attention reads
-  AxisId hidden_ = 0, depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
-  bool block_ = false;
+  AxisId depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
 };
 
 }  // namespace
@@ -407,7 +222,9 @@ LinearOp FurtherTokenJoin(const TransformerConfig& c, int64_t rows, int64_t tens
 }
 
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config, TransformerStack stack) {
-  return Builder(config, stack).Build();
+  TransformerGraph graph;
+  Builder(config, stack, graph).Build();
+  return graph;
 }
 
 }  // namespace foretrace
