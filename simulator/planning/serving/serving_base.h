@@ -49,6 +49,7 @@ struct ServingOptions {
   double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;  // service level; 0: any
 };
 
+// What all deployments of a model on a platform share.
 struct ServingBase {
   TransformerConfig model;
   PlatformSpec platform;
