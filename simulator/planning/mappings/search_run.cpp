@@ -195,6 +195,33 @@ void NoteContext(const Evaluator& evaluator, const TransformerConfig& model,
                   100 * (fastest.seconds() / best->evaluation.iteration.seconds() - 1)));
 }
 
+// Of all that evaluations depend on.
+absl::StatusOr<SearchJournal> OpenJournal(const std::string& path, const TrainingJob& job,
+                                          const Processes& processes) {
+  const std::string question =
+      fmt::format("{} {} {} {} {} {}", job.model.transformer->name, Describe(job.cluster),
+                  job.capacity.count(), ModelFlopOf(*job.model.transformer).count(),
+                  job.model.workload.ParameterCount(), job.software ? job.software->Text() : "");
+  FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
+  return SearchJournal::Open(path, question + inputs, processes);
+}
+
+void AddExhaustive(const TrainingJob& job, const SearchResult& result, size_t keep,
+                   SearchReport& report) {
+  report.candidates += result.candidates;
+  report.evaluated += result.evaluated;
+  report.infeasible += result.infeasible;
+  report.pruned += result.pruned;
+  report.interrupted = result.interrupted;
+  const auto row = [&](const RankedMapping& r) {
+    return RowOf(job, "exhaustive", r.mapping, r.evaluation);
+  };
+  for (size_t i = 0; i < result.ranked.size() && i < keep; ++i) {
+    report.rows.push_back(row(result.ranked[i]));
+  }
+  for (const size_t i : result.pareto) report.pareto.push_back(row(result.ranked[i]));
+}
+
 }  // namespace
 
 absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const TrainingJob& job,
@@ -213,13 +240,7 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   evaluate = OnProcesses(run.processes, std::move(evaluate));
   std::optional<SearchJournal> journal;
   if (!o.journal.empty()) {
-    const std::string question =
-        fmt::format("{} {} {} {} {} {}", model.name, Describe(job.cluster), job.capacity.count(),
-                    ModelFlopOf(model).count(), job.model.workload.ParameterCount(),
-                    job.software ? job.software->Text() : "");
-    FORETRACE_ASSIGN_OR_RETURN(const std::string inputs, InputBytes(job));
-    FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened,
-                               SearchJournal::Open(o.journal, question + inputs, run.processes));
+    FORETRACE_ASSIGN_OR_RETURN(SearchJournal opened, OpenJournal(o.journal, job, run.processes));
     journal.emplace(std::move(opened));
     if (journal->size() > 0) {
       report.notes.push_back(
@@ -242,19 +263,7 @@ absl::Status SearchParallel(const SearchQuestion& o, int32_t global_batch, const
   };
   FORETRACE_ASSIGN_OR_RETURN(const SearchResult result,
                              SearchExhaustively(evaluator, evaluate, candidates, control));
-  report.candidates += result.candidates;
-  report.evaluated += result.evaluated;
-  report.infeasible += result.infeasible;
-  report.pruned += result.pruned;
-  report.interrupted = result.interrupted;
-  for (size_t i = 0; i < result.ranked.size() && i < control.keep; ++i) {
-    const RankedMapping& r = result.ranked[i];
-    report.rows.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
-  }
-  for (const size_t i : result.pareto) {
-    const RankedMapping& r = result.ranked[i];
-    report.pareto.push_back(RowOf(job, "exhaustive", r.mapping, r.evaluation));
-  }
+  AddExhaustive(job, result, control.keep, report);
   if (!result.interrupted && Wanted(o, job, "local", true)) {
     FORETRACE_RETURN_IF_ERROR(AddLocal(o, job, evaluator, space, run, result.ranked, report));
     JoinFront(report);
