@@ -41,71 +41,37 @@ class OpCoster {
   const std::vector<bool>& again() const { return again_; }
 
   void Add(OpId id, PassCost& cost) const {
-    const OperatorGraph& g = l_.graph();
-    const GraphOp& op = g.op(id);
-    KernelList list = ForwardWork(g, l_.sizes(), id);
-    BackwardWork work = Differentiate(g, l_.sizes(), id, TableGradients());
-    unfused_.Apply(id, list, work);
-    if (op.kind == GraphOpKind::kStateScan && m_.context > 1) {
-      for (const KernelWork& copy : ScanCopies(l_, op)) {
-        list.push_back(copy);
-        work.input.push_back(copy);
-      }
-    }
-    experts_.Apply(op, list, work);
-    const bool trained = IsTrained(op, m_);
-    if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
-    PassKernels of_forward, of_input, of_weight;
-    double forward = Seconds(op, list, false, of_forward),
-           input = Seconds(op, work.input, true, of_input), weight = 0;
-    if (op.kind == GraphOpKind::kAttention && m_.ring) {
-      cost.ring = RingAttention(l_, m_, p_, sources_).Cost(id);
-      forward = cost.ring.forward.kernels;
-      input = cost.ring.backward.kernels;
-    }
-    if (op.kind == GraphOpKind::kAttention && m_.ulysses) OfOwnHeads(id, forward, input);
-    if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
-    if (op.name == "dispatch") SortByExpert(op, forward, input);
-    // The gradient of a table of rows is of its weights alone.
-    if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
-    if (trained) weight = WeightGradients(op, work.weights, of_weight);
-    if (op.kind == GraphOpKind::kMatmul && op.in_block) {
-      const CastTimes casts = TakesCasts(op) ? casts_.Of(op, trained) : CastTimes();
-      forward += casts.forward;
-      input += casts.backward;
-      if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
-    }
-    if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
+    const GraphOp& op = l_.graph().op(id);
+    OpTimes times = TimesOf(id, op, cost);
     const RegionEdge edge = EdgeOf(l_, op);
-    cost.alternate += forward * alternate_.share[static_cast<size_t>(id)];
-    const double alone = forward;
-    AddAll(of_forward, forward, cost.of_forward);
-    AddAll(of_input, input, cost.of_backward);
-    AddAll(of_weight, weight, cost.of_backward);
+    cost.alternate += times.forward * alternate_.share[static_cast<size_t>(id)];
+    const double alone = times.forward;
+    AddAll(times.of_forward, times.forward, cost.of_forward);
+    AddAll(times.of_input, times.input, cost.of_backward);
+    AddAll(times.of_weight, times.weight, cost.of_backward);
     if (RunsBesideForward(edge, m_)) {
-      const double longer = partwise_.Forward(id, edge, forward) - forward;
+      const double longer = partwise_.Forward(id, edge, times.forward) - times.forward;
       cost.beside += longer;
-      forward += longer;
+      times.forward += longer;
     }
-    if (RunsBesideBackward(edge, m_)) input = partwise_.Backward(id, input);
+    if (RunsBesideBackward(edge, m_)) times.input = partwise_.Backward(id, times.input);
     if (again_[static_cast<size_t>(id)]) {
       // What modules exchange again nothing hides (exchange_costs.cpp).
-      cost.again += m_.recompute == Recompute::kModules ? alone : forward;
-      cost.again_kernels += static_cast<int64_t>(list.size());
+      cost.again += m_.recompute == Recompute::kModules ? alone : times.forward;
+      cost.again_kernels += times.forward_kernels;
     }
-    cost.forward += forward;
-    cost.weight += weight;
-    cost.backward += input + weight;
-    cost.forward_kernels += static_cast<int64_t>(list.size());
-    cost.backward_kernels += static_cast<int64_t>(work.input.size());
-    if (trained) cost.backward_kernels += static_cast<int64_t>(work.weights.size());
-    if (op.kind == GraphOpKind::kAttention) cost.attention += forward;
+    cost.forward += times.forward;
+    cost.weight += times.weight;
+    cost.backward += times.input + times.weight;
+    cost.forward_kernels += times.forward_kernels;
+    cost.backward_kernels += times.backward_kernels;
+    if (op.kind == GraphOpKind::kAttention) cost.attention += times.forward;
     if (edge == RegionEdge::kEnters) {
-      cost.columns.push_back({id, input, weight, of_input, of_weight});
+      cost.columns.push_back({id, times.input, times.weight, times.of_input, times.of_weight});
     }
     if (op.attention_core || op.kind == GraphOpKind::kAttention ||
         op.kind == GraphOpKind::kContext) {
-      cost.attention_core += forward;
+      cost.attention_core += times.forward;
     }
   }
 
@@ -130,6 +96,55 @@ class OpCoster {
   }
 
  private:
+  // Of one operator, in seconds, before its kernels run beside exchanges.
+  struct OpTimes {
+    double forward = 0, input = 0, weight = 0;
+    PassKernels of_forward, of_input, of_weight;
+    int64_t forward_kernels = 0, backward_kernels = 0;
+  };
+
+  // What is of the layer as a whole (the ring of attention) goes to `cost`.
+  OpTimes TimesOf(OpId id, const GraphOp& op, PassCost& cost) const {
+    const OperatorGraph& g = l_.graph();
+    KernelList list = ForwardWork(g, l_.sizes(), id);
+    BackwardWork work = Differentiate(g, l_.sizes(), id, TableGradients());
+    unfused_.Apply(id, list, work);
+    if (op.kind == GraphOpKind::kStateScan && m_.context > 1) {
+      for (const KernelWork& copy : ScanCopies(l_, op)) {
+        list.push_back(copy);
+        work.input.push_back(copy);
+      }
+    }
+    experts_.Apply(op, list, work);
+    const bool trained = IsTrained(op, m_);
+    if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
+    OpTimes t;
+    double &forward = t.forward, &input = t.input;
+    forward = Seconds(op, list, false, t.of_forward);
+    input = Seconds(op, work.input, true, t.of_input);
+    if (op.kind == GraphOpKind::kAttention && m_.ring) {
+      cost.ring = RingAttention(l_, m_, p_, sources_).Cost(id);
+      forward = cost.ring.forward.kernels;
+      input = cost.ring.backward.kernels;
+    }
+    if (op.kind == GraphOpKind::kAttention && m_.ulysses) OfOwnHeads(id, forward, input);
+    if (op.kind == GraphOpKind::kAttention && m_.context == 1) Windowed(id, forward, input);
+    if (op.name == "dispatch") SortByExpert(op, forward, input);
+    // The gradient of a table of rows is of its weights alone.
+    if (op.kind == GraphOpKind::kGather && !trained && !op.in_block) input = 0;
+    if (trained) t.weight = WeightGradients(op, work.weights, t.of_weight);
+    if (op.kind == GraphOpKind::kMatmul && op.in_block) {
+      const CastTimes casts = TakesCasts(op) ? casts_.Of(op, trained) : CastTimes();
+      forward += casts.forward;
+      input += casts.backward;
+      if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
+    }
+    if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
+    t.forward_kernels = std::ssize(list);
+    t.backward_kernels = std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
+    return t;
+  }
+
   // Into the buffer that is reduced, of as many bits as that has.
   bool CopiesGradients() const {
     // Flat parameters of one replica are not divided (torch/distributed/fsdp, NO_SHARD).
