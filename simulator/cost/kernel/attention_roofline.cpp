@@ -52,6 +52,65 @@ bool PairsTiles(const GpuPeaks& device) {
 // part.
 constexpr double kTurnsPower = 1.5;
 
+// How a device's kernels work a call off.
+struct AttentionForm {
+  bool forward = true;
+  bool persistent = false;   // a block for each multiprocessor, by warpgroups
+  bool pairs = false;        // PairsTiles
+  bool in_parts = false;     // float32 as products of tf32
+  bool small_tiles = false;  // backward by Hopper's
+  bool in_turn = false;      // see kTurnsPower
+};
+
+AttentionForm FormOf(const GpuPeaks& device, Precision precision, const KernelWork& work) {
+  AttentionForm form;
+  form.forward = work.pass == Direction::kForward;
+  form.persistent = device.accelerator.instructions.by_warpgroups();
+  form.pairs = PairsTiles(device);
+  form.in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
+  const bool hopper = form.persistent && !form.pairs && !form.in_parts;
+  form.small_tiles = !form.forward && hopper;
+  // One query of each sequence leaves nothing to take turns with.
+  form.in_turn = form.forward && hopper && work.m > 1;
+  return form;
+}
+
+// FLOP a microsecond that GEMMs on tiles reach. A tile's load one row of keys and one of values for
+// each key and use both for all queries of the block, which is more intense than any tile of a
+// GEMM; what is left to limit them is what limits the GEMM's largest.
+double MatrixRate(const GemmParameters& p, const GpuPeaks& device, Precision precision,
+                  const AttentionForm& form) {
+  const double intensity = form.small_tiles ? kBackwardTileIntensity : kLargestTileIntensity;
+  const double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * intensity /
+                      (intensity + p.tile_intensity);
+  if (!form.in_parts) return rate;
+  const double warps = device.accelerator.instructions.warp_gemms;
+  return std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
+}
+
+// Of one score of heads of `size`; the GEMMs of one of two tiles hide the exponentials of the
+// other.
+double ScoreUs(double size, double rate, const VectorRates& vector, const AttentionForm& form) {
+  const double gemms = form.forward ? kForwardGemms : kBackwardGemms;
+  double between = 1 / vector.exponentials_per_us;
+  if (!form.forward) between += kAttentionGradientInstructions / vector.instructions_per_us;
+  if (form.in_turn) between += kAttentionInstructions / vector.instructions_per_us;
+  const double multiplied = 2 * size * gemms / rate;
+  if (form.forward && form.pairs) return std::max(multiplied, between);
+  return form.in_turn ? SmoothSum(multiplied, between, kTurnsPower) : multiplied + between;
+}
+
+// However few keys a block has, it loads its queries, fills its pipeline and writes its results;
+// those of one multiprocessor follow each other.
+double BlockUs(const GemmParameters& p, const VectorRates& vector, const AttentionForm& form) {
+  const double cycles = !form.persistent   ? 0
+                        : form.in_turn     ? kForwardBlockCycles
+                        : form.forward     ? kForwardPairCycles
+                        : form.small_tiles ? kBackwardBlockCycles
+                                           : kBackwardPairCycles;
+  return p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
+}
+
 }  // namespace
 
 GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Precision precision,
@@ -59,64 +118,35 @@ GemmTime AttentionRoofline(const GemmParameters& p, const GpuPeaks& device, Prec
   if (WarpInstructionShare(device, work) < 1) {
     return WarpAttention(device, precision, work, p.bandwidth_efficiency);
   }
-  const bool forward = work.pass == Direction::kForward;
-  const double gemms = forward ? kForwardGemms : kBackwardGemms;
+  const AttentionForm form = FormOf(device, precision, work);
   const auto real = [](int64_t n) { return static_cast<double>(std::max<int64_t>(n, 1)); };
   const double batch = real(work.batch), m = real(work.m), n = real(work.n), k = real(work.k);
   const double scores = Scores(work);
   const double masked = scores < 0.75 * batch * m * n ? 1 + kTile / n : 1;
-  // A tile's GEMMs load one row of keys and one of values for each key and use both for all
-  // queries of the block, which is more intense than any tile of a GEMM; what is left to limit them
-  // is what limits the GEMM's largest.
-  const bool persistent = device.accelerator.instructions.by_warpgroups();
-  const bool in_parts = precision == Precision::kFloat32 && device.tf32_tflops > 0;
-  const bool small_tiles = !forward && persistent && !PairsTiles(device) && !in_parts;
-  const double intensity = small_tiles ? kBackwardTileIntensity : kLargestTileIntensity;
-  double rate = device.peak_tflops(precision) * 1e6 * p.compute_efficiency * intensity /
-                (intensity + p.tile_intensity);
-  if (in_parts) {
-    const double warps = device.accelerator.instructions.warp_gemms;
-    rate = std::min(rate, device.tf32_tflops * 1e6 * warps / kProductsOfFloat * kFloatShare);
-  }
   const VectorRates vector = VectorRatesOf(device);
-  // One query of each sequence leaves nothing to take turns with.
-  const bool in_turn = forward && persistent && !PairsTiles(device) && !in_parts && work.m > 1;
-  double between = 1 / vector.exponentials_per_us;
-  if (!forward) between += kAttentionGradientInstructions / vector.instructions_per_us;
-  if (in_turn) between += kAttentionInstructions / vector.instructions_per_us;
   GemmTime time;
-  time.waves = batch * std::ceil((forward ? m : n) / kTile) / device.sms;
+  time.waves = batch * std::ceil((form.forward ? m : n) / kTile) / device.sms;
   const double full = std::ceil(time.waves);
   // A block for each multiprocessor takes whole tiles, one after the other.
-  double filled = in_parts     ? std::max(time.waves, 1.0)
-                  : persistent ? full
-                               : full + p.partial_wave * (std::max(time.waves, 1.0) - full);
-  if (masked > 1 && persistent && !PairsTiles(device)) filled *= 1 + kUneven / full;
-  // Of one score; the GEMMs of one of two tiles hide the exponentials of the other.
-  const double multiplied = 2 * k * gemms / rate;
-  const double score_us = forward && PairsTiles(device) ? std::max(multiplied, between)
-                          : in_turn ? SmoothSum(multiplied, between, kTurnsPower)
-                                    : multiplied + between;
+  double filled = form.in_parts     ? std::max(time.waves, 1.0)
+                  : form.persistent ? full
+                                    : full + p.partial_wave * (std::max(time.waves, 1.0) - full);
+  if (masked > 1 && form.persistent && !form.pairs) filled *= 1 + kUneven / full;
+  const double score_us = ScoreUs(k, MatrixRate(p, device, precision, form), vector, form);
   time.compute_us = masked * scores * score_us * filled / time.waves;
   // Under a causal mask blocks differ, and the longest is no faster than one multiprocessor.
   if (masked > 1) {
-    const double longest = (forward && PairsTiles(device) ? 2 : 1) * kTile * (forward ? n : m);
+    const double tiles = form.forward && form.pairs ? 2 : 1;
+    const double longest = tiles * kTile * (form.forward ? n : m);
     time.compute_us = std::max(time.compute_us, longest * device.sms * score_us);
   }
   const double bytes_per_us = device.dram_gbps * 1e3 * p.bandwidth_efficiency;
   time.memory_us = static_cast<double>(work.total_bytes()) / bytes_per_us;
-  // However few keys a block has, it loads its queries, fills its pipeline and writes its results;
-  // those of one multiprocessor follow each other.
-  const double cycles = !persistent   ? 0
-                        : in_turn     ? kForwardBlockCycles
-                        : forward     ? kForwardPairCycles
-                        : small_tiles ? kBackwardBlockCycles
-                                      : kBackwardPairCycles;
-  const double block_us = p.block_us > 0 ? p.block_us : cycles / vector.cycles_per_us;
-  time.compute_us += block_us * time.waves;
+  time.compute_us += BlockUs(p, vector, form) * time.waves;
   time.kernel_us = p.base_us + SmoothSum(time.compute_us, time.memory_us, p.overlap_power);
-  if (!forward && !PairsTiles(device))
+  if (!form.forward && !form.pairs) {
     time.kernel_us += batch * m * k * BytesAroundGradients(work) / bytes_per_us;
+  }
   return time;
 }
 
