@@ -142,6 +142,54 @@ std::string BesideNote(const ClusterParameters& cluster) {
       1 + cluster.overlap_slowdown);
 }
 
+namespace {
+
+// `single`: of models in 32 bits.
+void SetRates(const Accelerator& device, bool single, ClusterParameters& cluster) {
+  cluster.peak = single ? device.simt_peak(RateKind::kFp32) : device.peak(RateKind::kFp16);
+  cluster.peak_memory = device.memory_bandwidth();
+  if (!single) cluster.sustained = device.sustained(RateKind::kFp16);
+  cluster.sustained_fp8 = device.sustained(RateKind::kFp8);
+  // Shares of 16 bits' time are by rates: 8 bits take 0.58 where theirs is twice as high, as data
+  // sheets round it.
+  const double doubled = 2 * device.peak(RateKind::kFp16).per_second();
+  const FlopRate eight = device.peak(RateKind::kFp8), four = device.peak(RateKind::kFp4);
+  cluster.peak_fp8 = eight;
+  cluster.peak_fp4 = four;
+  if (four > FlopRate()) {
+    cluster.four_bit_share = cluster.eight_bit_share * doubled / four.per_second();
+  }
+  const double lower = eight > FlopRate() ? doubled / eight.per_second() : 1;
+  if (std::abs(lower - 1) > 0.02) cluster.eight_bit_share *= lower;
+  cluster.split_accumulation = device.instructions.split_accumulation;
+  cluster.multiprocessors = device.multiprocessors();
+  cluster.kernel_gap = device.driver.latencies.stream_gap;
+  cluster.stream_wait = device.driver.latencies.event;
+}
+
+// With the constants of a training calibration; empty or "none": notes what stands in for them.
+absl::Status Calibrate(const std::string& file, const Accelerator& device,
+                       ClusterParameters& cluster, std::vector<std::string>& notes,
+                       std::vector<std::string>& read) {
+  if (file.empty() || file == "none") {
+    notes.push_back(
+        fmt::format("no training calibration for {}: {}", device.name,
+                    cluster.measured != nullptr
+                        ? "memory efficiency is that of large copies on an A100"
+                        : "efficiencies are those of large GEMMs and copies on an A100"));
+  } else {
+    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
+    Apply(c, cluster);
+    read.push_back(file);
+    notes.push_back(fmt::format("calibration {}: {}; {}",
+                                std::filesystem::path(file).lexically_normal().string(), c.fitted,
+                                c.errors));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType dtype,
                                             Accelerator* device, int64_t* devices,
                                             std::vector<std::string>& notes,
@@ -153,25 +201,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   read = {spec.file, device->file};
   *devices = spec.devices();
   const bool single = ElementSize(dtype) >= 4;
-  cluster.peak = single ? device->simt_peak(RateKind::kFp32) : device->peak(RateKind::kFp16);
-  cluster.peak_memory = device->memory_bandwidth();
-  if (!single) cluster.sustained = device->sustained(RateKind::kFp16);
-  cluster.sustained_fp8 = device->sustained(RateKind::kFp8);
-  // Shares of 16 bits' time are by rates: 8 bits take 0.58 where theirs is twice as high, as data
-  // sheets round it.
-  const double doubled = 2 * device->peak(RateKind::kFp16).per_second();
-  const FlopRate eight = device->peak(RateKind::kFp8), four = device->peak(RateKind::kFp4);
-  cluster.peak_fp8 = eight;
-  cluster.peak_fp4 = four;
-  if (four > FlopRate()) {
-    cluster.four_bit_share = cluster.eight_bit_share * doubled / four.per_second();
-  }
-  const double lower = eight > FlopRate() ? doubled / eight.per_second() : 1;
-  if (std::abs(lower - 1) > 0.02) cluster.eight_bit_share *= lower;
-  cluster.split_accumulation = device->instructions.split_accumulation;
-  cluster.multiprocessors = device->multiprocessors();
-  cluster.kernel_gap = device->driver.latencies.stream_gap;
-  cluster.stream_wait = device->driver.latencies.event;
+  SetRates(*device, single, cluster);
   if (cluster.peak == FlopRate() || cluster.peak_memory == Bandwidth()) {
     return InvalidInput(
         "platform {}: node.accelerator states no {} rate or no memory bandwidth, which "
@@ -187,21 +217,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
   FORETRACE_ASSIGN_OR_RETURN(cluster.flat, FlatLinksOf(spec, *cluster.exchanges));
   SetHost(spec, cluster);
   FORETRACE_ASSIGN_OR_RETURN(cluster.measured, MeasurementsOn(spec, choice.kernels, notes, read));
-  const std::string& file = choice.calibration;
-  if (file.empty() || file == "none") {
-    notes.push_back(
-        fmt::format("no training calibration for {}: {}", device->name,
-                    cluster.measured != nullptr
-                        ? "memory efficiency is that of large copies on an A100"
-                        : "efficiencies are those of large GEMMs and copies on an A100"));
-  } else {
-    FORETRACE_ASSIGN_OR_RETURN(const ClusterCalibration c, LoadClusterCalibration(file));
-    Apply(c, cluster);
-    read.push_back(file);
-    notes.push_back(fmt::format("calibration {}: {}; {}",
-                                std::filesystem::path(file).lexically_normal().string(), c.fitted,
-                                c.errors));
-  }
+  FORETRACE_RETURN_IF_ERROR(Calibrate(choice.calibration, *device, cluster, notes, read));
   notes.push_back(Describe(cluster));
   if (files != nullptr) files->insert(files->end(), read.begin(), read.end());
   return cluster;

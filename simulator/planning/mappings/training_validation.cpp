@@ -175,6 +175,54 @@ absl::StatusOr<IterationEstimate> EstimateRow(TrainingRow& row, const ClusterPar
   return more;
 }
 
+// What a row's mapping cannot be on this platform becomes what it is there, which is noted.
+void AdaptToNodes(const ClusterParameters& cluster, TrainingRow& row) {
+  const int32_t node = cluster.devices_per_node;
+  if (row.node_stated && row.gpus_per_node != node &&
+      row.gpus > std::min(row.gpus_per_node, node)) {
+    row.notes.push_back(
+        fmt::format("nodes of {} devices are taken to be of {}, as the platform has them",
+                    row.gpus_per_node, node));
+  }
+  if ((row.mapping.async_tensor || row.mapping.chunked_tensor) && !RunsInParts(row.mapping, node)) {
+    row.mapping.async_tensor = row.mapping.chunked_tensor = false;
+    row.notes.emplace_back(
+        "exchanges of tensor parallelism between nodes do not go part by part beside GEMMs");
+  }
+}
+
+void NoteHost(const IterationEstimate& estimate, JudgedRow& judged) {
+  if (estimate.loading == estimate.time) {
+    judged.row.notes.emplace_back("the host prepares batches no faster, which the step waits for");
+  }
+  judged.cpu_bound = estimate.CpuBound();
+  if (judged.cpu_bound) {
+    judged.row.notes.push_back(
+        fmt::format("the CPU takes {:.1f} ms to start the step's kernels, by the host that its "
+                    "software was measured on, and the step waits for it",
+                    estimate.cpu.us() * 1e-3));
+  }
+}
+
+double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (int64_t{1} << 30); }
+
+void JudgeMemory(JudgedRow& judged) {
+  TrainingRow& row = judged.row;
+  judged.memory_gib = Gib(MemoryOf(row.config, row.mapping).total());
+  if (judged.exceeds()) {
+    row.notes.push_back(fmt::format(
+        "its tensors are predicted to take {:.1f} GiB of the {:.1f} that a device has, in which it "
+        "ran",
+        judged.memory_gib, judged.device_gib));
+  }
+  if (!row.out_of_memory && !row.memory_gib && !row.reserved_gib) return;
+  const bool interleaves = row.mapping.chunks > 1;
+  const auto reserved =
+      ReservedMemoryOf(row.config, interleaves ? WholeGroups(row.mapping, true) : row.mapping);
+  judged.reserved_gib = reserved.ok() ? Gib(*reserved) : judged.memory_gib;
+  if (row.software.prints_reserved && !row.reserved_gib) judged.memory_gib = judged.reserved_gib;
+}
+
 void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std::string>& notes,
            CostSources& sources) {
   TrainingRow& row = judged.row;
@@ -191,19 +239,8 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
         row.gpu);
     return;
   }
-  const int32_t node = own_cluster.devices_per_node;
-  if (row.node_stated && row.gpus_per_node != node &&
-      row.gpus > std::min(row.gpus_per_node, node)) {
-    row.notes.push_back(
-        fmt::format("nodes of {} devices are taken to be of {}, as the platform has them",
-                    row.gpus_per_node, node));
-  }
-  if ((row.mapping.async_tensor || row.mapping.chunked_tensor) && !RunsInParts(row.mapping, node)) {
-    row.mapping.async_tensor = row.mapping.chunked_tensor = false;
-    row.notes.emplace_back(
-        "exchanges of tensor parallelism between nodes do not go part by part beside GEMMs");
-  }
-  judged.device_gib = static_cast<double>((*cluster)->memory.count()) / (int64_t{1} << 30);
+  AdaptToNodes(own_cluster, row);
+  judged.device_gib = Gib((*cluster)->memory);
   if (!row.out_of_memory) AssumeRecomputation(row, (*cluster)->memory);
   judged.assumes = !row.notes.empty();
   if (dataflow) return JudgeByDataflow(own_cluster, judged);
@@ -213,35 +250,8 @@ void Judge(Clusters& clusters, bool dataflow, JudgedRow& judged, std::vector<std
     return;
   }
   judged.predicted = estimate->time;
-  if (estimate->loading == estimate->time) {
-    row.notes.emplace_back("the host prepares batches no faster, which the step waits for");
-  }
-  judged.cpu_bound = estimate->CpuBound();
-  if (judged.cpu_bound) {
-    row.notes.push_back(
-        fmt::format("the CPU takes {:.1f} ms to start the step's kernels, by the host that its "
-                    "software was measured on, and the step waits for it",
-                    estimate->cpu.us() * 1e-3));
-  }
-  judged.memory_gib =
-      static_cast<double>(MemoryOf(row.config, row.mapping).total().count()) / (int64_t{1} << 30);
-  if (judged.exceeds()) {
-    row.notes.push_back(fmt::format(
-        "its tensors are predicted to take {:.1f} GiB of the {:.1f} that a device has, in which it "
-        "ran",
-        judged.memory_gib, judged.device_gib));
-  }
-  if (row.out_of_memory || row.memory_gib || row.reserved_gib) {
-    const bool interleaves = row.mapping.chunks > 1;
-    const auto reserved =
-        ReservedMemoryOf(row.config, interleaves ? WholeGroups(row.mapping, true) : row.mapping);
-    judged.reserved_gib = reserved.ok()
-                              ? static_cast<double>(reserved->count()) / (int64_t{1} << 30)
-                              : judged.memory_gib;
-    if (row.software.prints_reserved && !row.reserved_gib) {
-      judged.memory_gib = judged.reserved_gib;
-    }
-  }
+  NoteHost(*estimate, judged);
+  JudgeMemory(judged);
   if (row.out_of_memory) return;
   judged.error = estimate->time.seconds() / row.measured.seconds() - 1;
   const CostSources& own = estimate->passes.sources;
