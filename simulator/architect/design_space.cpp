@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
 
@@ -179,8 +180,7 @@ absl::StatusOr<std::vector<SizedDesign>> OnMachine(std::vector<SizedDesign> desi
   const auto cost = [&](const SizedDesign& design, const std::optional<CostRates>& rates) {
     if (!rates.has_value()) return 0.0;
     return design.area.mm2() * rates->logic_per_mm2 + machine.hbm.gbps() * rates->hbm_per_GBps +
-           machine.link.gbps() * rates->link_per_GBps +
-           static_cast<double>(hbm.count()) / (1 << 30) * rates->hbm_per_GiB;
+           machine.link.gbps() * rates->link_per_GBps + Gib(hbm) * rates->hbm_per_GiB;
   };
   for (SizedDesign& design : designs) {
     design.watts = cost(design, space.watts);

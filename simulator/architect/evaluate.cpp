@@ -5,6 +5,7 @@
 
 #include "simulator/architect/workload_layers.h"
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 
 namespace foretrace {
@@ -230,7 +231,7 @@ absl::StatusOr<ModelPlan> DesignEvaluator::Evaluate(const ArchitectModel& model,
     return Infeasible(
         "{}: no placement on {} devices fits in {:.2f} GiB each, at any width or micro-batch "
         "given; more HBM, more devices, larger widths or smaller micro-batches would help",
-        model.name, setup_.devices, static_cast<double>(setup_.hbm.count()) / (1 << 30));
+        model.name, setup_.devices, Gib(setup_.hbm));
   }
   if (!placed.ok()) return placed.status();
   if (placed->stages.empty()) return ModelPlan();

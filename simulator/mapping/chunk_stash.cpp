@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kept_inputs.h"
 #include "simulator/mapping/mapped_layer.h"
@@ -12,11 +13,9 @@
 namespace foretrace {
 namespace {
 
-double Num(int64_t n) { return static_cast<double>(n); }
-
 // What the device has of an input that layers are recomputed from.
 double InputKept(const Stash& stash, const ParallelMapping& m) {
-  return m.inputs_on_host ? 0 : Num(stash.input.count()) / m.input_parts();
+  return m.inputs_on_host ? 0 : AsDouble(stash.input.count()) / m.input_parts();
 }
 
 }  // namespace
@@ -27,16 +26,16 @@ double StashOf(const MappedLayer& layer, const ParallelMapping& m, Recompute rec
   if (m.keeps_eight || parts) return KeptBytes(layer, m, recompute);
   const Stash& stash = layer.stash();
   if (recompute == Recompute::kFull) return InputKept(stash, m);
-  const double whole = Num(stash.whole.count()) + KeptSingly(layer, c.eager, c.repeats_keys);
-  if (recompute == Recompute::kAlternate) return (whole + Num(stash.input.count())) / 2;
+  const double whole = AsDouble(stash.whole.count()) + KeptSingly(layer, c.eager, c.repeats_keys);
+  if (recompute == Recompute::kAlternate) return (whole + AsDouble(stash.input.count())) / 2;
   if (recompute == Recompute::kOperators) {
     const AlternateGemms gemms = EverySecondGemm(layer.graph(), layer.sizes());
     const Bytes kept = c.eager ? gemms.outputs : gemms.needed;
-    return Num((stash.input + stash.fused + kept).count());
+    return AsDouble((stash.input + stash.fused + kept).count());
   }
   if (recompute != Recompute::kSelective) return whole;
   // Copies of keys and values are made again with the core that reads them.
-  return Num((stash.whole - stash.attention).count()) + KeptSingly(layer, c.eager, false);
+  return AsDouble((stash.whole - stash.attention).count()) + KeptSingly(layer, c.eager, false);
 }
 
 namespace {
@@ -59,12 +58,12 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
     const int64_t first = FirstLayer(c, m, stage, own) + LayersOf(c, m, stage, own) - trained;
     if (model.kinds() == 1) {
       const int64_t again = LayersAgain(c, m, stage, own);
-      bytes += input * Num(again) + kept[0] * Num(trained - again);
+      bytes += input * AsDouble(again) + kept[0] * AsDouble(trained - again);
     }
     for (int64_t i = 0; i < trained && model.kinds() > 1; ++i) {
       bytes += RunsAgain(c, m, stage, own, i) ? input : kept[LayerKindOf(c, first + i)];
     }
-    if (HasHead(m, stage, own)) bytes += kept[0] * Num(c.further_tokens);
+    if (HasHead(m, stage, own)) bytes += kept[0] * AsDouble(c.further_tokens);
   }
   return chunk < 0 ? bytes / m.chunks : bytes;
 }
@@ -75,15 +74,16 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
                   int32_t chunk) {
   const TransformerConfig& c = model.model();
   const auto of = [&](const LayersOfKind& kind, const ParallelMapping& mapping, int64_t layers) {
-    return layers > 0 ? Num(layers) * StashOf(kind.Of(mapping), m, m.recompute, c) : 0;
+    return layers > 0 ? AsDouble(layers) * StashOf(kind.Of(mapping), m, m.recompute, c) : 0;
   };
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
   if (m.recomputes_some()) return MixedStash(model, m, stage, own ? chunk : -1);
   const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
                          (head ? c.further_tokens : 0);
   if (m.recompute == Recompute::kFull) {
-    const double inputs = own ? Num(InputsOf(c, m, stage, chunk) + (head ? c.further_tokens : 0))
-                              : MeanInputs(c, m, stage);
+    const double inputs =
+        own ? AsDouble(InputsOf(c, m, stage, chunk) + (head ? c.further_tokens : 0))
+            : MeanInputs(c, m, stage);
     return inputs * InputKept(model.main().Of(m).stash(), m);
   }
   const LayerCounts counts =

@@ -4,13 +4,9 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace {
-namespace {
-
-Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
-
-}  // namespace
 
 int32_t ExpertNodes(const ParallelMapping& m, int32_t devices_per_node) {
   const int64_t devices = int64_t{m.expert} * m.expert_width();
@@ -60,7 +56,7 @@ PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed, bo
 // A number of 32 bits for each copy of a token, by a collective of its own.
 PassExchange ExpertDispatcher::Choices(double routed) const {
   constexpr double kWeight = 4;
-  const Bytes bytes = Whole(Busiest(kWeight * routed / TokenWidth(false)));
+  const Bytes bytes = WholeBytes(Busiest(kWeight * routed / TokenWidth(false)));
   const auto op = CollectiveOp::kAllToAll;
   return {ShardGroup::kExpert, op,
           groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(bytes.count())), bytes};
@@ -75,15 +71,16 @@ PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {
   const double bytes = Busiest(routed * TokenWidth(to_experts) / TokenWidth(false));
   const auto op = CollectiveOp::kAllToAll;
   const SimTime time =
-      groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(Whole(bytes).count()));
-  return {ShardGroup::kExpert, op, time, Whole(bytes)};
+      groups_.Exchange(ShardGroup::kExpert, op, static_cast<double>(WholeBytes(bytes).count()));
+  return {ShardGroup::kExpert, op, time, WholeBytes(bytes)};
 }
 
 // All tokens, whatever their experts.
 PassExchange ExpertDispatcher::AllGather(bool to_experts) const {
   const CollectiveOp op = to_experts ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter;
   const double bytes = m_.expert * Tokens() * TokenWidth(to_experts);
-  return {ShardGroup::kExpert, op, groups_.Exchange(ShardGroup::kExpert, op, bytes), Whole(bytes)};
+  return {ShardGroup::kExpert, op, groups_.Exchange(ShardGroup::kExpert, op, bytes),
+          WholeBytes(bytes)};
 }
 
 // One kernel, which passes on what arrives from other nodes while more does. As exchanges of groups
@@ -107,7 +104,8 @@ PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
   const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() + groups_.Handovers();
   const ExpertCopies copies = ExpectedCopies(exchange.routing);
   const double bytes = exchange.tokens * exchange.token_bytes.count();
-  const Bytes to_nodes = Whole(bytes * copies.nodes), to_ranks = Whole(bytes * copies.ranks);
+  const Bytes to_nodes = WholeBytes(bytes * copies.nodes),
+              to_ranks = WholeBytes(bytes * copies.ranks);
   const auto op = CollectiveOp::kAllToAll;
   if (nodes == 1) return {{ShardGroup::kExpert, op, time, to_ranks}};
   if (inside == 1) return {{ShardGroup::kExpert, op, time, to_nodes}};

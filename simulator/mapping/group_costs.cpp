@@ -1,20 +1,16 @@
 #include "simulator/mapping/group_costs.h"
 
 #include "simulator/base/check.h"
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace {
-namespace {
-
-Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
-
-}  // namespace
 
 std::optional<SimTime> GroupCosts::Measured(CollectiveOp op, const SpacedGroup& group,
                                             double bytes) const {
   if (p_.measured == nullptr || group.ranks * group.span > p_.devices_per_node) {
     return std::nullopt;
   }
-  const auto time = p_.measured->CollectiveTime(op, group.ranks, Whole(bytes));
+  const auto time = p_.measured->CollectiveTime(op, group.ranks, WholeBytes(bytes));
   return time ? std::optional(time->time) : std::nullopt;
 }
 
@@ -32,7 +28,7 @@ SimTime GroupCosts::Collective(CollectiveOp op, SpacedGroup group, double bytes)
   if (group.ranks < 2) return SimTime();
   if (const auto time = Measured(op, group, bytes)) return *time;
   FORETRACE_CHECK(p_.exchanges != nullptr);
-  const SimTime time = KnownTime(p_.exchanges->Collective(op, group, Whole(bytes)));
+  const SimTime time = KnownTime(p_.exchanges->Collective(op, group, WholeBytes(bytes)));
   const bool inside = group.ranks * group.span <= p_.devices_per_node;
   const double share = inside ? p_.node_share : p_.nic_share;
   if (share == 1) return time;
@@ -97,7 +93,8 @@ SimTime GroupCosts::Transfer(double bytes, bool gradient) const {
   FORETRACE_CHECK(p_.exchanges != nullptr);
   const int32_t distance = m_.devices() / m_.pipeline;
   const bool whole = gradient && p_.whole_gradient_messages;
-  SimTime time = KnownTime(p_.exchanges->Send(distance, Whole(whole ? bytes : bytes / m_.tensor)));
+  SimTime time =
+      KnownTime(p_.exchanges->Send(distance, WholeBytes(whole ? bytes : bytes / m_.tensor)));
   const double share = m_.devices() <= p_.devices_per_node ? p_.node_share : p_.nic_share;
   if (share != 1) time = AtShare(time, KnownTime(p_.exchanges->Send(distance, Bytes())), share);
   // Two neighbours reach their messages to one another at the same time.
@@ -118,11 +115,11 @@ SimTime GroupCosts::SmallAllReduce() const {
 LayerExchange GroupCosts::ReduceToShards(double bytes, SpacedGroup shards, CollectiveOp op) const {
   const SpacedGroup copies{m_.shard_groups(), shards.span * shards.ranks};
   LayerExchange exchange;
-  exchange.bytes = Whole(bytes);
+  exchange.bytes = WholeBytes(bytes);
   exchange.op = op;
   exchange.time = Collective(op, shards, bytes);
   if (copies.ranks < 2) return exchange;
-  exchange.share = Whole(bytes / shards.ranks);
+  exchange.share = WholeBytes(bytes / shards.ranks);
   exchange.copies = Collective(CollectiveOp::kAllReduce, copies, bytes / shards.ranks);
   return exchange;
 }

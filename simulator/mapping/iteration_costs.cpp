@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/optimizer_costs.h"
@@ -8,8 +9,6 @@
 
 namespace foretrace {
 namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
 
 class IterationCoster {
  public:
@@ -21,8 +20,8 @@ class IterationCoster {
         p_(cluster),
         layer_(layer),
         groups_(mapping, cluster, status_),
-        e_(Num(ElementSize(model.dtype))),
-        gradient_(Num(GradientBytes(model, mapping))),
+        e_(AsDouble(ElementSize(model.dtype))),
+        gradient_(AsDouble(GradientBytes(model, mapping))),
         host_(mapping, cluster, e_, gradient_) {}
 
   absl::Status Add(PassTimes& times) const {
@@ -33,8 +32,8 @@ class IterationCoster {
 
  private:
   void SetTransfers(PassTimes& times) const {
-    const double tokens = Num(c_.sequence) * m_.micro_batch / m_.context;
-    const double hidden = tokens * Num(c_.hidden) * e_;
+    const double tokens = AsDouble(c_.sequence) * m_.micro_batch / m_.context;
+    const double hidden = tokens * AsDouble(c_.hidden) * e_;
     times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
@@ -93,7 +92,7 @@ class IterationCoster {
   // order of the backward pass). `part`: what is left of it anyway, a layer's even share of all.
   SimTime LastReduction(SimTime part) const {
     if (!m_.trains_ends()) return SimTime();
-    const double table = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden);
+    const double table = AsDouble(c_.vocabulary) / m_.tensor * AsDouble(c_.hidden);
     return std::max(Reduction(table, groups_.Shards()) - part, SimTime());
   }
 
@@ -103,7 +102,7 @@ class IterationCoster {
     if (m_.pipeline == 1 || m_.dual() || m_.returns() || !IsTied(c_) || !m_.trains_ends() ||
         m_.zero >= 2)
       return;
-    const double bytes = Num(c_.vocabulary) / m_.tensor * Num(c_.hidden) * gradient_;
+    const double bytes = AsDouble(c_.vocabulary) / m_.tensor * AsDouble(c_.hidden) * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
     times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
     times.tied_reduction = groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes);
@@ -115,7 +114,7 @@ class IterationCoster {
       const int64_t further = HasHead(m_, s) ? c_.further_tokens : 0;
       most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
     }
-    const double layers = Num(most);
+    const double layers = AsDouble(most);
     const auto [first, last] = layer_.RootWeights();
     const double tables = std::max(first, last);
     const double dense = layers * layer_.trained() + (m_.trains_ends() ? tables : 0);

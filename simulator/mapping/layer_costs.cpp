@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/expert_kernels.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kernel_coster.h"
@@ -14,8 +15,6 @@
 
 namespace foretrace {
 namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
 
 // The kernel that casts gradients and puts them rank by rank into the buffer that is reduced
 // (aten::_chunk_cat) takes so many times as long as a cast: 1.73 to 1.92 TB/s on an H100 in 17
@@ -162,7 +161,7 @@ class OpCoster {
   double Reduced(int64_t gradients, double own) const {
     const DType dtype = l_.gradient_bytes() >= 4 ? DType::kFloat32 : l_.dtype();
     double seconds = m_.replicas() == 1 ? Call(ElementwiseOp{gradients, gradients}, dtype) : 0;
-    const double later = 1 - 1 / Num(m_.microbatches());
+    const double later = 1 - 1 / AsDouble(m_.microbatches());
     const auto n = static_cast<int64_t>(own);
     if (later > 0 && n > 0) seconds += later * Call(ElementwiseOp{n, 2 * n}, dtype);
     return seconds;
@@ -285,7 +284,7 @@ class OpCoster {
   // bits take 1.1 times the extra bytes at the memory's peak longer than the forward GEMM, in the
   // median.
   double WeightGradients(const GraphOp& op, const KernelList& list, PassKernels& kernels) const {
-    const double bytes = Num(l_.gradient_bytes());
+    const double bytes = AsDouble(l_.gradient_bytes());
     double seconds = 0;
     for (const KernelWork& work : list) {
       seconds += Seconds(op, work, true, kernels);
@@ -294,10 +293,10 @@ class OpCoster {
         seconds += Accumulation(work);
         continue;
       }
-      const double results = Num(work.batch) * Num(work.m) * Num(work.n);
+      const double results = AsDouble(work.batch) * AsDouble(work.m) * AsDouble(work.n);
       const bool added = m_.zero < 2 && m_.microbatches() > 1;
       const double moved = (added ? 2 : 1) * bytes * results;
-      const double extra = results > 0 ? moved - Num(work.written.count()) : 0;
+      const double extra = results > 0 ? moved - AsDouble(work.written.count()) : 0;
       if (extra <= 0) continue;
       const SimTime exposed = SimTime::FromSeconds(extra / p_.peak_memory.bytes_per_second());
       sources_.Add(exposed.seconds(), {exposed, EstimateSource::kAnalytic, true});

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/graph/differentiate.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/recomputed_modules.h"
 
 namespace foretrace {
-namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
-Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
-
-}  // namespace
 
 LayerWalk::LayerWalk(const TransformerConfig& c, const ParallelMapping& m, CachingAllocator& memory)
     : m_(m),
@@ -21,7 +16,7 @@ LayerWalk::LayerWalk(const TransformerConfig& c, const ParallelMapping& m, Cachi
       g_(layer_.graph()),
       memory_(memory),
       eager_(c.eager),
-      singly_(Whole(KeptSingly(layer_, c.eager, c.repeats_keys))) {
+      singly_(WholeBytes(KeptSingly(layer_, c.eager, c.repeats_keys))) {
   kept_.assign(g_.tensors().size(), false);
   first_reader_.assign(g_.tensors().size(), static_cast<OpId>(g_.ops().size()));
   for (OpId id = 0; static_cast<size_t>(id) < g_.ops().size(); ++id) {
@@ -52,7 +47,7 @@ std::vector<double> LayerWalk::Weights() const {
     double table = 0;
     for (const TensorId t : op.inputs) {
       if (!op.in_block || g_.tensor(t).role != TensorRole::kWeight) continue;
-      const double elements = Num(Elements(g_, layer_.sizes(), t));
+      const double elements = AsDouble(Elements(g_, layer_.sizes(), t));
       if (op.kind == GraphOpKind::kMatmul && g_.tensor(t).axes.size() > 1) {
         table += elements;
       } else {
@@ -132,7 +127,7 @@ LayerWalk::Block LayerWalk::Forward(Block input, bool kept, bool again, HeldTens
       if (stays && share == 1) continue;
       const Block wide = live[t];
       live.erase(t);
-      if (stays) live[t] = memory_.Allocate(Whole(share * Num(Size(t).count())));
+      if (stays) live[t] = memory_.Allocate(WholeBytes(share * AsDouble(Size(t).count())));
       memory_.Free(wide);
     }
     // What nothing reads but the backward pass, or nothing at all.

@@ -1,11 +1,10 @@
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/memory_model.h"
 
 namespace foretrace {
 namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
 
 // Bytes an element of the logits.
 LogitMemory LogitBytes(LossForm loss, double e) {
@@ -28,12 +27,12 @@ LogitMemory LogitBytes(LossForm loss, double e) {
 }  // namespace
 
 double LogitsOf(const TransformerConfig& c, const ParallelMapping& m) {
-  return Num(c.sequence) * Num(c.vocabulary) * m.micro_batch / m.context / m.tensor;
+  return AsDouble(c.sequence) * AsDouble(c.vocabulary) * m.micro_batch / m.context / m.tensor;
 }
 
 LogitMemory LogitMemoryOf(const TransformerConfig& c, const ParallelMapping& m) {
   const double logits = LogitsOf(c, m);
-  const LogitMemory each = LogitBytes(LossOf(c, m), Num(ElementSize(c.dtype)));
+  const LogitMemory each = LogitBytes(LossOf(c, m), AsDouble(ElementSize(c.dtype)));
   return {each.kept * logits, each.passing * logits};
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kept_inputs.h"
@@ -17,21 +18,18 @@ namespace {
 
 constexpr double kMaster = 4;  // bytes
 
-double Num(int64_t n) { return static_cast<double>(n); }
-Bytes Rounded(double n) { return Bytes(static_cast<int64_t>(std::min(n, 1e18))); }
-
 // What a device has of a stage's weights, their gradients and the optimizer's states, wherever it
 // keeps them.
 MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int32_t stage,
                       const MappedLayer& layer) {
-  const double e = Num(ElementSize(c.dtype));
+  const double e = AsDouble(ElementSize(c.dtype));
   const bool first = HasEmbedding(m, stage), last = HasHead(m, stage);
-  const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
   // A tied output layer has no weights of its own where the embedding is, a copy of them else.
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
                        (last && !(IsTied(c) && first) ? layer.head() : 0);
   const double expert = layers * layer.expert();
-  const double changing = layers - Num(stage == 0 ? FrozenLayers(c, m) : 0);
+  const double changing = layers - AsDouble(stage == 0 ? FrozenLayers(c, m) : 0);
   const double trained = m.trains_ends() ? dense : changing * layer.trained();
   const double trained_expert = changing * layer.trained_expert();
   const auto divided = [&](int32_t from, double plain, double of_experts) {
@@ -39,16 +37,17 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
     return plain / m.shards() + of_experts / m.expert_shards();
   };
   MemoryLedger states;
-  states.weights = Rounded(e * divided(3, dense, expert));
-  states.gradients = Rounded(Num(GradientBytes(c, m)) * divided(2, trained, trained_expert));
-  states.optimizer = Rounded(Num(StateBytes(c, m)) * divided(1, trained, trained_expert));
+  states.weights = WholeBytes(e * divided(3, dense, expert));
+  states.gradients =
+      WholeBytes(AsDouble(GradientBytes(c, m)) * divided(2, trained, trained_expert));
+  states.optimizer = WholeBytes(AsDouble(StateBytes(c, m)) * divided(1, trained, trained_expert));
   if (HasShardedMasters(c, m)) {
-    states.weights = Rounded(kMaster * divided(3, dense, expert));
-    states.optimizer = states.optimizer - Rounded(kMaster * divided(3, trained, trained_expert));
+    states.weights = WholeBytes(kMaster * divided(3, dense, expert));
+    states.optimizer = states.optimizer - WholeBytes(kMaster * divided(3, trained, trained_expert));
   }
   // All of them, in the model's type (DeepSpeed, runtime/zero/partition_parameters.py,
   // _partition_param_sec).
-  if (m.second_shards > 0) states.weights += Rounded(e * (dense + expert) / m.second_shards);
+  if (m.second_shards > 0) states.weights += WholeBytes(e * (dense + expert) / m.second_shards);
   return states;
 }
 
@@ -70,12 +69,12 @@ MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int3
   };
   if (model.kinds() == 1) return of(model.main(), m);
   const int64_t further = HasHead(m, stage) ? c.further_tokens : 0;
-  const double layers = Num(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
+  const double layers = AsDouble(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
   const LayerCounts counts = StageLayersByKind(c, m, stage);
   std::vector<LedgerShare> kinds;
   double rest = 1;
   for (size_t kind = 1; kind < model.kinds(); ++kind) {
-    const double share = Num(counts[kind]) / layers;
+    const double share = AsDouble(counts[kind]) / layers;
     if (counts[kind] > 0) {
       kinds.push_back({of(model.kind(kind), MappingOfKind(m, kind)), share});
     }
@@ -93,7 +92,7 @@ MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int3
 // (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _root_post_backward_final_callback).
 double GatheredAt(StageMoment moment, const TransformerConfig& c, const ParallelMapping& m,
                   int32_t stage, const MappedLayer& layer) {
-  const double e = Num(ElementSize(c.dtype)), g = Num(GradientBytes(c, m));
+  const double e = AsDouble(ElementSize(c.dtype)), g = AsDouble(GradientBytes(c, m));
   const bool last = HasHead(m, stage);
   const double block = layer.dense() + layer.expert();
   const double trained = m.lora > 0 ? 0 : layer.trained() + layer.trained_expert();
@@ -115,42 +114,42 @@ Bytes LogitsAt(StageMoment moment, const TransformerConfig& c, const ParallelMap
                double held) {
   const LogitMemory logits = LogitMemoryOf(c, m);
   const bool runs = moment == StageMoment::kLoss;
-  const double kept = (runs ? held : std::max(held - 1, 0.0)) * Num(1 + c.further_tokens);
-  return Rounded(kept * logits.kept + (runs ? logits.passing : 0));
+  const double kept = (runs ? held : std::max(held - 1, 0.0)) * AsDouble(1 + c.further_tokens);
+  return WholeBytes(kept * logits.kept + (runs ? logits.passing : 0));
 }
 
 MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
                             const ParallelMapping& m, int32_t stage, const MappedLayer& layer) {
   const bool last = HasHead(m, stage);
-  const double layers = Num(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
   MemoryLedger use = StatesOf(c, m, stage, layer);
   const MemoryLedger host = OnHost(m, use);
   use.weights = use.weights - host.weights;
   use.gradients = use.gradients - host.gradients;
   use.optimizer = use.optimizer - host.optimizer;
-  if (m.zero >= 3) use.gathered = Rounded(GatheredAt(moment, c, m, stage, layer));
+  if (m.zero >= 3) use.gathered = WholeBytes(GatheredAt(moment, c, m, stage, layer));
   const bool made = moment == StageMoment::kRoot || m.microbatches() > 1;
   if (HasShardedMasters(c, m) && !made) use.gradients = Bytes();
-  const double frozen = Num(stage == 0 ? FrozenLayers(c, m) : 0);
+  const double frozen = AsDouble(stage == 0 ? FrozenLayers(c, m) : 0);
   const double chunk_layers = (layers - frozen) / m.chunks,
                kept = StashOf(layer, m, m.recompute, c);
   const double stash =
       m.recompute == Recompute::kFull ? MeanInputs(c, m, stage) * kept : chunk_layers * kept;
-  use.activations = Rounded(Num(ChunksInFlight(m, stage)) * stash);
+  use.activations = WholeBytes(AsDouble(ChunksInFlight(m, stage)) * stash);
   const bool none = m.recomputes_some() && StageLayersAgain(c, m, stage) == 0;
   if (moment != StageMoment::kLayers) {
     // Nothing runs again.
   } else if (RecomputesParts(m.recompute)) {
-    use.recomputed = Rounded(MadeAgainBytes(layer, m));
+    use.recomputed = WholeBytes(MadeAgainBytes(layer, m));
   } else if (m.recompute != Recompute::kNone && !none) {
     // Of layers that run again at once, with what is kept of them.
     const auto together =
-        Num(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
-    use.recomputed = Rounded(together * StashOf(layer, m, Recompute::kNone, c) - kept);
+        AsDouble(std::min<int64_t>(m.layers_an_input(), MostTrainedLayers(c, m, stage)));
+    use.recomputed = WholeBytes(together * StashOf(layer, m, Recompute::kNone, c) - kept);
   }
   // Of one micro-batch as the last stage's backward pass follows at once, of all under GPipe.
   if (last) {
-    const double count = Num(ChunksInFlight(m, stage)) / m.chunks;
+    const double count = AsDouble(ChunksInFlight(m, stage)) / m.chunks;
     const double held = m.schedule == ScheduleKind::kGPipe ? count : std::min(count, 1.0 * m.k);
     use.logits = LogitsAt(moment, c, m, held);
   }
@@ -160,8 +159,9 @@ MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
 // Of one pass of the first chunk.
 Bytes PassActivations(const ModelLayers& model, const ParallelMapping& m, int32_t stage,
                       const MemoryLedger& use) {
-  return Rounded(m.dual() ? ChunkStash(model, m, stage, 0)
-                          : Num(use.activations.count()) / Num(ChunksInFlight(m, stage)));
+  return WholeBytes(m.dual()
+                        ? ChunkStash(model, m, stage, 0)
+                        : AsDouble(use.activations.count()) / AsDouble(ChunksInFlight(m, stage)));
 }
 
 // While the embedding's gradient is made, its pass has nothing else left.
@@ -179,9 +179,10 @@ bool EmbeddingMayMatter(const TransformerConfig& c, const ParallelMapping& m, in
   if (!HasEmbedding(m, stage)) return false;
   constexpr double kSmall = 8;  // rows of segments and norms, and what rounding adds
   const double rows =
-      Num(c.vocabulary) / m.tensor + Num(std::max(c.positions, c.sequence)) + kSmall;
-  const double gone = m.dual() ? 0 : Num(use.activations.count()) / Num(ChunksInFlight(m, stage));
-  return Num(ElementSize(c.dtype)) * rows * Num(c.hidden) > gone;
+      AsDouble(c.vocabulary) / m.tensor + AsDouble(std::max(c.positions, c.sequence)) + kSmall;
+  const double gone =
+      m.dual() ? 0 : AsDouble(use.activations.count()) / AsDouble(ChunksInFlight(m, stage));
+  return AsDouble(ElementSize(c.dtype)) * rows * AsDouble(c.hidden) > gone;
 }
 
 }  // namespace
@@ -198,9 +199,10 @@ MemoryLedger StageMemoryAt(StageMoment moment, const ModelLayers& model, const P
   };
   MemoryLedger use = OfAllKinds(model, m, stage, of);
   if (m.dual()) {
-    use.activations = Rounded(DualStash(model, m, stage));
+    use.activations = WholeBytes(DualStash(model, m, stage));
   } else if (m.recomputes_some()) {
-    use.activations = Rounded(Num(ChunksInFlight(m, stage)) * ChunkStash(model, m, stage, 0));
+    use.activations =
+        WholeBytes(AsDouble(ChunksInFlight(m, stage)) * ChunkStash(model, m, stage, 0));
   }
   for (const Bytes placeholder : PlaceholdersOf(model, m, stage)) use.gradients += placeholder;
   return use;
@@ -233,7 +235,7 @@ std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMappin
 
 Bytes EmbeddingGradientOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {
   if (m.zero >= 3 || m.lora > 0 || !HasEmbedding(m, stage) || !m.trains_ends()) return {};
-  return Rounded(Num(ElementSize(model.model().dtype)) * model.main().Of(m).embedding());
+  return WholeBytes(AsDouble(ElementSize(model.model().dtype)) * model.main().Of(m).embedding());
 }
 
 MemoryLedger StageMemoryOf(const ModelLayers& model, const ParallelMapping& m, int32_t stage) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cpu_costs.h"
 #include "simulator/mapping/divided_costs.h"
@@ -16,8 +17,6 @@
 namespace foretrace {
 namespace {
 
-double Num(int64_t n) { return static_cast<double>(n); }
-
 class Coster {
  public:
   Coster(const TransformerConfig& model, const ParallelMapping& mapping,
@@ -28,10 +27,10 @@ class Coster {
         layer_(layer),
         kernels_(cluster),
         groups_(mapping, cluster, status_),
-        e_(Num(ElementSize(model.dtype))),
-        host_(mapping, cluster, e_, Num(GradientBytes(model, mapping))),
+        e_(AsDouble(ElementSize(model.dtype))),
+        host_(mapping, cluster, e_, AsDouble(GradientBytes(model, mapping))),
         divided_(mapping, cluster, layer, groups_, host_),
-        tokens_(Num(model.sequence) * mapping.micro_batch / mapping.context) {}
+        tokens_(AsDouble(model.sequence) * mapping.micro_batch / mapping.context) {}
 
   absl::StatusOr<PassTimes> Run() const {
     PassTimes times;
@@ -48,7 +47,7 @@ class Coster {
   // or backward pass, how many; a recomputed layer's is two.
   double Issued(double seconds, double passes, int64_t kernels) const {
     return std::max(
-        {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * Num(kernels)});
+        {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * AsDouble(kernels)});
   }
 
   // Of a layer's forward pass, what its backward pass runs again.
@@ -117,7 +116,7 @@ class Coster {
 
   // Of one input; layers' passes are known.
   void SetKeptInput(PassTimes& times) const {
-    const double part = Num(layer_.stash().input.count()) / m_.input_parts();
+    const double part = AsDouble(layer_.stash().input.count()) / m_.input_parts();
     KeptInput &forward = times.kept_forward, &backward = times.kept_backward;
     if (m_.input_parts() > 1) {
       // Each device copies its part out of an input, and into what is gathered of it.
@@ -127,7 +126,7 @@ class Coster {
       PassExchange& gather = backward.gather;
       gather.op = CollectiveOp::kAllGather;
       gather.bytes = layer_.stash().input;
-      gather.time = groups_.Exchange(gather.group, gather.op, Num(gather.bytes.count()));
+      gather.time = groups_.Exchange(gather.group, gather.op, AsDouble(gather.bytes.count()));
     }
     if (!m_.inputs_on_host) return;
     // Through pageable memory the device waits. Otherwise an input leaves beside its own layers'
@@ -253,7 +252,7 @@ class Coster {
     const double share = left / pass;
     const auto beside = [&](SimTime time, CollectiveOp op, SpacedGroup group, Bytes bytes,
                             SimTime of_bytes) {
-      const HeldDevice held = groups_.Held(op, group, Num(bytes.count()), of_bytes);
+      const HeldDevice held = groups_.Held(op, group, AsDouble(bytes.count()), of_bytes);
       const double slowed = groups_.TimesBeside(kernels, held), window = share * time.seconds();
       const double longer = LostBeside(left, slowed, window);
       lost += longer;

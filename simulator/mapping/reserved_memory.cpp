@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/caching_allocator.h"
 #include "simulator/mapping/kept_inputs.h"
@@ -21,9 +22,6 @@ namespace foretrace {
 namespace {
 
 using Block = CachingAllocator::Block;
-
-double Num(int64_t n) { return static_cast<double>(n); }
-Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
 
 class StageWalk {
  public:
@@ -70,7 +68,7 @@ class StageWalk {
   // By layer, as weights are made, or in one buffer.
   void ByLayer(double bytes) {
     const auto layers = std::max<int64_t>(StageLayers(c_, m_, stage_), 1);
-    for (int64_t i = 0; i < layers; ++i) memory_.Allocate(Whole(bytes / Num(layers)));
+    for (int64_t i = 0; i < layers; ++i) memory_.Allocate(WholeBytes(bytes / AsDouble(layers)));
   }
   // Distributed optimizers copy weights, which are made one by one, into one buffer (Megatron Core,
   // distributed/param_and_grad_buffer.py).
@@ -78,7 +76,7 @@ class StageWalk {
     if (m_.zero == 1 || m_.zero == 2) {
       std::vector<Block> made;
       const auto make = [&](double elements) {
-        made.push_back(memory_.Allocate(Whole(elements * Num(ElementSize(c_.dtype)))));
+        made.push_back(memory_.Allocate(WholeBytes(elements * AsDouble(ElementSize(c_.dtype)))));
       };
       const bool embeds = HasEmbedding(m_, stage_);
       if (embeds) make(walk_.layer().embedding());
@@ -89,7 +87,7 @@ class StageWalk {
       memory_.Allocate(ledger_.weights);
       for (const Block block : made) memory_.Free(block);
     } else {
-      ByLayer(Num(ledger_.weights.count()));
+      ByLayer(AsDouble(ledger_.weights.count()));
     }
     if (pools_) {
       // The masters are the weights, gradients the reducing stream's.
@@ -100,14 +98,14 @@ class StageWalk {
       for (const Bytes placeholder : placeholders_) gradients = gradients - placeholder;
       memory_.Allocate(gradients);
     } else {
-      ByLayer(Num(ledger_.gradients.count()));
+      ByLayer(AsDouble(ledger_.gradients.count()));
     }
     if (!HasShardedMasters(c_, m_)) ByLayer(OfStates(4));  // masters
   }
   // The optimizer's states are masters and two moments.
   double OfStates(int64_t bytes) const {
     const int64_t all = (HasShardedMasters(c_, m_) ? 0 : 4) + 2 * MomentBytes(m_);
-    return Num(ledger_.optimizer.count()) * Num(bytes) / Num(all);
+    return AsDouble(ledger_.optimizer.count()) * AsDouble(bytes) / AsDouble(all);
   }
 
   // Of layers of which parts run again, or every second one.
@@ -136,15 +134,15 @@ class StageWalk {
     held_.erase(key);
   }
 
-  Bytes Logits() const { return Whole(Num(ElementSize(c_.dtype)) * LogitsOf(c_, m_)); }
+  Bytes Logits() const { return WholeBytes(AsDouble(ElementSize(c_.dtype)) * LogitsOf(c_, m_)); }
   // Step by step the logits, their cast to 32 bits and the logarithms are there together, backward
   // the gradients of these and of the logits in 32 bits (LogitMemoryOf), one after the other.
   Block Loss() {
     const double kept = LogitMemoryOf(c_, m_).kept;
-    if (LossOf(c_, m_) != LossForm::kStepwise) return memory_.Allocate(Whole(kept));
+    if (LossOf(c_, m_) != LossForm::kStepwise) return memory_.Allocate(WholeBytes(kept));
     const Block logits = memory_.Allocate(Logits());
-    const Block wide = memory_.Allocate(Whole(kept));
-    const Block logarithms = memory_.Allocate(Whole(kept));
+    const Block wide = memory_.Allocate(WholeBytes(kept));
+    const Block logarithms = memory_.Allocate(WholeBytes(kept));
     memory_.Free(wide);
     memory_.Free(logits);
     return logarithms;
@@ -152,8 +150,8 @@ class StageWalk {
   void LossGradient(Block kept) {
     const bool two = LossOf(c_, m_) == LossForm::kStepwise;
     const double passing = LogitMemoryOf(c_, m_).passing, once = two ? passing / 2 : passing;
-    const Block first = memory_.Allocate(Whole(once));
-    const Block second = memory_.Allocate(Whole(passing - once));
+    const Block first = memory_.Allocate(WholeBytes(once));
+    const Block second = memory_.Allocate(WholeBytes(passing - once));
     memory_.Free(first);
     memory_.Free(kept);
     if (pools_) {
@@ -218,7 +216,7 @@ class StageWalk {
         pools_->ReduceLayer();
         continue;
       }
-      if (m_.zero >= 3) memory_.Free(memory_.Allocate(Whole(GradientBuffer())));
+      if (m_.zero >= 3) memory_.Free(memory_.Allocate(WholeBytes(GradientBuffer())));
       Drop(gathered);
     }
     memory_.Free(gradient);
@@ -255,13 +253,13 @@ class StageWalk {
 
   double Block1() const { return walk_.layer().dense() + walk_.layer().expert(); }
   double GradientBuffer() const {
-    return Num(walk_.layer().gradient_bytes()) *
+    return AsDouble(walk_.layer().gradient_bytes()) *
            (walk_.layer().trained() + walk_.layer().trained_expert());
   }
   void Gather(std::deque<Block>& gathered) {
     if (pools_) return pools_->Gather();
     if (m_.zero < 3 || m_.replicas() == 1) return;
-    gathered.push_back(memory_.Allocate(Whole(Num(ElementSize(c_.dtype)) * Block1())));
+    gathered.push_back(memory_.Allocate(WholeBytes(AsDouble(ElementSize(c_.dtype)) * Block1())));
   }
   void Drop(std::deque<Block>& gathered) {
     if (gathered.empty()) return;

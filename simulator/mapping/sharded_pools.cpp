@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace {
 
@@ -28,21 +29,22 @@ void ShardedPools::Free(std::vector<Block>& blocks) {
 }
 
 void ShardedPools::GatherRoot() {
-  const Block buffer = gathered_.Allocate(Whole(e_ * root_));
+  const Block buffer = gathered_.Allocate(WholeBytes(e_ * root_));
   for (const double part : {embedding_, root_ - embedding_}) {
-    root_copies_.push_back(main_.Allocate(Whole(e_ * part)));
+    root_copies_.push_back(main_.Allocate(WholeBytes(e_ * part)));
   }
   gathered_.Free(std::exchange(copied_, buffer));
 }
 
 void ShardedPools::Gather() {
   const double block = layer_.dense() + layer_.expert();
-  buffers_.push_back(gathered_.Allocate(Whole(e_ * block)));
+  buffers_.push_back(gathered_.Allocate(WholeBytes(e_ * block)));
 }
 
 void ShardedPools::CopyOut() {
   if (buffers_.empty()) return;
-  for (const double elements : weights_) copies_.push_back(main_.Allocate(Whole(e_ * elements)));
+  for (const double elements : weights_)
+    copies_.push_back(main_.Allocate(WholeBytes(e_ * elements)));
   gathered_.Free(std::exchange(copied_, buffers_.front()));
   buffers_.erase(buffers_.begin());
 }
@@ -51,15 +53,15 @@ void ShardedPools::Reshard() { Free(copies_); }
 
 void ShardedPools::ReduceLayer() {
   main_.Free(reducing_);
-  reducing_ = main_.Allocate(Whole(g_ * (layer_.trained() + layer_.trained_expert())));
+  reducing_ = main_.Allocate(WholeBytes(g_ * (layer_.trained() + layer_.trained_expert())));
   Free(gradients_);
 }
 
 void ShardedPools::ReduceRoot() {
-  const Block embedding = main_.Allocate(Whole(e_ * embedding_));
+  const Block embedding = main_.Allocate(WholeBytes(e_ * embedding_));
   Free(root_copies_);
   main_.Free(reducing_);
-  reducing_ = main_.Allocate(Whole(g_ * trained_root_));
+  reducing_ = main_.Allocate(WholeBytes(g_ * trained_root_));
   main_.Free(embedding);
   main_.Free(std::exchange(head_, -1));
   main_.Free(std::exchange(reducing_, -1));

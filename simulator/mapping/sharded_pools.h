@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/caching_allocator.h"
 #include "simulator/mapping/mapped_layer.h"
 
@@ -32,7 +33,7 @@ class ShardedPools {
   void Reshard();  // the layer whose weights were copied out last
   // The gradient of one of the layer's weights, and of the output layer's.
   void AddGradient(Bytes size) { gradients_.push_back(main_.Allocate(size)); }
-  void AddHeadGradient() { head_ = main_.Allocate(Whole(e_ * layer_.head())); }
+  void AddHeadGradient() { head_ = main_.Allocate(WholeBytes(e_ * layer_.head())); }
   void ReduceLayer();
 
   // Of the other streams.
@@ -40,7 +41,6 @@ class ShardedPools {
 
  private:
   using Block = CachingAllocator::Block;
-  static Bytes Whole(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
   void Free(std::vector<Block>& blocks);
 
   const MappedLayer& layer_;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace {
 namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
 
 // Of a forward pass over `layers` layers alike.
 double Gemms(const TransformerConfig& c, int64_t layers) {
@@ -34,19 +33,19 @@ double WholeAttention(const TransformerConfig& c) {
 // What windows leave out of all layers' attention, forward.
 double OutsideWindows(const TransformerConfig& c) {
   if (c.window == 0 || c.window >= c.sequence) return 0;
-  const double outside = 1 - Num(c.window) / Num(c.sequence);
-  return WholeAttention(c) * outside * Num(WindowedLayers(c));
+  const double outside = 1 - AsDouble(c.window) / AsDouble(c.sequence);
+  return WholeAttention(c) * outside * AsDouble(WindowedLayers(c));
 }
 
 double AttentionOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
   // Layers are whole, or attention alone.
   if (c.pattern.empty()) {
-    return WholeAttention(WithLayersOf(c, false)) * Num(c.layers) - OutsideWindows(c);
+    return WholeAttention(WithLayersOf(c, false)) * AsDouble(c.layers) - OutsideWindows(c);
   }
   double flop = 0;
   for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
-    flop += WholeAttention(WithLayerKind(c, kind)) * Num(LayersOfKindIn(c, kind));
+    flop += WholeAttention(WithLayerKind(c, kind)) * AsDouble(LayersOfKindIn(c, kind));
   }
   return flop;
 }
@@ -61,7 +60,7 @@ LayerElements ElementsOf(const TransformerConfig& model, size_t kind,
                          const ParallelMapping& mapping) {
   const TransformerConfig c = WithLayerKind(model, kind);
   const MappedLayer layer(c, mapping);
-  const double routed = c.experts > 0 ? Num(c.top_k) / Num(c.experts) : 0;
+  const double routed = c.experts > 0 ? AsDouble(c.top_k) / AsDouble(c.experts) : 0;
   return {layer.trained() + routed * layer.trained_expert(), routed * layer.expert(),
           layer.trained_expert() > 0};
 }
@@ -72,30 +71,30 @@ Flop ModelFlopOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
   const TransformerConfig main = WithLayerKind(c, 0);
   const double outside = Gemms(main, 0), block = Gemms(main, 1) - outside;
-  double forward = outside + block * Num(LayersOfKindIn(c, 0)) - OutsideWindows(c);
+  double forward = outside + block * AsDouble(LayersOfKindIn(c, 0)) - OutsideWindows(c);
   for (size_t kind = 1; kind < LayerKinds(c); ++kind) {
-    forward += (Gemms(WithLayerKind(c, kind), 1) - outside) * Num(LayersOfKindIn(c, kind));
+    forward += (Gemms(WithLayerKind(c, kind), 1) - outside) * AsDouble(LayersOfKindIn(c, kind));
   }
   const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
-  forward += Num(c.further_tokens) * (outside + block + join.count());
+  forward += AsDouble(c.further_tokens) * (outside + block + join.count());
   // Backward multiplies twice as much.
   return Flop(3 * forward);
 }
 
 Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mapping) {
-  const double forward = ModelFlopOf(model).count() / 3, all = Num(model.layers);
+  const double forward = ModelFlopOf(model).count() / 3, all = AsDouble(model.layers);
   ParallelMapping alone;
   alone.lora = mapping.lora;
   alone.lora_everywhere = mapping.lora_everywhere;
   alone.train_attention = mapping.train_attention;
   alone.train_ffn = mapping.train_ffn;
-  const double tokens = Num(model.sequence);
+  const double tokens = AsDouble(model.sequence);
   // Layers of several kinds are trained in part nowhere (lastN).
   const int64_t dense = model.layers - LayersOfKindIn(model, 0);
   const LayerElements mixture = ElementsOf(model, 0, alone);
   // Passes over layers with experts, of which each multiplies what a token is routed to once.
-  const double routed = all - Num(dense);
-  double passes = 3 * (routed + Num(model.further_tokens)), backward = 2 * forward;
+  const double routed = all - AsDouble(dense);
+  double passes = 3 * (routed + AsDouble(model.further_tokens)), backward = 2 * forward;
   if (!mapping.trains_ends()) {
     const int64_t frozen = FrozenLayers(model, mapping);
     double below = 0;
@@ -104,11 +103,11 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
       fewer.layers = model.layers - frozen;
       below = forward - ModelFlopOf(fewer).count() / 3;
     }
-    const double above = Num(model.layers - frozen);
-    passes = routed + (above - Num(dense)) * (mixture.trains_experts ? 2 : 1);
-    double trained = (above - Num(dense)) * mixture.trained;
+    const double above = AsDouble(model.layers - frozen);
+    passes = routed + (above - AsDouble(dense)) * (mixture.trains_experts ? 2 : 1);
+    double trained = (above - AsDouble(dense)) * mixture.trained;
     for (size_t kind = 1; kind < LayerKinds(model); ++kind) {
-      trained += Num(LayersOfKindIn(model, kind)) * ElementsOf(model, kind, alone).trained;
+      trained += AsDouble(LayersOfKindIn(model, kind)) * ElementsOf(model, kind, alone).trained;
     }
     // Attention multiplies no weights: it has both gradients wherever any passes.
     backward = forward - below + 2 * tokens * trained + AttentionOf(model) * above / all;

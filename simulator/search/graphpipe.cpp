@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/search/graphpipe_plan.h"
 #include "simulator/search/graphpipe_solver.h"
@@ -115,7 +116,7 @@ absl::StatusOr<GraphPipePlan> PartitionGraphPipe(const GraphPipeProblem& problem
     return Infeasible(
         "graphpipe: no stage graph on {} devices fits in {:.2f} GiB each; more devices or memory, "
         "or smaller micro-batches would help",
-        problem.devices, problem.memory.count() / (1 << 30));
+        problem.devices, Gib(problem.memory));
   }
   return best;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/search/phaze_loads.h"
 
@@ -198,7 +199,7 @@ absl::StatusOr<PhazePlan> PlacePhaze(const PhazeProblem& problem) {
     return Infeasible(
         "phaze: no placement on {} accelerators fits in {:.2f} GiB each; more accelerators or "
         "memory, a larger tensor-parallel width or recomputation would help",
-        problem.accelerators, problem.memory.count() / (1 << 30));
+        problem.accelerators, Gib(problem.memory));
   }
   return best;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/search/piper_stage.h"
 
@@ -341,7 +342,7 @@ absl::StatusOr<PiperPlan> PartitionPiper(const PiperProblem& problem) {
     return Infeasible(
         "piper: no plan on {} devices fits in {:.2f} GiB a device; more devices, more memory, "
         "recomputation or tensor parallelism would help",
-        problem.max_devices, problem.memory.count() / (1 << 30));
+        problem.max_devices, Gib(problem.memory));
   }
   return plan;
 }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/search/graphpipe_plan.h"
 
 namespace foretrace::internal {
@@ -58,8 +59,6 @@ absl::Status CheckConfig(const GraphPipeProblem& p, const GraphPipeStage& stage,
   }
   return absl::OkStatus();
 }
-
-double GiB(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
 // The first change that makes all stages fit.
 std::string WhatWouldFit(const GraphPipeProblem& p, const GraphPipePlan& plan, size_t worst) {
@@ -156,8 +155,8 @@ absl::Status CheckMemory(const GraphPipeProblem& p, const GraphPipePlan& plan) {
   return Infeasible(
       "{} needs {:.2f} GiB a device, {:.2f} more than the {:.2f} there are (weights, gradients and "
       "optimizer {:.2f}; activations {:.2f}, of {} samples in flight on {} devices); {}",
-      NameOf(p, plan, s), GiB(fullest->memory), GiB(fullest->memory - p.memory), GiB(p.memory),
-      GiB(fixed), GiB(fullest->memory - fixed), fullest->in_flight_samples, fullest->devices,
+      NameOf(p, plan, s), Gib(fullest->memory), Gib(fullest->memory - p.memory), Gib(p.memory),
+      Gib(fixed), Gib(fullest->memory - fixed), fullest->in_flight_samples, fullest->devices,
       WhatWouldFit(p, plan, s));
 }
 

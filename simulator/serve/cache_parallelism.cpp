@@ -6,12 +6,11 @@
 #include <limits>
 
 #include "simulator/base/check.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace::serve {
 namespace {
-
-double Num(int64_t n) { return static_cast<double>(n); }
 
 // GEMMs and norms of a layer for `tokens` tokens, heads and widths divided by `tensor`.
 RealUs LinearTime(const TransformerConfig& model, int64_t tokens, int32_t tensor,
@@ -77,13 +76,13 @@ PartialAttention Merge(std::span<const PartialAttention> parts) {
 }
 
 double TensorVolume(VolumeForm form, int64_t batch, int64_t hidden, int32_t devices) {
-  const double total = 4 * Num(batch) * Num(hidden) * (devices - 1);
+  const double total = 4 * AsDouble(batch) * AsDouble(hidden) * (devices - 1);
   return form == VolumeForm::kThesis ? total : total / devices;
 }
 
 double CacheVolume(VolumeForm form, int64_t batch, int64_t hidden, int64_t heads, int32_t devices) {
-  const double gather = 3 * Num(batch) * Num(hidden) * (devices - 1) / devices;
-  const double partial = Num(batch) * Num(hidden + 2 * heads) * (devices - 1);
+  const double gather = 3 * AsDouble(batch) * AsDouble(hidden) * (devices - 1) / devices;
+  const double partial = AsDouble(batch) * AsDouble(hidden + 2 * heads) * (devices - 1);
   return gather + partial / (form == VolumeForm::kThesis ? 2 : devices);
 }
 
@@ -97,8 +96,8 @@ DecodeStep DecodeLayer(const DecodeScenario& s, DecodeParallelism parallelism,
   const TransformerConfig& m = s.model;
   const int32_t n = s.devices;
   const int64_t width = ElementSize(m.dtype);
-  const double kv_per_token = 2.0 * Num(m.kv_heads * m.head_size * width);
-  const double all_kv = kv_per_token * Num(s.max_batch) * Num(s.context);
+  const double kv_per_token = 2.0 * AsDouble(m.kv_heads * m.head_size * width);
+  const double all_kv = kv_per_token * AsDouble(s.max_batch) * AsDouble(s.context);
   // Requests end at lengths of their own: only data parallelism leaves that to each device.
   const double uneven = parallelism == DecodeParallelism::kData ? 1 + s.spread : 1;
   const double device_kv = all_kv / n * uneven;
@@ -123,8 +122,9 @@ DecodeStep DecodeLayer(const DecodeScenario& s, DecodeParallelism parallelism,
   }
   // A device's table has the blocks of the sequences that it has positions of; heads do not divide
   // them.
-  const double blocks = Num(s.max_batch) * Num(s.context) / s.block_tokens / (tensor ? 1 : n);
-  const double evicted = std::max(0.0, device_kv - Num(s.kv_memory.count()));
+  const double blocks =
+      AsDouble(s.max_batch) * AsDouble(s.context) / s.block_tokens / (tensor ? 1 : n);
+  const double evicted = std::max(0.0, device_kv - AsDouble(s.kv_memory.count()));
   step.host = s.host + blocks * uneven * s.table_per_1000_blocks / 1000;
   if (evicted > 0) step.host += RealUs(RealBytes(evicted) / s.host_bandwidth);
   return step;

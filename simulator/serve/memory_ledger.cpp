@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/serve/layer_kinds.h"
 
 namespace foretrace::serve {
 namespace {
-
-double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
 
 // Weights of the fullest stage; those of embedding and output layer lie on the first and the last,
 // of which with a pipeline the larger counts.
@@ -141,7 +140,7 @@ std::string Verdict(const MemoryLedger& ledger) {
   return fmt::format(
       "does not fit: of {:.1f} GiB a device {:.1f} go to weights, activations and reserve, which "
       "leaves room for {} tokens of keys and values; a request may have {}",
-      GiB(ledger.available), GiB(needed), ledger.tokens, ledger.context);
+      Gib(ledger.available), Gib(needed), ledger.tokens, ledger.context);
 }
 
 }  // namespace foretrace::serve

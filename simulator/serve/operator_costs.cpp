@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/serve/csv_columns.h"
 #include "simulator/serve/interpolation.h"
@@ -177,13 +178,13 @@ class OperatorCosts : public DeviceCosts {
     if (gemms == gemms_.end() || work.kind != KernelKind::kGemm || work.batch > 1) {
       return std::nullopt;
     }
-    const auto measured = gemms->second.At(Num(work.m), Num(work.n), Num(work.k));
+    const auto measured = gemms->second.At(AsDouble(work.m), AsDouble(work.n), AsDouble(work.k));
     return measured ? std::optional(Of(*measured)) : std::nullopt;
   }
   bool Multiplies(WeightFormat format) const override { return base_->Multiplies(format); }
 
   std::optional<Estimate> Attention(const AttentionShape& s) const override {
-    const double shared = s.latent ? 0 : Num(s.heads) / Num(s.kv_heads);
+    const double shared = s.latent ? 0 : AsDouble(s.heads) / AsDouble(s.kv_heads);
     const auto at = attention_.find(
         {s.latent, s.decode, shared, s.latent ? kLatent : s.depth, s.window, s.kv_width});
     if (at == attention_.end()) return std::nullopt;
@@ -194,20 +195,20 @@ class OperatorCosts : public DeviceCosts {
       if (!s.decode) t.us = std::exp(t.us);
       return t;
     };
-    const auto high = by_heads.lower_bound(Num(s.heads));
+    const auto high = by_heads.lower_bound(AsDouble(s.heads));
     if (high == by_heads.end()) return std::nullopt;
-    if (high->first == Num(s.heads)) return Of(time(high->second));
+    if (high->first == AsDouble(s.heads)) return Of(time(high->second));
     if (high == by_heads.begin()) return std::nullopt;
     const auto low = std::prev(high);
     return Of(Between(time(low->second), time(high->second),
-                      (Num(s.heads) - low->first) / (high->first - low->first)));
+                      (AsDouble(s.heads) - low->first) / (high->first - low->first)));
   }
 
   std::optional<Estimate> Experts(const ExpertShape& s) const override {
     const auto at =
         experts_.find({s.hidden, s.ffn, s.experts, s.top_k, s.tensor, s.expert, s.weights});
     if (at == experts_.end()) return std::nullopt;
-    return Of(at->second.At(Num(s.tokens)));
+    return Of(at->second.At(AsDouble(s.tokens)));
   }
 
   Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
@@ -229,12 +230,11 @@ class OperatorCosts : public DeviceCosts {
   }
 
  private:
-  static double Num(int64_t n) { return static_cast<double>(n); }
   static Estimate Of(const Interpolated& t) {
     return {SimTime::FromUs(t.us), EstimateSource::kCalibrated, t.extrapolated};
   }
   static double Size(const CsvRow& row, size_t column) {
-    return Num(row.Integer(column, 1, static_cast<int32_t>(kMost)));
+    return AsDouble(row.Integer(column, 1, static_cast<int32_t>(kMost)));
   }
   static double Us(const CsvRow& row, size_t column) {
     return row.Number(column, 1e-9, kMost) * 1e3;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/exporters/timeline/timeline_writer.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 constexpr size_t kTimelineRequests = 1000;
 constexpr size_t kLoadSamples = 60;
-
-double GiB(Bytes b) { return static_cast<double>(b.count()) / (1 << 30); }
 
 // Nothing of what is zero throughout: no second token was asked for, nobody waited.
 std::string Row(const char* name, const Distribution& d, double unit) {
@@ -300,8 +299,8 @@ std::string ServingText(const ServingReport& r) {
   text += fmt::format(
       "memory of a device: {:.1f} GiB weights, {:.2f} activations, {:.2f} reserve, {:.1f} keys and "
       "values of {:.1f}; {}\n",
-      GiB(r.ledger.weights), GiB(r.ledger.activations), GiB(r.ledger.reserve), GiB(r.ledger.kv),
-      GiB(r.ledger.available), r.memory_verdict);
+      Gib(r.ledger.weights), Gib(r.ledger.activations), Gib(r.ledger.reserve), Gib(r.ledger.kv),
+      Gib(r.ledger.available), r.memory_verdict);
   text += EnergyAndPriceText(r);
   text += fmt::format(
       "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "

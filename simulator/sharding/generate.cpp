@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/input.h"
 #include "simulator/base/split_mix.h"
 #include "simulator/base/status_macros.h"
@@ -166,7 +167,7 @@ absl::Status DrawTables(const TableStatistics& part, bool all_heavy, int64_t dim
   return Infeasible(
       "{} tables on {} GPUs of {:.0f} GiB: no draw leaves a fifth of every GPU's memory free; take "
       "a platform of devices with more memory",
-      task.tables.size(), options.gpus, static_cast<double>(options.memory.count()) / (1 << 30));
+      task.tables.size(), options.gpus, Gib(options.memory));
 }
 
 }  // namespace

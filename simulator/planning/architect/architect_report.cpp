@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/base/csv.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/json_writer.h"
 #include "simulator/base/utf8.h"
 #include "simulator/console/output.h"
@@ -16,8 +17,6 @@ std::string Placement(const ModelPlan& p) {
   return fmt::format("{{{},{},{}}}", p.placement.stages.size(), p.placement.data_parallel,
                      p.placement.width);
 }
-
-double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 30); }
 
 std::string ProofLine(const ScheduleStatistics& s) {
   std::string line = fmt::format("{} of {} layer schedules proven optimal", s.proven, s.layers);

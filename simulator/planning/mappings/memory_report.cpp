@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/memory_timeline.h"
 #include "simulator/mapping/reserved_memory.h"
 
 namespace foretrace {
 namespace {
-
-double Gib(RealBytes bytes) { return bytes.count() / (1 << 30); }
 
 std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mapping,
                            const std::vector<StagePeak>& stages, const TextStyle& style) {
@@ -21,7 +20,7 @@ std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mappin
   const bool on_host = mapping.uses_host();
   if (on_host) columns.push_back({"host"});
   TextTable table(columns);
-  const auto gib = [](Bytes b) { return fmt::format("{:.2f}", Gib(RealBytes(b))); };
+  const auto gib = [](Bytes b) { return fmt::format("{:.2f}", Gib(b)); };
   for (size_t s = 0; s < stages.size(); ++s) {
     const StagePeak& stage = stages[s];
     std::vector<std::string> cells = {
@@ -44,7 +43,7 @@ std::string ParallelMemory(const TrainingJob& job, const ParallelMapping& mappin
              "Memory at its peak, in GiB of {:.1f} a device (held: passes whose activations "
              "are; other: recomputed layer, logits, gathered weights; reserved: with what "
              "PyTorch's allocator holds in fragments and for other streams{})\n",
-             Gib(RealBytes(job.capacity)), on_host ? "; host: what it keeps for each device" : "") +
+             Gib(job.capacity), on_host ? "; host: what it keeps for each device" : "") +
          table.Format(style);
 }
 
@@ -88,8 +87,7 @@ absl::StatusOr<std::string> StageGraphMemory(const TrainingJob& job, const Stage
                   fmt::format("{:.2f}", Gib(fixed)), fmt::format("{:.2f}", Gib(activations)),
                   fmt::format("{}", samples)});
   }
-  return fmt::format("Memory at its peak, in GiB of {:.1f} a device\n",
-                     Gib(RealBytes(job.capacity))) +
+  return fmt::format("Memory at its peak, in GiB of {:.1f} a device\n", Gib(job.capacity)) +
          table.Format(style);
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/base/gib.h"
 #include "simulator/exporters/timeline/timeline_writer.h"
 #include "simulator/mapping/reserved_memory.h"
 
 namespace foretrace {
 namespace {
 
-double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 30); }
 double Gap(const SearchRow& row) {
   return 100 * (row.estimate.seconds() / row.evaluation.iteration.seconds() - 1);
 }

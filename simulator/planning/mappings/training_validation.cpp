@@ -7,6 +7,7 @@
 #include <set>
 
 #include "simulator/base/error.h"
+#include "simulator/base/gib.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/iteration_model.h"
 #include "simulator/mapping/memory_model.h"
@@ -203,8 +204,6 @@ void NoteHost(const IterationEstimate& estimate, JudgedRow& judged) {
                     estimate.cpu.us() * 1e-3));
   }
 }
-
-double Gib(Bytes bytes) { return static_cast<double>(bytes.count()) / (int64_t{1} << 30); }
 
 void JudgeMemory(JudgedRow& judged) {
   TrainingRow& row = judged.row;
