@@ -6,28 +6,13 @@
 #include "simulator/reconstruct/clock_noise.h"
 
 namespace foretrace {
-namespace {
-
-bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
-  return rank.kind(n) == NodeKind::kCollective && IsRooted(rank.collective_op(n));
-}
-
-}  // namespace
 
 AwaitedArrivalsFinder::AwaitedArrivalsFinder(const TraceStore& store, const CommunicatorMap& map,
                                              std::span<const SimTime> clock_offset)
     : store_(store),
-      clock_offset_(clock_offset),
+      times_(store, clock_offset),
       timed_(!store.ranks().empty() && store.ranks().front().info().has_times) {
   if (timed_) modes_.emplace(store, map, clock_offset);
-}
-
-SimTime AwaitedArrivalsFinder::ArrivalOf(const MatchedRendezvous::Member& member) const {
-  return store_.ranks()[member.rank].start(member.node) + clock_offset_[member.rank];
-}
-
-SimTime AwaitedArrivalsFinder::EndOf(const MatchedRendezvous::Member& member) const {
-  return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
 }
 
 AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous) const {
@@ -41,7 +26,7 @@ AwaitedArrivals AwaitedArrivalsFinder::Find(const MatchedRendezvous& rendezvous)
                                     &to = rendezvous.members[t.to];
     if (timed_) {
       // Where no kernel says which way it transfers, this is the way that it did not.
-      const SimTime early = ArrivalOf(from) - EndOf(to);
+      const SimTime early = times_.ArrivalOf(from) - times_.EndOf(to);
       if (early > (rendezvous.directed ? kClockNoise : SimTime())) {
         awaited.impossible += rendezvous.directed ? 1 : 0;
         continue;
@@ -96,15 +81,15 @@ AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const MatchedRendezvous& rende
   if (!timed_ || !IsRootedCollective(store_.ranks()[first.rank], first.node)) return awaited;
   SimTime first_end = SimTime::Max(), last_arrival = SimTime::Min();
   for (const auto& m : rendezvous.members) {
-    first_end = std::min(first_end, EndOf(m));
-    last_arrival = std::max(last_arrival, ArrivalOf(m));
+    first_end = std::min(first_end, times_.EndOf(m));
+    last_arrival = std::max(last_arrival, times_.ArrivalOf(m));
   }
   if (first_end >= last_arrival) return awaited;
   awaited.all = false;
   for (uint32_t source = 0; source < rendezvous.members.size(); ++source) {
     for (uint32_t m = 0; m < rendezvous.members.size(); ++m) {
       if (m == source) continue;
-      if (EndOf(rendezvous.members[m]) < ArrivalOf(rendezvous.members[source])) {
+      if (times_.EndOf(rendezvous.members[m]) < times_.ArrivalOf(rendezvous.members[source])) {
         ++awaited.buffered;
       } else {
         awaited.list.push_back({m, source});
@@ -117,17 +102,17 @@ AwaitedArrivals AwaitedArrivalsFinder::ByEvidence(const MatchedRendezvous& rende
 std::vector<SimTime> AwaitedArrivalsFinder::OwnParts(const MatchedRendezvous& rendezvous,
                                                      const AwaitedArrivals& awaited) const {
   std::vector<SimTime> latest;
-  for (const auto& m : rendezvous.members) latest.push_back(ArrivalOf(m));
+  for (const auto& m : rendezvous.members) latest.push_back(times_.ArrivalOf(m));
   if (awaited.all) {
     std::ranges::fill(latest, *std::ranges::max_element(latest));
   } else {
     for (const auto& [member, source] : awaited.list) {
-      latest[member] = std::max(latest[member], ArrivalOf(rendezvous.members[source]));
+      latest[member] = std::max(latest[member], times_.ArrivalOf(rendezvous.members[source]));
     }
   }
   std::vector<SimTime> parts;
   for (size_t m = 0; m < rendezvous.members.size(); ++m) {
-    parts.push_back(std::max(SimTime(), EndOf(rendezvous.members[m]) - latest[m]));
+    parts.push_back(std::max(SimTime(), times_.EndOf(rendezvous.members[m]) - latest[m]));
   }
   return parts;
 }

@@ -55,12 +55,10 @@ class AwaitedArrivalsFinder {
   TransferModes::Count modes() const { return modes_ ? modes_->count() : TransferModes::Count(); }
 
  private:
-  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
-  SimTime EndOf(const MatchedRendezvous::Member& member) const;
   AwaitedArrivals ByEvidence(const MatchedRendezvous& rendezvous) const;
 
   const TraceStore& store_;
-  std::span<const SimTime> clock_offset_;
+  MemberTimes times_;
   bool timed_;
   std::optional<TransferModes> modes_;  // of recorded traces
 };

@@ -9,10 +9,6 @@
 namespace foretrace {
 namespace {
 
-bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
-  return rank.kind(n) == NodeKind::kCollective && IsRooted(rank.collective_op(n));
-}
-
 // The root's position among the members; nullopt: not recorded, or without a trace.
 std::optional<uint32_t> RootOf(const TraceStore& store, const MatchedRendezvous& rendezvous) {
   for (const auto& m : rendezvous.members) {
@@ -34,6 +30,10 @@ double Deviation(const std::vector<int64_t>& values) {
 }
 
 }  // namespace
+
+bool IsRootedCollective(const RankTrace& rank, NodeIndex n) {
+  return rank.kind(n) == NodeKind::kCollective && IsRooted(rank.collective_op(n));
+}
 
 std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
     const TraceStore& store, const MatchedRendezvous& rendezvous) {
@@ -60,7 +60,7 @@ std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
 
 TransferModes::TransferModes(const TraceStore& store, const CommunicatorMap& map,
                              std::span<const SimTime> clock_offset)
-    : store_(store), clock_offset_(clock_offset) {
+    : store_(store), times_(store, clock_offset) {
   std::vector<CallPaths> paths;
   for (const RankTrace& rank : store.ranks()) paths.emplace_back(rank, store.strings());
   std::map<Channel, Evidence> evidence;
@@ -72,14 +72,6 @@ TransferModes::TransferModes(const TraceStore& store, const CommunicatorMap& map
     decisions_.emplace(channel, decision);
   }
   DecideOthers(evidence);
-}
-
-SimTime TransferModes::ArrivalOf(const MatchedRendezvous::Member& member) const {
-  return store_.ranks()[member.rank].start(member.node) + clock_offset_[member.rank];
-}
-
-SimTime TransferModes::EndOf(const MatchedRendezvous::Member& member) const {
-  return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
 }
 
 TransferModes::Channel TransferModes::ChannelOf(const MatchedRendezvous& rendezvous,
@@ -98,13 +90,14 @@ TransferModes::Channel TransferModes::ChannelOf(const MatchedRendezvous& rendezv
 TransferModes::Times TransferModes::TimesOf(
     const MatchedRendezvous& rendezvous, const std::vector<MatchedRendezvous::Transfer>& transfers,
     uint32_t from) const {
-  Times times{ArrivalOf(rendezvous.members[from]), SimTime::Min()};
+  Times times{times_.ArrivalOf(rendezvous.members[from]), SimTime::Min()};
   for (const MatchedRendezvous::Transfer& t : transfers) {
     if (t.to == from) {
-      times.latest_source = std::max(times.latest_source, ArrivalOf(rendezvous.members[t.from]));
+      times.latest_source =
+          std::max(times.latest_source, times_.ArrivalOf(rendezvous.members[t.from]));
     } else if (t.from == from) {
       times.latest_destination =
-          std::max(times.latest_destination, ArrivalOf(rendezvous.members[t.to]));
+          std::max(times.latest_destination, times_.ArrivalOf(rendezvous.members[t.to]));
     }
   }
   return times;
@@ -115,10 +108,11 @@ void TransferModes::Add(const MatchedRendezvous& rendezvous, std::vector<CallPat
   const auto transfers = TransfersOf(store_, rendezvous);
   if (!transfers.has_value()) return;
   for (const MatchedRendezvous::Transfer& t : *transfers) {
-    const SimTime end = EndOf(rendezvous.members[t.from]);
-    const SimTime destination = ArrivalOf(rendezvous.members[t.to]);
+    const SimTime end = times_.EndOf(rendezvous.members[t.from]);
+    const SimTime destination = times_.ArrivalOf(rendezvous.members[t.to]);
     // It goes the other way.
-    if (EndOf(rendezvous.members[t.to]) < ArrivalOf(rendezvous.members[t.from])) continue;
+    if (times_.EndOf(rendezvous.members[t.to]) < times_.ArrivalOf(rendezvous.members[t.from]))
+      continue;
     const Times times = TimesOf(rendezvous, *transfers, t.from);
     Evidence& shown = evidence[ChannelOf(rendezvous, t)];
     const MatchedRendezvous::Member& from = rendezvous.members[t.from];
@@ -136,7 +130,7 @@ void TransferModes::Add(const MatchedRendezvous& rendezvous, std::vector<CallPat
     here.own_if_buffered.push_back(own.ps());
     here.own_if_rendezvous.push_back(
         (end - std::max(times.latest_source, times.latest_destination)).ps());
-    shown.before_receiver.push_back((EndOf(rendezvous.members[t.to]) - end).ps());
+    shown.before_receiver.push_back((times_.EndOf(rendezvous.members[t.to]) - end).ps());
   }
 }
 
@@ -207,8 +201,8 @@ void TransferModes::DecideOthers(const std::map<Channel, Evidence>& evidence) {
 
 bool TransferModes::IsBuffered(const MatchedRendezvous& rendezvous,
                                const MatchedRendezvous::Transfer& transfer) const {
-  const SimTime end = EndOf(rendezvous.members[transfer.from]);
-  if (end < ArrivalOf(rendezvous.members[transfer.to])) return true;
+  const SimTime end = times_.EndOf(rendezvous.members[transfer.from]);
+  if (end < times_.ArrivalOf(rendezvous.members[transfer.to])) return true;
   const auto found = decisions_.find(ChannelOf(rendezvous, transfer));
   if (found == decisions_.end()) return false;
   const Decision& decision = found->second;

@@ -24,6 +24,28 @@ namespace foretrace {
 std::optional<std::vector<MatchedRendezvous::Transfer>> TransfersOf(
     const TraceStore& store, const MatchedRendezvous& rendezvous);
 
+// Whether one of the members has what the others get, or the other way round.
+bool IsRootedCollective(const RankTrace& rank, NodeIndex n);
+
+// What members of a rendezvous have recorded, on the clock that all ranks share.
+class MemberTimes {
+ public:
+  // `clock_offset` by index of rank, to be added to recorded times. Both must outlive this.
+  MemberTimes(const TraceStore& store, std::span<const SimTime> clock_offset)
+      : store_(store), clock_offset_(clock_offset) {}
+
+  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const {
+    return store_.ranks()[member.rank].start(member.node) + clock_offset_[member.rank];
+  }
+  SimTime EndOf(const MatchedRendezvous::Member& member) const {
+    return store_.ranks()[member.rank].end(member.node) + clock_offset_[member.rank];
+  }
+
+ private:
+  const TraceStore& store_;
+  std::span<const SimTime> clock_offset_;
+};
+
 class TransferModes {
  public:
   // How many channels are of which mode, and why.
@@ -82,8 +104,6 @@ class TransferModes {
                     const MatchedRendezvous::Transfer& transfer) const;
   Times TimesOf(const MatchedRendezvous& rendezvous,
                 const std::vector<MatchedRendezvous::Transfer>& transfers, uint32_t from) const;
-  SimTime ArrivalOf(const MatchedRendezvous::Member& member) const;
-  SimTime EndOf(const MatchedRendezvous::Member& member) const;
   // `paths`: by index of rank.
   void Add(const MatchedRendezvous& rendezvous, std::vector<CallPaths>& paths,
            std::map<Channel, Evidence>& evidence) const;
@@ -91,7 +111,7 @@ class TransferModes {
   void DecideOthers(const std::map<Channel, Evidence>& evidence);
 
   const TraceStore& store_;
-  std::span<const SimTime> clock_offset_;
+  MemberTimes times_;
   std::map<Channel, Decision> decisions_;
   Count count_;
 };
