@@ -20,13 +20,6 @@ std::string_view Name(AllReduceFormula formula) {
   return kFormulas.at(static_cast<size_t>(formula));
 }
 
-absl::StatusOr<NetworkKind> ParseNetworkKind(std::string_view text) {
-  for (size_t i = 0; i < kKinds.size(); ++i) {
-    if (text == kKinds[i]) return static_cast<NetworkKind>(i);
-  }
-  return InvalidInput("'{}' is no network; allowed: {}", text, fmt::join(kKinds, ", "));
-}
-
 absl::StatusOr<AllReduceFormula> ParseAllReduce(std::string_view text) {
   for (size_t i = 0; i < kFormulas.size(); ++i) {
     if (text == kFormulas[i]) return static_cast<AllReduceFormula>(i);

@@ -15,7 +15,6 @@ namespace foretrace::dataflow {
 
 enum class NetworkKind : uint8_t { kRing, kFullyConnected, kSwitch, kCount };
 std::string_view Name(NetworkKind kind);
-absl::StatusOr<NetworkKind> ParseNetworkKind(std::string_view text);
 
 // How an all-reduce of S bytes on n chips is timed, B being the bandwidth of a link; the published
 // model has changed (docs/dataflow.md). kPhysical is a reduce-scatter and an all-gather, of which

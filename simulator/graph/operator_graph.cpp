@@ -42,13 +42,6 @@ OpId OperatorGraph::AddOp(GraphOp op) {
   return id;
 }
 
-std::optional<AxisId> OperatorGraph::FindAxis(std::string_view name) const {
-  const auto it =
-      std::find_if(axes_.begin(), axes_.end(), [&](const Axis& a) { return a.name == name; });
-  if (it == axes_.end()) return std::nullopt;
-  return static_cast<AxisId>(it - axes_.begin());
-}
-
 Binding OperatorGraph::Declared() const {
   Binding sizes;
   for (const Axis& axis : axes_) sizes.size.push_back(axis.size);

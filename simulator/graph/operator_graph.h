@@ -151,7 +151,6 @@ class OperatorGraph {
   const std::vector<GraphOp>& ops() const { return ops_; }
   const GraphTensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id)]; }
   const GraphOp& op(OpId id) const { return ops_[static_cast<size_t>(id)]; }
-  std::optional<AxisId> FindAxis(std::string_view name) const;
 
   // Sizes as declared; symbols are 0.
   Binding Declared() const;

@@ -60,12 +60,6 @@ bool StreamQueues::DeviceIsFull(NodeIndex device) const {
   return false;
 }
 
-NodeIndex StreamQueues::Previous(NodeIndex device) const {
-  const uint32_t position = position_[device.value];
-  if (position == 0) return NodeIndex();
-  return queues_[rank_.lane(device).value][position - 1].node;
-}
-
 SimTime StreamQueues::Explained(NodeIndex device, const std::vector<SyncEdge>& edges) const {
   SimTime explained = SimTime::Min();
   if (const NodeIndex call = rank_.launcher(device); call.valid()) explained = rank_.start(call);

@@ -31,8 +31,6 @@ class StreamQueues {
   // Whether work of another stream that needs more than one wave of blocks was running when this
   // started on the multiprocessors: it may have waited for room.
   bool DeviceIsFull(NodeIndex device) const;
-  // Device work before it on its stream; invalid for the first.
-  NodeIndex Previous(NodeIndex device) const;
 
  private:
   const RankTrace& rank_;

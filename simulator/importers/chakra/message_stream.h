@@ -21,8 +21,6 @@ class MessageStream {
   // that is no varint, one over kMaxMessage, the input ending inside a message.
   absl::StatusOr<bool> Next(std::string_view& message);
 
-  // Where the current message's content begins in the file.
-  int64_t message_offset() const { return message_offset_; }
   // "FILE: at byte N: PROBLEM", N being `within` bytes into the current message.
   absl::Status ErrorAt(size_t within, std::string_view problem) const;
 
@@ -36,10 +34,10 @@ class MessageStream {
 
   ByteSource& input_;
   std::string source_;
-  std::string_view view_;  // unread bytes of the chunk at hand
-  std::string carry_;      // a message that spans chunks
-  int64_t offset_ = 0;     // of what is unread in the file
-  int64_t message_offset_ = 0;
+  std::string_view view_;       // unread bytes of the chunk at hand
+  std::string carry_;           // a message that spans chunks
+  int64_t offset_ = 0;          // of what is unread in the file
+  int64_t message_offset_ = 0;  // where the current message's content begins in the file
   int64_t messages_ = 0;
 };
 
