@@ -108,6 +108,7 @@ TEST(ShardingSearch, EverySharderPlacesEveryTableOnce) {
     const auto evaluator = TestEvaluator(task);
     const auto ranking = RankPlans(task, *evaluator, AllSharders(), {}, 1, 50);
     ASSERT_TRUE(ranking.ok()) << ranking.status();
+    ASSERT_FALSE(ranking->plans.empty());
     bool some_fits = false;
     for (const RankedPlan& p : ranking->plans) {
       EXPECT_TRUE(CheckPlan(task, p.plan, 4).ok()) << p.plan.sharder;

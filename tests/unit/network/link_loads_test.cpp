@@ -59,6 +59,7 @@ TEST(LinkLoads, AllToAllThroughLeaves) {
 // Around a ring everything but a rank's own part passes twice.
 TEST(LinkLoads, Ring) {
   const auto loads = Loads("switch-64", CollectiveOp::kAllReduce, 64, 64 << 20, Algorithm::kRing);
+  ASSERT_FALSE(loads.empty());
   for (const auto& [kind, load] : loads) {
     EXPECT_NEAR(load.most.count(), 2 * 63.0 / 64 * (64 << 20), 0.02 * (64 << 20)) << kind;
   }

@@ -105,6 +105,7 @@ TEST_F(KinetoTimelineTest, StepsCanBeLeftOut) {
   options.windows = windows;
   options.steps = {6};
   Write(s, 0, options);
+  ASSERT_FALSE(document_["traceEvents"].GetArray().Empty());
   for (const auto& e : document_["traceEvents"].GetArray()) EXPECT_STREQ(e["ph"].GetString(), "M");
 }
 
