@@ -1,9 +1,28 @@
 #include "simulator/calibrate/fitter.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "simulator/base/error.h"
+
 namespace foretrace {
+
+absl::Status CheckHoldOutRule(const Fitter& fitter, std::string_view rule) {
+  const std::vector<std::string_view> rules = fitter.HoldOutRules();
+  if (std::ranges::find(rules, rule) != rules.end()) return absl::OkStatus();
+  return InvalidInput("unknown hold-out rule '{}'; calibrate {} has {}", rule, fitter.kind(),
+                      fmt::join(rules, ", "));
+}
+
+absl::Status CheckForm(const Fitter& fitter, std::string_view form) {
+  const std::vector<std::string_view> forms = fitter.Forms();
+  if (form.empty() || std::ranges::find(forms, form) != forms.end()) return absl::OkStatus();
+  return InvalidInput("unknown form '{}'; calibrate {} has {}", form, fitter.kind(),
+                      fmt::join(forms, ", "));
+}
 
 std::vector<ModelErrors> SummarizeByModel(std::span<const EvaluatedRow> rows) {
   struct Errors {

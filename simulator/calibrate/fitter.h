@@ -92,9 +92,14 @@ class Fitter {
   virtual bool Draws() const { return true; }
   // The rules that Split knows, such as "every-third"; the first is the default.
   virtual std::vector<std::string_view> HoldOutRules() const = 0;
+  // Errors: another rule.
   virtual absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
                                          uint64_t seed) const = 0;
 };
+
+// Errors: a rule that Split does not know, or a form that there is not, with those that there are.
+absl::Status CheckHoldOutRule(const Fitter& fitter, std::string_view rule);
+absl::Status CheckForm(const Fitter& fitter, std::string_view form);
 
 // Errors of one model, as `calibrate --test` prints them.
 struct ModelErrors {

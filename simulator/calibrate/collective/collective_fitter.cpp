@@ -9,8 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
@@ -274,11 +272,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Adapt(
 
 absl::StatusOr<RowSplit> CollectiveFitter::Split(std::span<const BenchmarkRow> rows,
                                                  std::string_view rule, uint64_t) const {
-  const auto rules = HoldOutRules();
-  if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
-    return InvalidInput("unknown rule '{}' for holding rows out ({})", rule,
-                        fmt::join(rules, ", "));
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   RowSplit split;
   const std::vector<Sweep> sweeps = SweepsOf(rows);
   const std::set<std::string> inner =

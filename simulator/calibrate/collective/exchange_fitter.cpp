@@ -131,9 +131,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> ExchangeFitter::Adapt(
 
 absl::StatusOr<RowSplit> ExchangeFitter::Split(std::span<const BenchmarkRow> rows,
                                                std::string_view rule, uint64_t seed) const {
-  if (rule != "shapes" && rule != "nodes") {
-    return InvalidInput("unknown rule '{}' for holding rows out (shapes, nodes)", rule);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   std::set<Shape> shapes;
   std::set<int64_t> numbers;  // of nodes
   for (const BenchmarkRow& row : rows) {

@@ -114,10 +114,7 @@ std::vector<EvaluatedRow> FittedEmbedding::Evaluate(std::span<const BenchmarkRow
 
 absl::StatusOr<std::unique_ptr<FittedModels>> EmbeddingFitter::Fit(
     std::span<const BenchmarkRow> rows, const FitOptions& options) const {
-  if (!options.form.empty() && options.form != "physics" && options.form != "residual") {
-    return InvalidInput("lookup models have the forms physics and residual, not '{}'",
-                        options.form);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckForm(*this, options.form));
   return FitRows(rows, {options.seed, options.form != "physics"}, nullptr);
 }
 
@@ -138,10 +135,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> EmbeddingFitter::Adapt(
 
 absl::StatusOr<RowSplit> EmbeddingFitter::Split(std::span<const BenchmarkRow> rows,
                                                 std::string_view rule, uint64_t) const {
-  if (rule != "every-third" && rule != kOddRanks && rule != kOddSteps) {
-    return InvalidInput(
-        "unknown hold-out rule '{}'; lookups have every-third, odd-ranks and odd-steps", rule);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   RowSplit split;
   std::map<std::string, size_t> points;  // in order of appearance
   for (const BenchmarkRow& row : rows) {

@@ -136,6 +136,13 @@ absl::StatusOr<std::unique_ptr<FittedModels>> FitGroups(std::span<const Benchmar
   return std::make_unique<FittedKernels>(KernelModels(device, std::move(models)), std::move(notes));
 }
 
+uint64_t PartOfHeads(int64_t heads, int64_t key_heads, int64_t size, uint64_t parts,
+                     uint64_t seed) {
+  const uint64_t all = static_cast<uint64_t>(heads) << 40 ^ static_cast<uint64_t>(key_heads) << 20 ^
+                       static_cast<uint64_t>(size);
+  return SplitMix64(seed ^ SplitMix64(all)) % parts;
+}
+
 // The models that were fitted, on the device of any row.
 class Boards {
  public:
@@ -221,10 +228,7 @@ std::vector<std::string> FittedKernels::NotesOn(const std::string& platform) con
 
 absl::StatusOr<std::unique_ptr<FittedModels>> KernelFitter::Fit(std::span<const BenchmarkRow> rows,
                                                                 const FitOptions& options) const {
-  if (!options.form.empty() && options.form != "roofline" && options.form != "residual") {
-    return InvalidInput("kernel models have the forms roofline and residual, not '{}'",
-                        options.form);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckForm(*this, options.form));
   return FitGroups(rows, options, options.form != "roofline", nullptr);
 }
 
@@ -254,6 +258,7 @@ uint64_t PartOfMatrix(int64_t n, int64_t k, uint64_t parts, uint64_t seed) {
 
 absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
                                              std::string_view rule, uint64_t seed) const {
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   RowSplit split;
   std::map<std::string, size_t> counts, taken;
   const auto model_of = [](const BenchmarkRow& row) {
@@ -271,21 +276,11 @@ absl::StatusOr<RowSplit> KernelFitter::Split(std::span<const BenchmarkRow> rows,
     } else if (rule == "unseen-heads") {
       const auto heads = row.shape.Int("heads"), kv_heads = row.shape.Int("kv_heads"),
                  d = row.shape.Int("d");
-      held_out = heads && kv_heads && d &&
-                 SplitMix64(seed ^ SplitMix64(static_cast<uint64_t>(*heads) << 40 ^
-                                              static_cast<uint64_t>(*kv_heads) << 20 ^
-                                              static_cast<uint64_t>(*d))) %
-                         5 ==
-                     0;
-    } else if (rule == "twenty") {
+      held_out = heads && kv_heads && d && PartOfHeads(*heads, *kv_heads, *d, 5, seed) == 0;
+    } else {  // all but twenty of a model
       size_t& n = taken[model_of(row)];
       const size_t stride = std::max<size_t>(counts[model_of(row)] / 20, 1);
       held_out = (n++ + seed - 1) % stride != 0;
-    } else {
-      return InvalidInput(
-          "unknown hold-out rule '{}'; kernels have random-fifth, unseen-nk, unseen-heads and "
-          "twenty",
-          rule);
     }
     (held_out ? split.test : split.train).push_back(row);
   }

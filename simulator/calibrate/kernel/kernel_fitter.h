@@ -63,7 +63,7 @@ class KernelFitter : public Fitter {
   // for use with Adapt.
   std::vector<std::string_view> Forms() const override { return {"residual", "roofline"}; }
   std::vector<std::string_view> HoldOutRules() const override {
-    return {"random-fifth", "unseen-nk", "twenty"};
+    return {"random-fifth", "unseen-nk", "unseen-heads", "twenty"};
   }
   absl::StatusOr<RowSplit> Split(std::span<const BenchmarkRow> rows, std::string_view rule,
                                  uint64_t seed) const override;

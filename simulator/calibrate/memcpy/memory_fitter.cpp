@@ -121,6 +121,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> MemoryFitter::Adapt(
 
 absl::StatusOr<RowSplit> MemoryFitter::Split(std::span<const BenchmarkRow> rows,
                                              std::string_view rule, uint64_t) const {
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   RowSplit split;
   if (rule == kOddRanks || rule == kOddSteps) {
     for (const BenchmarkRow& row : rows) {
@@ -128,10 +129,6 @@ absl::StatusOr<RowSplit> MemoryFitter::Split(std::span<const BenchmarkRow> rows,
       (odd ? split.test : split.train).push_back(row);
     }
     return split;
-  }
-  if (rule != "every-third") {
-    return InvalidInput(
-        "unknown hold-out rule '{}'; copies have every-third, odd-ranks and odd-steps", rule);
   }
   for (const auto& [key, sweep] : CopiesOf(rows)) {
     for (size_t i = 0; i < sweep.size(); ++i) {

@@ -124,9 +124,7 @@ absl::StatusOr<std::unique_ptr<FittedModels>> OverheadFitter::Adapt(
 
 absl::StatusOr<RowSplit> OverheadFitter::Split(std::span<const BenchmarkRow> rows,
                                                std::string_view rule, uint64_t) const {
-  if (rule != "every-third") {
-    return InvalidInput("unknown rule '{}' for holding rows out (every-third)", rule);
-  }
+  FORETRACE_RETURN_IF_ERROR(CheckHoldOutRule(*this, rule));
   RowSplit split;
   for (const auto& [key, group] : GroupsOf(rows)) {
     for (size_t i = 0; i < group.size(); ++i) {

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -61,6 +62,21 @@ TEST(KernelFitter, SaysThatStacksAreFittedAsOne) {
   const auto one = KernelFitter().Fit(rows, {});
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_TRUE((*one)->Notes().empty());
+}
+
+// Of attention whole groups of heads are held out, as of GEMMs whole matrices; every rule that is
+// listed is known, and what is not is refused with those that are.
+TEST(HoldOut, RulesAreThoseThatAreListed) {
+  const KernelFitter fitter;
+  const std::vector<std::string_view> rules = fitter.HoldOutRules();
+  EXPECT_THAT(rules, testing::Contains("unseen-heads"));
+  for (const std::string_view rule : rules) {
+    EXPECT_TRUE(fitter.Split({}, rule, 1).ok()) << rule;
+  }
+  const auto other = fitter.Split({}, "every-third", 1);
+  EXPECT_EQ(other.status().message(),
+            "unknown hold-out rule 'every-third'; calibrate kernel has random-fifth, unseen-nk, "
+            "unseen-heads, twenty");
 }
 
 }  // namespace
