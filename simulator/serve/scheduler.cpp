@@ -217,6 +217,7 @@ int32_t Scheduler::Preempt(size_t index, Step& step) {
     given = item->tokens;
     s.sampled -= item->sampled;
     s.pending -= item->sampled > 0 ? 1 : 0;
+    s.computed = item->cached;
     step.items.erase(item);
   }
   if (config_.preemption == Preemption::kSwap) {

@@ -78,6 +78,33 @@ TEST(Engine, AFullCachePreemptsTheLastAdmitted) {
   EXPECT_LT(r.outcomes[0].last_token, r.outcomes[1].last_token);
 }
 
+// Four blocks of 16: in the third step the first request gets its 32nd token, then the second,
+// which goes first, needs a third block. The first gives way: of it 31 tokens are to be computed
+// again, as that step has not run.
+TEST(Scheduler, TokensOfTheStepThatPreemptsAreNotComputedAgain) {
+  EngineConfig c = SmallEngine();
+  c.policy = AdmissionPolicy::kPriority;
+  c.kv_blocks = 4;
+  const RequestTrace trace = TraceOf({At(0, 30, 9, 1), At(1, 32, 9, 0)});
+  const Speculation none;
+  Scheduler scheduler(c, trace, none);
+  Step step;
+  const auto run = [&](int64_t us) {
+    scheduler.Schedule(step, SimTime::FromUs(us));
+    for (const StepItem& item : step.items) scheduler.Collect(item.sequence);
+  };
+  scheduler.Enqueue(0, 0, 9);
+  run(0);
+  scheduler.Enqueue(1, 0, 9);
+  run(1000);
+  ASSERT_EQ(step.items.size(), 2u);
+  run(2000);
+  ASSERT_EQ(step.items.size(), 1u);
+  EXPECT_EQ(step.items.front().sequence, 1);
+  EXPECT_EQ(step.preempted, std::vector<SequenceIndex>{0});
+  EXPECT_EQ(scheduler.recomputed_tokens(), 31);
+}
+
 // The second prompt begins with three of the first's blocks of 16: of its 64 tokens 16 are left.
 TEST(Engine, SharedPrefixesAreNotComputedAgain) {
   EngineConfig c = SmallEngine();
