@@ -216,9 +216,9 @@ struct Stack {
   Stack(const Stack&) = delete;
 };
 
-class Builder {
+class WorkloadBuilder {
  public:
-  explicit Builder(const TransformerConfig& config) : c_(config) {
+  explicit WorkloadBuilder(const TransformerConfig& config) : c_(config) {
     w_.name = c_.name;
     w_.dtype = c_.dtype;
     w_.sequence_length = c_.sequence;
@@ -312,7 +312,7 @@ absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config) {
   }
   const TransformerConfig c = WithDefaults(config);
   FORETRACE_RETURN_IF_ERROR(CheckTransformer(c));
-  Workload workload = Builder(c).Build();
+  Workload workload = WorkloadBuilder(c).Build();
   FORETRACE_RETURN_IF_ERROR(workload.Validate());
   return workload;
 }

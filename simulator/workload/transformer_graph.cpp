@@ -11,10 +11,10 @@
 namespace foretrace {
 namespace {
 
-class Builder : TransformerParts {
+class GraphBuilder : TransformerParts {
  public:
   // `empty`: to be built.
-  Builder(const TransformerConfig& config, TransformerStack stack, TransformerGraph& empty)
+  GraphBuilder(const TransformerConfig& config, TransformerStack stack, TransformerGraph& empty)
       : TransformerParts(config, empty), stack_(stack) {
     TransformerAxes& a = out_.axes;
     a.batch = Axis("batch");
@@ -223,7 +223,7 @@ LinearOp FurtherTokenJoin(const TransformerConfig& c, int64_t rows, int64_t tens
 
 TransformerGraph MakeTransformerGraph(const TransformerConfig& config, TransformerStack stack) {
   TransformerGraph graph;
-  Builder(config, stack, graph).Build();
+  GraphBuilder(config, stack, graph).Build();
   return graph;
 }
 

@@ -1,11 +1,9 @@
 #include "simulator/workload/workload.h"
 
 #include <array>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "simulator/base/check.h"
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 
@@ -77,60 +75,6 @@ absl::Status Workload::Validate() const {
     }
   }
   return absl::OkStatus();
-}
-
-namespace {
-
-void Accumulate(Operator& sum, const Operator& op) {
-  sum.parameters += op.parameters;
-  sum.active_parameters += op.active_parameters;
-  sum.expert_parallel |= op.expert_parallel;
-  sum.forward_flop += op.forward_flop;
-  sum.backward_flop += op.backward_flop;
-  sum.forward_bytes += op.forward_bytes;
-  sum.backward_bytes += op.backward_bytes;
-  sum.stash_tensor += op.stash_tensor;
-  sum.stash_sequence += op.stash_sequence;
-  sum.stash_selective += op.stash_selective;
-  sum.output_bytes = op.output_bytes;
-  sum.reduces_output = op.reduces_output;
-}
-
-}  // namespace
-
-Workload CoarsenByBlock(const Workload& workload) {
-  Workload out = workload;
-  out.operators.clear();
-  out.edges.clear();
-  std::map<int32_t, int32_t> node_of_block;
-  std::vector<int32_t> group(workload.operators.size());
-  for (size_t i = 0; i < workload.operators.size(); ++i) {
-    const Operator& op = workload.operators[i];
-    const auto next = static_cast<int32_t>(out.operators.size());
-    if (op.block < 0) {
-      group[i] = next;
-      out.operators.push_back(op);
-      continue;
-    }
-    const auto [it, fresh] = node_of_block.emplace(op.block, next);
-    group[i] = it->second;
-    if (fresh) {
-      out.operators.push_back(op);
-      out.operators.back().name = fmt::format("block {}", op.block);
-      out.operators.back().kind = OperatorKind::kGeneric;
-    } else {
-      Accumulate(out.operators[it->second], op);
-    }
-  }
-  std::map<std::pair<int32_t, int32_t>, Bytes> edges;
-  for (const OperatorEdge& e : workload.edges) {
-    if (group[e.from] == group[e.to]) continue;
-    // Blocks are listed in order, so a contracted edge still goes forward.
-    FORETRACE_CHECK(group[e.from] < group[e.to]);
-    edges[{group[e.from], group[e.to]}] += e.bytes;
-  }
-  for (const auto& [ends, bytes] : edges) out.edges.push_back({ends.first, ends.second, bytes});
-  return out;
 }
 
 }  // namespace foretrace

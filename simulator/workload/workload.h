@@ -35,9 +35,7 @@ std::string_view Name(OperatorKind kind);
 struct Operator {
   std::string name;
   OperatorKind kind = OperatorKind::kGeneric;
-  // Index of the repeated block that it belongs to; -1 outside of blocks. Operators with equal
-  // block_signature in different blocks are identical.
-  int32_t block = -1;
+  int32_t block = -1;  // that it belongs to: a layer; -1: before or after all of them
 
   int64_t parameters = 0;         // trainable elements
   int64_t active_parameters = 0;  // of these, those that one sample's token uses (experts: top-k)
@@ -96,10 +94,5 @@ struct Workload {
   // Edges inside the range, forward in the list (so acyclic), no duplicates; no negative numbers.
   absl::Status Validate() const;
 };
-
-// Operators of equal (signature, block) merged into one, so that partitioners see one node per
-// block; operators outside blocks stay. Order and totals are kept. Errors: a block whose operators
-// cannot be contracted without a cycle.
-Workload CoarsenByBlock(const Workload& workload);
 
 }  // namespace foretrace

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "simulator/base/counted.h"
@@ -23,12 +24,17 @@
 namespace foretrace {
 namespace {
 
-// Of the operators that are searched over: a transformer block counts as one.
+// Of the operators that are searched over, in their order: a transformer's block is one.
 std::vector<std::string> OperatorNames(const TrainingJob& job) {
   std::vector<std::string> names;
-  const Workload workload =
-      job.model.transformer ? CoarsenByBlock(job.model.workload) : job.model.workload;
-  for (const Operator& op : workload.operators) names.push_back(op.name);
+  std::set<int32_t> blocks;
+  for (const Operator& op : job.model.workload.operators) {
+    if (!job.model.transformer || op.block < 0) {
+      names.push_back(op.name);
+    } else if (blocks.insert(op.block).second) {
+      names.push_back(fmt::format("block {}", op.block));
+    }
+  }
   // Names of built models need not be unique.
   std::map<std::string, int> seen;
   for (std::string& name : names) {

@@ -139,17 +139,6 @@ TEST(TransformerTest, BertAndT5ParameterCounts) {
   EXPECT_EQ(Build(t5).ParameterCount(), 222'903'552);  // t5-base
 }
 
-TEST(TransformerTest, CoarseningKeepsTotals) {
-  const Workload w = Build(Gpt(1024, 6, 16));
-  const Workload coarse = CoarsenByBlock(w);
-  ASSERT_TRUE(coarse.Validate().ok()) << coarse.Validate();
-  // Embedding and positions, blocks, norm, output layer, loss.
-  EXPECT_EQ(coarse.operators.size(), 6u + 5u);
-  EXPECT_EQ(coarse.ParameterCount(), w.ParameterCount());
-  EXPECT_DOUBLE_EQ(coarse.ModelFlop().count(), w.ModelFlop().count());
-  EXPECT_EQ(coarse.edges.size(), 10u);
-}
-
 TEST(TransformerTest, BadSizesAreNamed) {
   TransformerConfig c = Gpt(1024, 2, 16);
   c.kv_heads = 3;
