@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "simulator/dataflow/quantities.h"
+
 namespace foretrace::dataflow {
 namespace {
-
-int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
 
 // The fewest of `unit` wide parts for each number of rounds that `size` can take, most rounds
 // first.

@@ -7,12 +7,6 @@
 #include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
-namespace {
-
-int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
-
-}  // namespace
-
 RealBytes TileBytes(const Kernel& kernel, const ShardedKernel& sharded, int64_t tiles) {
   if (kernel.tiled == Loop::kCount || kernel.tiled == Loop::kK) return sharded.output_bytes;
   const auto size = sharded.size[static_cast<size_t>(kernel.tiled)];

@@ -1,5 +1,7 @@
 #include "simulator/dataflow/pass_bounds.h"
 
+#include "simulator/dataflow/quantities.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>

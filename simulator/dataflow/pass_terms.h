@@ -2,7 +2,6 @@
 // What shardings add to the terms of a pass (computation, memory, network), each a sum over kernels
 // and tensors, in nanoseconds of a micro-batch through a layer.
 
-#include <cmath>
 #include <cstdint>
 
 #include "simulator/dataflow/mapping_costs.h"
@@ -11,8 +10,6 @@ namespace foretrace::dataflow {
 
 // Whether partitions take the longest of their terms, rather than the sum.
 bool Overlaps(const System& system, const Formulas& formulas);
-
-inline int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
 
 class PassTerms {
  public:

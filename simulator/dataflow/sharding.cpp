@@ -7,11 +7,10 @@
 #include <tuple>
 
 #include "simulator/base/check.h"
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 namespace {
-
-int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
 
 // What a kernel's result is divided along; empty: every chip has all of it.
 std::string OutputLayout(const Kernel& kernel, Sharding sharding) {

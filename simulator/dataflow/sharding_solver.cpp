@@ -4,12 +4,11 @@
 #include <set>
 #include <string>
 
+#include "simulator/dataflow/quantities.h"
 #include "simulator/dataflow/sharding_problem.h"
 
 namespace foretrace::dataflow {
 namespace {
-
-int64_t Picoseconds(double ns) { return std::llround(ns * 1000); }
 
 constexpr int64_t kNever = int64_t{1} << 61;
 

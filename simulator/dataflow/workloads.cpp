@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "simulator/dataflow/quantities.h"
+
 namespace foretrace::dataflow {
-namespace {
-
-int64_t CeilOf(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
-
-}  // namespace
 
 Workload MakeDlrm(const DlrmSizes& sizes) {
   LoopGraph g;
