@@ -1,10 +1,10 @@
 #include "simulator/dataflow/pass_bounds.h"
 
-#include "simulator/dataflow/quantities.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
+
+#include "simulator/dataflow/quantities.h"
 
 namespace foretrace::dataflow {
 
