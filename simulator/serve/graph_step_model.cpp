@@ -5,11 +5,11 @@
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
+#include "simulator/serve/engine_exchanges.h"
 #include "simulator/serve/expert_transfers.h"
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
-#include "simulator/serve/speculative_step_model.h"
 #include "simulator/serve/weighted_gemm.h"
 
 namespace foretrace::serve {

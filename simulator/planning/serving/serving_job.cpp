@@ -9,6 +9,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/planning/serving/memory_remedy.h"
 #include "simulator/planning/serving/serving_engine.h"
+#include "simulator/serve/engine_exchanges.h"
 #include "simulator/serve/graph_step_model.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/speculative_step_model.h"

@@ -13,10 +13,10 @@
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/planning/serving/serving_job.h"
+#include "simulator/serve/engine_exchanges.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
 #include "simulator/serve/memory_ledger.h"
-#include "simulator/serve/speculative_step_model.h"
 #include "simulator/topology/platform_loader.h"
 
 namespace foretrace {

@@ -6,7 +6,7 @@
 #include "simulator/planning/files/table_text.h"
 #include "simulator/planning/serving/serving_costs.h"
 #include "simulator/serve/csv_columns.h"
-#include "simulator/serve/speculative_step_model.h"
+#include "simulator/serve/engine_exchanges.h"
 #include "simulator/topology/platform_loader.h"
 #include "tests/support/real_data.h"
 
