@@ -251,7 +251,8 @@ class StageWalk {
     memory_.Free(x);
   }
 
-  double Block1() const { return walk_.layer().dense() + walk_.layer().expert(); }
+  // Elements.
+  double LayerWeights() const { return walk_.layer().dense() + walk_.layer().expert(); }
   double GradientBuffer() const {
     return AsDouble(walk_.layer().gradient_bytes()) *
            (walk_.layer().trained() + walk_.layer().trained_expert());
@@ -259,7 +260,8 @@ class StageWalk {
   void Gather(std::deque<Block>& gathered) {
     if (pools_) return pools_->Gather();
     if (m_.zero < 3 || m_.replicas() == 1) return;
-    gathered.push_back(memory_.Allocate(WholeBytes(AsDouble(ElementSize(c_.dtype)) * Block1())));
+    gathered.push_back(
+        memory_.Allocate(WholeBytes(AsDouble(ElementSize(c_.dtype)) * LayerWeights())));
   }
   void Drop(std::deque<Block>& gathered) {
     if (gathered.empty()) return;

@@ -142,9 +142,10 @@ class Regions {
   std::vector<Region> regions_;  // by the operator that stands for it
 };
 
-struct Halves {
+// Divides what a call computes among `by` devices, rounded up.
+struct Divider {
   int64_t by;
-  bool rows;
+  bool rows;  // of a GEMM what it sums over, not what it makes
 
   void Cut(std::initializer_list<int64_t*> sizes) const {
     for (int64_t* n : sizes) *n = (*n + by - 1) / by;
@@ -225,7 +226,7 @@ std::vector<OperatorCall> DividedCalls(const Operator& op, int32_t width) {
   std::vector<OperatorCall> calls = op.calls;
   for (OperatorCall& call : calls) {
     // Of several GEMMs the last ends the division.
-    std::visit(Halves{width, op.reduces_output && &call == &calls.back()}, call.shape);
+    std::visit(Divider{width, op.reduces_output && &call == &calls.back()}, call.shape);
   }
   return calls;
 }

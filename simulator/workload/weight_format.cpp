@@ -1,5 +1,7 @@
 #include "simulator/workload/weight_format.h"
 
+#include <fmt/ranges.h>
+
 #include <array>
 
 #include "simulator/base/enum_names.h"
@@ -17,18 +19,11 @@ constexpr std::array<double, static_cast<size_t>(WeightFormat::kCount)> kBits = 
 std::string_view Name(WeightFormat format) { return kNames[static_cast<size_t>(format)]; }
 
 std::optional<WeightFormat> ParseWeightFormat(std::string_view text) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == text) return static_cast<WeightFormat>(i);
-  }
-  return std::nullopt;
+  return ParseEnum<WeightFormat>(text);
 }
 
 std::string WeightFormatNames() {
-  std::string all;
-  for (size_t i = 1; i < kNames.size(); ++i) {
-    all += (all.empty() ? "" : ", ") + std::string(kNames[i]);
-  }
-  return all;
+  return fmt::format("{}", fmt::join(kNames.begin() + 1, kNames.end(), ", "));
 }
 
 double BitsOf(WeightFormat format) { return kBits[static_cast<size_t>(format)]; }
