@@ -26,6 +26,10 @@ class KernelCoster {
   std::optional<KernelDemand> Demand(const KernelWork& work) const {
     return p_.measured != nullptr ? p_.measured->Demand(work) : std::nullopt;
   }
+  // Of a call's kernels, forward, in seconds.
+  double CallSeconds(const OperatorCall::Shape& shape, DType dtype, CostSources& sources) const {
+    return Time(Kernels({shape, dtype, Direction::kForward}), sources).seconds();
+  }
   // Sum over kernels that run one after another.
   SimTime Time(const KernelList& list, CostSources& sources) const {
     return SimTime::FromSeconds(Seconds(list, sources));

@@ -11,15 +11,11 @@
 #include "simulator/mapping/partwise_gemms.h"
 #include "simulator/mapping/recomputed_modules.h"
 #include "simulator/mapping/scan_kernels.h"
+#include "simulator/mapping/shard_copies.h"
 #include "simulator/mapping/unfused_kernels.h"
 
 namespace foretrace {
 namespace {
-
-// The kernel that casts gradients and puts them rank by rank into the buffer that is reduced
-// (aten::_chunk_cat) takes so many times as long as a cast: 1.73 to 1.92 TB/s on an H100 in 17
-// recordings (llama-training of traces/captured/h100-sxm5), where logits are cast at 2.85.
-constexpr double kChunkCat = 1.6;
 
 class OpCoster {
  public:
@@ -33,11 +29,13 @@ class OpCoster {
         experts_(layer, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
         casts_(layer, mapping, cluster, sources),
+        copier_(layer, mapping, cluster, sources),
         alternate_(EverySecondGemm(layer.graph(), layer.sizes())),
         again_(PartsAgain(layer.graph(), mapping).again),
         sources_(sources) {}
 
   const std::vector<bool>& again() const { return again_; }
+  const ShardCopier& copier() const { return copier_; }
 
   void Add(OpId id, PassCost& cost) const {
     const GraphOp& op = l_.graph().op(id);
@@ -72,26 +70,6 @@ class OpCoster {
         op.kind == GraphOpKind::kContext) {
       cost.attention_core += times.forward;
     }
-  }
-
-  // `trained`: of the elements; `own`: of these the part that a replica keeps the gradients of.
-  ShardCopies Copies(double elements, double trained, double own, int64_t weight_bytes) const {
-    if (!CopiesGradients() || elements <= 0) return {};
-    const auto n = static_cast<int64_t>(elements);
-    const auto changed = static_cast<int64_t>(trained);
-    if (p_.flat_parameters) return {0, Call(ElementwiseOp{changed, changed}, l_.dtype())};
-    ElementwiseOp gradients{changed, changed};
-    if (l_.gradient_bytes() >= 4) gradients.output_dtype = DType::kFloat32;
-    const DType gathered = weight_bytes == 1 ? DType::kUInt8 : l_.dtype();
-    double weights = Call(ElementwiseOp{n, n}, gathered);
-    // Of several replicas each casts its part, on a stream of its own.
-    if (m_.replicas() == 1) {
-      ElementwiseOp cast{n, n};
-      cast.output_dtype = gathered;
-      weights += Call(cast, DType::kFloat32);
-    }
-    if (changed == 0) return {weights, 0};
-    return {weights, kChunkCat * Call(gradients, l_.dtype()) + Reduced(changed, own)};
   }
 
  private:
@@ -142,29 +120,6 @@ class OpCoster {
     t.forward_kernels = std::ssize(list);
     t.backward_kernels = std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
     return t;
-  }
-
-  // Into the buffer that is reduced, of as many bits as that has.
-  bool CopiesGradients() const {
-    // Flat parameters of one replica are not divided (torch/distributed/fsdp, NO_SHARD).
-    const bool flat = p_.flat_parameters && m_.replicas() > 1;
-    return m_.zero >= 3 && (p_.per_parameter_sharding || flat);
-  }
-
-  // What is left to do of a micro-batch's gradients when they are reduced. NCCL copies what a
-  // single rank reduces, and what is reduced is added to the sum of the micro-batches before, of
-  // the own part in 32 bits (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
-  // foreach_reduce: to_accumulate_grad), here in their mean. Both on a stream of their own, but
-  // kernels that fill the device run before or after those beside them: in a recording of four
-  // micro-batches (llama3-8b-l4-s4096-b1-none-x4 of traces/captured/h100-sxm5) they add 44 of its
-  // 391 ms.
-  double Reduced(int64_t gradients, double own) const {
-    const DType dtype = l_.gradient_bytes() >= 4 ? DType::kFloat32 : l_.dtype();
-    double seconds = m_.replicas() == 1 ? Call(ElementwiseOp{gradients, gradients}, dtype) : 0;
-    const double later = 1 - 1 / AsDouble(m_.microbatches());
-    const auto n = static_cast<int64_t>(own);
-    if (later > 0 && n > 0) seconds += later * Call(ElementwiseOp{n, 2 * n}, dtype);
-    return seconds;
   }
 
   // A table's gradient is added to none where it is the only one and has no buffer, or where
@@ -271,7 +226,7 @@ class OpCoster {
     if (!own.empty()) all.Add(own, seconds / own.seconds());
   }
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
-    return kernels_.Time(Kernels({shape, dtype, Direction::kForward}), sources_).seconds();
+    return kernels_.CallSeconds(shape, dtype, sources_);
   }
 
   // Weight gradients are added to the buffer that they accumulate in by the GEMM itself
@@ -288,7 +243,7 @@ class OpCoster {
     double seconds = 0;
     for (const KernelWork& work : list) {
       seconds += Seconds(op, work, true, kernels);
-      if (p_.fused_accumulation && CopiesGradients()) continue;
+      if (p_.fused_accumulation && copier_.copies()) continue;
       if (!p_.fused_accumulation) {
         seconds += Accumulation(work);
         continue;
@@ -361,6 +316,7 @@ class OpCoster {
   ExpertKernels experts_;
   PartwiseGemms partwise_;
   OperandCasts casts_;
+  ShardCopier copier_;
   AlternateGemms alternate_;
   std::vector<bool> again_;  // by operator: PartsAgain's
   CostSources& sources_;
@@ -396,13 +352,13 @@ OpCosts CostOps(const MappedLayer& layer, const ParallelMapping& mapping,
   const auto [first, last] = layer.RootWeights();
   const int64_t width = ElementSize(layer.dtype());
   const double shards = mapping.shards();
-  costs.layer_copies =
-      coster.Copies(layer.dense() + layer.expert(), layer.trained() + layer.trained_expert(),
-                    layer.trained() / shards + layer.trained_expert() / mapping.expert_shards(),
-                    eight ? 1 : width);
+  costs.layer_copies = coster.copier().Of(
+      layer.dense() + layer.expert(), layer.trained() + layer.trained_expert(),
+      layer.trained() / shards + layer.trained_expert() / mapping.expert_shards(),
+      eight ? 1 : width);
   const double ends = mapping.trains_ends() ? 1 : 0;
-  costs.first_copies = coster.Copies(first, ends * first, ends * first / shards, width);
-  costs.last_copies = coster.Copies(last, ends * last, ends * last / shards, width);
+  costs.first_copies = coster.copier().Of(first, ends * first, ends * first / shards, width);
+  costs.last_copies = coster.copier().Of(last, ends * last, ends * last / shards, width);
   // No backward pass goes below the layers where nothing there is trained.
   if (!mapping.trains_ends()) costs.before.backward = 0;
   return costs;

@@ -5,6 +5,7 @@
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/mapped_layer.h"
 #include "simulator/mapping/ring_attention.h"
+#include "simulator/mapping/shard_copies.h"
 
 namespace foretrace {
 
@@ -33,15 +34,6 @@ struct PassCost {
 
 // How many of a layer's forward kernels its backward pass runs again.
 int64_t RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer);
-
-// Where weights are divided parameter by parameter, in seconds: of gathered shards, which lie rank
-// by rank, into whole parameters, before each pass; of gradients, cast and rank by rank, into the
-// buffer that is reduced. Both on the stream that computes (torch/distributed/fsdp/_fully_shard/
-// _fsdp_collectives.py, foreach_all_gather_copy_out and foreach_reduce_scatter_copy_in). A single
-// replica does so, too, and casts its 32-bit masters there (recordings, traces/captured/h100-sxm5).
-struct ShardCopies {
-  double weights = 0, gradients = 0;
-};
 
 // Of a layer, and of what comes before and after the layers.
 struct OpCosts {

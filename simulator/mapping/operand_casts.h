@@ -46,7 +46,7 @@ class OperandCasts {
   double Largest(int64_t n, DType dtype) const;
   double Transpose(int64_t n) const;
   double Call(const OperatorCall::Shape& shape, DType dtype) const {
-    return kernels_.Time(Kernels({shape, dtype, Direction::kForward}), sources_).seconds();
+    return kernels_.CallSeconds(shape, dtype, sources_);
   }
 
   const MappedLayer& l_;

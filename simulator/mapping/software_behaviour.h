@@ -65,7 +65,7 @@ struct SoftwareBehaviour {
   bool whole_gradient_messages = false;
   // Weights that are divided over replicas are divided parameter by parameter (PyTorch's FSDP2):
   // what was gathered is copied into whole parameters, gradients are cast and copied into the
-  // buffer that is reduced (layer_costs.h, ShardCopies).
+  // buffer that is reduced (shard_copies.h).
   bool per_parameter_sharding = false;
   // Weights are views of one flat tensor a layer, whose gradient is put together of theirs
   // (PyTorch's first FSDP, torch/distributed/fsdp/flat_param.py, _get_unflat_views: torch.split,
