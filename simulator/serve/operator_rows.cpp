@@ -137,6 +137,7 @@ class Reader {
   }
 
  private:
+  // Of fields that outlive them.
   OperatorColumns ColumnsOf(const std::vector<std::string>& fields) const {
     return {[&](std::string_view name) {
               double value = 0;
@@ -173,7 +174,6 @@ class Reader {
     std::vector<std::string_view> along;
     switch (kind_) {
       case Kind::kExperts:
-        along = {"moe_ep_size", "moe_tp_size"};
         along = {"moe_ep_size", "moe_tp_size"};
         break;
       case Kind::kLatentAttention:
