@@ -24,6 +24,11 @@ constexpr double kDramShare = 0.9;
 // profiles reach 0.93 on A100 (trace_diff/control), V100 (ns_resolution) and RTX 2080 Ti (resnet).
 constexpr double kDramWriteShare = 0.93;
 
+// Of element-wise kernels in jobs, with two reads for a write. A fifth of the cache still has what
+// kernels before wrote. Additions and products of 100 MB to 6 GB of captured jobs (H100,
+// traces/README.md).
+constexpr double kJobShare = 0.92, kJobCached = 0.2;
+
 // A batch norm has a block of 512 threads for each channel, with 8 bytes under way for each thread
 // (cuDNN's bn_*_1C11; aten/src/ATen/native/cuda/Normalization.cuh). Few channels do not fill the
 // device: 64 of ResNet-50's reach 8.5 to 10.5 bytes a nanosecond each on the V100, and 10 to 12 on
@@ -46,6 +51,12 @@ MemoryParameters BeyondCache(const MemoryParameters& streaming, const GpuPeaks& 
   parameters.bandwidth_efficiency =
       writes ? kDramWriteShare : std::min(parameters.bandwidth_efficiency, kDramShare);
   return parameters;
+}
+
+double PastCacheUs(const GpuPeaks& device, const KernelWork& work) {
+  const double cache = device.l2_mbytes * 1e6, bytes = static_cast<double>(work.total_bytes());
+  if (bytes <= cache) return 0;
+  return (bytes - kJobCached * cache) / (device.dram_gbps * 1e3 * kJobShare);
 }
 
 double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& device,

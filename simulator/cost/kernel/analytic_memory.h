@@ -16,4 +16,8 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
 MemoryParameters BeyondCache(const MemoryParameters& streaming, const GpuPeaks& device,
                              const KernelWork& work);
 
+// What DRAM takes at least of an element-wise kernel in a job, which benchmarks do not show: they
+// repeat a call, whose tensors the cache holds in part. 0: the cache holds all.
+double PastCacheUs(const GpuPeaks& device, const KernelWork& work);
+
 }  // namespace foretrace

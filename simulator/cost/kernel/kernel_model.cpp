@@ -281,6 +281,9 @@ Estimate KernelModels::Predict(const KernelWork& work, Precision precision) cons
 Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision) const {
   Estimate estimate = PredictVectors(work, precision);
   double us = estimate.time.us();
+  if (work.kind == KernelKind::kElementwise && work.trips > 0) {
+    us = std::max(us, generic_memory_.memory.base_us + PastCacheUs(device_, work));
+  }
   if (work.instructions > 0) {
     // Loads and the arithmetic on indices hide behind each other in part; what transposes reach of
     // the bandwidth was measured with that arithmetic within.
@@ -307,7 +310,9 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
          (work.trips_are_steps ? SmoothSum(moved_us, waits_us, 2) : SmoothMax(moved_us, waits_us));
   }
   if (work.blocks > 0) {
-    us = std::max(us, generic_memory_.memory.base_us + DispatchUs(device_, work.blocks));
+    // An element-wise kernel's last block loads when all have been handed out.
+    const double last_us = work.kind == KernelKind::kElementwise ? ColdStartUs(device_, 1) : 0;
+    us = std::max(us, generic_memory_.memory.base_us + DispatchUs(device_, work.blocks) + last_us);
   }
   estimate.time = SimTime::FromUs(us);
   return estimate;

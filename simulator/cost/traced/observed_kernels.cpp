@@ -116,6 +116,14 @@ void AsVectorsOfEight(std::string_view name, KernelWork& work) {
   work.flop = Flop(work.flop.count() * kShare);
 }
 
+// Blocks of 128 threads with a vector each, of 8 bytes where four elements of 16 bits are one, may
+// take longer to be handed out than their bytes.
+void AddBlocks(const Launch& launch, KernelWork& work) {
+  if (launch.attr == nullptr || work.kind != KernelKind::kElementwise) return;
+  if (launch.name.find("vectorized_elementwise_kernel<") == launch.name.npos) return;
+  work.blocks = static_cast<int64_t>(launch.attr->blocks());
+}
+
 // A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads
 // (aten/src/ATen/native/cuda/Loss.cu, nll_loss_threads): forward a target, then its score.
 void AddStepsOfChosen(std::string_view name, KernelWork& work) {
@@ -347,6 +355,7 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
     AddStepsOfChosen(name, work);
     AddOnlineSoftmax(name, traced.access, work);
     const Launch launch = LaunchOf(store, rank, first);
+    AddBlocks(launch, work);
     AddStoresAcrossRows(device, launch, traced.access, work);
     if (const double share = BandwidthShareOfChunks(launch, device); share < 1) {
       work.kind = KernelKind::kOptimizer;
