@@ -55,8 +55,8 @@ struct KernelWork {
   // Matrix view of GEMM-like kernels (of a convolution, its implicit GEMM: m = n oh ow,
   // n = k, k = c r s / groups, batch = groups). 0 for others.
   int64_t batch = 0, m = 0, n = 0, k = 0;
-  // Elements that a GEMM or a norm of a serving engine loads at once, or a thread of a reduction
-  // before it waits; 0: as its framework does.
+  // Elements that a GEMM, an element-wise kernel or a norm of a serving engine loads at once, or a
+  // thread of a reduction before it waits; 0: as its framework does.
   int64_t load_elements = 0;
   // Of a GEMM's two operands, how many lie along the result's sides, not along what is summed over.
   int across_reduction = 0;

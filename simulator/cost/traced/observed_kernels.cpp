@@ -112,8 +112,10 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
 // "Captured"), which streams where TimeSformer's, by four, computes.
 void AsVectorsOfEight(std::string_view name, KernelWork& work) {
   constexpr double kShare = 0.75;
+  constexpr int64_t kElements = 8;
   if (name.find("vectorized_elementwise_kernel<8,") == name.npos) return;
   work.flop = Flop(work.flop.count() * kShare);
+  work.load_elements = kElements;
 }
 
 // Blocks of 128 threads with a vector each, of 8 bytes where four elements of 16 bits are one, may

@@ -380,6 +380,24 @@ TEST(KernelModels, ElementwiseKernelsOfJobsFindTheirTensorsInMemory) {
   EXPECT_NEAR(us(), 1 + 1.196e6 / (A100().dram_gbps * 0.92), 1e-2);
 }
 
+// Threads that load eight elements at a time hide arithmetic behind them to the power of 4, those
+// that load four to that of 2.
+TEST(KernelModels, VectorsOfEightHideTheirArithmetic) {
+  const KernelModels models(A100(), {});
+  KernelWork work = Only(ElementwiseOp{10'000'000, 10'000'000});
+  work.trips = 1;
+  work.flop = Flop();
+  const double base = A100().accelerator.instructions.shortest_kernel.us();
+  const auto us = [&] { return models.Predict(work, Precision::kFloat32).time.us(); };
+  const double moved = us() - base;
+  work.flop = Flop(2e8);
+  const double computes = ArithmeticUs(A100(), work.flop);
+  const double waits = ColdStartUs(A100(), 1);
+  EXPECT_NEAR(us(), base + SmoothMax(std::hypot(moved + base, computes) - base, waits), 0.05);
+  work.load_elements = 8;
+  EXPECT_NEAR(us(), base + SmoothMax(SmoothSum(moved + base, computes, 4) - base, waits), 0.05);
+}
+
 // Blocks of an element-wise kernel are handed out at 0.9 a cycle, and the last one then runs:
 // 40,000 take 40,000 / (0.9 x 1,410) = 31.5 us on an A100, however few bytes each moves.
 TEST(KernelModels, TheLastBlockOfAnElementwiseKernelRunsWhenAllAreHandedOut) {
