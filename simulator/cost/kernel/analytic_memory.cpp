@@ -4,6 +4,7 @@
 
 #include "simulator/cost/kernel/analytic_reductions.h"
 #include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/vector_rates.h"
 
 namespace foretrace {
 namespace {
@@ -79,6 +80,9 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
   double extra_us = 0;
   if (work.kind == KernelKind::kConcat) {
     extra_us = kConcatUs + kPieceUs * static_cast<double>(std::max<int64_t>(work.parts, 1) - 1);
+    const MemoryTime time = MemoryRoofline(parameters, device, work);
+    const double least_us = work.scattered > 0 ? ScatteredUs(device, work.scattered) : 0;
+    return time.kernel_us + extra_us + std::max(least_us - time.memory_us, 0.0);
   }
   if (work.kind == KernelKind::kTranspose) {
     parameters.bandwidth_efficiency *= kTransposeShare;

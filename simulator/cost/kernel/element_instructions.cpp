@@ -17,8 +17,6 @@ double ElementInstructions(KernelRole role, const ElementAccess& access) {
              ConvertedInstructions(elements, tensors) - ConvertedInstructions(elements, 0);
     case KernelRole::kConverted:
       return ConvertedInstructions(elements, tensors);
-    case KernelRole::kConcat:
-      return ConcatInstructions(elements);
     case KernelRole::kGather:
       return GatherInstructions(elements);
     default:

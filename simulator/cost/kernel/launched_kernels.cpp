@@ -72,12 +72,6 @@ int64_t ElementsNamed(const Launch& launch, bool strided) {
   return stated > 0 ? stated : Launch::kElementsOfThread;
 }
 
-DType ElementOf(std::string_view name) {
-  if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
-  if (ContainsAny(name, {"complex<float>"})) return DType::kComplex64;
-  return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
-}
-
 double Threads(const Launch& launch, const GpuPeaks& device, double registers) {
   if (launch.attr != nullptr) return launch.attr->blocks() * launch.attr->threads();
   constexpr double kThreadsPerBlock = 128;
@@ -172,6 +166,12 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t n
 
 }  // namespace
 
+DType ElementNamed(std::string_view name) {
+  if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
+  if (ContainsAny(name, {"complex<float>"})) return DType::kComplex64;
+  return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
+}
+
 Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel) {
   return {.name = store.name(rank, kernel),
           .waves_milli = rank.waves_milli(kernel),
@@ -249,7 +249,7 @@ bool ByLaunchedGemm(const KernelModels& models, const Launch& launch, const Kern
 std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& device) {
   const std::string_view name = launch.name;
   if (launch.waves_milli == 0) return std::nullopt;
-  const DType dtype = ElementOf(name);
+  const DType dtype = ElementNamed(name);
   if (const auto chunks = WorkOfChunks(launch, device, dtype)) return chunks;
   // A block gathers a row, 16 bytes a thread (aten/src/ATen/native/cuda/IndexKernelUtils.cu).
   if (launch.attr != nullptr && ContainsAny(name, {"vectorized_gather_kernel<16,"})) {
@@ -356,7 +356,7 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   const bool sums = named.kind == KernelKind::kReduction;
   const bool channels = named.kind == KernelKind::kBatchNorm && named.read > named.written;
   KernelWork work = Moves(sums || channels ? named.kind : KernelKind::kElementwise,
-                          ElementOf(launch.name), elements, named.read, named.written);
+                          ElementNamed(launch.name), elements, named.read, named.written);
   if (channels) {  // a block each
     const double resident = device.resident_blocks(kChannelThreads, kChannelRegisters);
     work.rows = std::max<int64_t>(std::llround(waves * device.sms * resident), 1);

@@ -47,6 +47,9 @@ bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch);
 // 0: it does not.
 int64_t TensorsNamed(std::string_view name);
 
+// Of what type the elements are that PyTorch's kernels name; 32 bits where they name none.
+DType ElementNamed(std::string_view name);
+
 // Of the DRAM's peak that element-wise kernels attain.
 double StreamEfficiency(const KernelModels& models);
 

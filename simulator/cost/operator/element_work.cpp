@@ -17,9 +17,8 @@ constexpr double kPreparedDivision = 3;
 constexpr double kDivision = 18;
 // c10/core/DynamicCast.h: a load or store that first branches over the types there are.
 constexpr double kTypeSwitch = 6;
-// Divisions by the sizes of two dimensions, as most concatenated tensors have left of theirs; a
-// gathered row's index and its place, and the place of its elements.
-constexpr double kConcatDivisions = 2, kGatherDivisions = 4;
+// A gathered row's index and its place, and the place of its elements.
+constexpr double kGatherDivisions = 4;
 // aten/src/ATen/native/cuda/DilatedMaxPool2d.cu, max_pool_backward_nchw: a thread's element of the
 // image divides its place by the width, and both of its coordinates by the stride for the first and
 // the last window that covers it, of signed numbers; each such window's 8-byte index is loaded and
@@ -35,8 +34,14 @@ double StridedInstructions(double elements, double dimensions, double tensors) {
 double ConvertedInstructions(double elements, double tensors) {
   return elements * (kElement + kTypeSwitch * tensors);
 }
-double ConcatInstructions(double elements) {
-  return elements * (kElement + kConcatDivisions * kDivision);
+double ConcatInstructions(double elements, int64_t divisions, bool strided) {
+  // aten/src/ATen/native/cuda/Shape.cu, CatArrIndexToOffset: the sizes are the same in each turn of
+  // a thread's loop, before which their reciprocals are taken. Of a tensor that does not lie in one
+  // piece they are looked up by the block's number. Concatenations of `control` (A100, one or two
+  // divisions) and Qwen1.5 (H100, six).
+  constexpr double kOfDivision = 4, kStrided = 18;
+  return elements *
+         (kElement + kOfDivision * static_cast<double>(divisions) + (strided ? kStrided : 0));
 }
 double ContiguousConcatInstructions(int64_t elements, int64_t parts, int64_t element_bytes) {
   // aten/src/ATen/native/cuda/Shape.cu: CatArrayBatchedCopy_vectorized moves 16 bytes at a time

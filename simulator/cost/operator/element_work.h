@@ -9,7 +9,9 @@ namespace foretrace {
 // Sizes whose divisions were prepared: strided copies, scattering and gathering of elements.
 double StridedInstructions(double elements, double dimensions, double tensors);
 double ConvertedInstructions(double elements, double tensors);
-double ConcatInstructions(double elements);
+// Of a kernel that divides so many times for an element; `strided`: for its place in its own
+// tensor, too.
+double ConcatInstructions(double elements, int64_t divisions, bool strided);
 // Of tensors of one size that lie in one piece each; 0: all begin at 16 bytes, so that vectors
 // move.
 double ContiguousConcatInstructions(int64_t elements, int64_t parts, int64_t element_bytes);

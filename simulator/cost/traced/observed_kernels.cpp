@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "simulator/base/contains.h"
 #include "simulator/cost/kernel/chunked_steps.h"
 #include "simulator/cost/kernel/code_fetch.h"
+#include "simulator/cost/kernel/concat_kernels.h"
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/element_work.h"
@@ -84,14 +86,6 @@ void AsLaunched(const GpuPeaks& device, std::string_view name, KernelWork& work,
     work.read =
         Bytes(SaturatingProduct({access.rows, work.written.count() / access.rows + kIndex}));
     work.blocks = access.rows;
-  }
-  // Tensors that are not contiguous have two blocks for each multiprocessor, each of them
-  // (aten/src/ATen/native/cuda/Shape.cu, getCatGrid). A thread takes the elements of its tensor in
-  // turn, each where two divisions find it.
-  if (name.find("CatArrayBatchedCopy<") != name.npos && access.largest > 0) {
-    constexpr int64_t kThreads = 512, kBlocks = 2, kTrips = 2;
-    const int64_t threads = kThreads * kBlocks * std::max<int64_t>(std::lround(device.sms), 1);
-    work.trips = kTrips * ((access.largest - 1) / threads + 1);
   }
   // Adding along an index: as many blocks of 128 threads as 8 for each multiprocessor go over the
   // elements (aten/src/ATen/native/cuda/Indexing.cu, indexFuncLargeIndex), each of which reads an
@@ -213,14 +207,15 @@ DType OfSize(int64_t bytes) {
 
 // Shapes do not say whether a copy is contiguous, whether attention is masked, nor of what type the
 // tensors of a list are; the kernel that was chosen does.
-void Specify(const KernelTraits& traits, OperatorCall& call) {
+void Specify(std::string_view name, const KernelTraits& traits, OperatorCall& call) {
   auto* copy = std::get_if<CopyOp>(&call.shape);
   const bool strided =
       traits.role == KernelRole::kStrided || traits.role == KernelRole::kStridedConverted;
   if (copy != nullptr && strided) copy->strided = true;
-  const DType listed = OfSize(traits.element_bytes);
-  const bool concat = std::holds_alternative<ConcatOp>(call.shape);
-  if (concat && listed != DType::kUnknown) call.dtype = listed;
+  if (std::holds_alternative<ConcatOp>(call.shape)) {
+    const DType listed = strided ? ElementNamed(name) : OfSize(traits.element_bytes);
+    if (listed != DType::kUnknown) call.dtype = listed;
+  }
   auto* attention = std::get_if<AttentionOp>(&call.shape);
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }
@@ -311,7 +306,7 @@ Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const N
     if (rank.kind(node) != NodeKind::kMemset && !around && !IsHelper(traits.role, observed.call)) {
       observed.mains.push_back(node);
     }
-    Specify(traits, observed.call);
+    Specify(store.name(rank, node), traits, observed.call);
     seen.statistics |= kernel && TakesStatistics(store.name(rank, node));
   }
   return seen;
@@ -325,6 +320,27 @@ NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
     return name.find("batch_norm_") != name.npos && name.find("_channels_last_") != name.npos;
   });
   return at == mains.end() ? NodeIndex() : *at;
+}
+
+// A concatenation by copies: each launch's share by its blocks, alike where these are not known.
+bool SplitIntoCopies(const TraceStore& store, const RankTrace& rank, const KernelWork& whole,
+                     int64_t elements, ObservedKernels& observed) {
+  const std::vector<NodeIndex>& mains = observed.mains;
+  if (!std::holds_alternative<ConcatOp>(observed.call.shape) || mains.size() < 2) return false;
+  std::vector<double> blocks;
+  for (const NodeIndex node : mains) {
+    const KernelRole role = TraitsOfKernel(store.name(rank, node)).role;
+    if (rank.kind(node) != NodeKind::kKernel || role != KernelRole::kStrided) return false;
+    const Launch launch = LaunchOf(store, rank, node);
+    blocks.push_back(launch.attr != nullptr ? launch.attr->blocks() : 1);
+  }
+  const double all = std::accumulate(blocks.begin(), blocks.end(), 0.0);
+  observed.list.clear();
+  for (const double own : blocks) {
+    observed.list.push_back(CopyOfConcat(
+        whole, std::llround(static_cast<double>(elements) * own / std::max(all, 1.0))));
+  }
+  return true;
 }
 
 // The only kernel of an operator, of which its call has launched `kernels`.
@@ -357,6 +373,8 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
     AddStepsOfChosen(name, work);
     AddOnlineSoftmax(name, traced.access, work);
     const Launch launch = LaunchOf(store, rank, first);
+    if (seen.last.role == KernelRole::kConcat)
+      AsConcatByElements(device, launch, traced.access, work);
     AddBlocks(launch, work);
     AddStoresAcrossRows(device, launch, traced.access, work);
     if (const double share = BandwidthShareOfChunks(launch, device); share < 1) {
@@ -398,6 +416,9 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   if (work.kind == KernelKind::kBatchNorm && together.valid()) {
     observed.list = ChannelsLastNorm(work, observed.call.pass == Direction::kForward,
                                      rank.waves_milli(together) / 1000.0);
+    return observed;
+  }
+  if (SplitIntoCopies(store, rank, KernelWork(work), traced.access.elements, observed)) {
     return observed;
   }
   work.scattered = SaturatingProduct({traced.access.elements, traced.access.scattered.value_or(0)});

@@ -97,9 +97,58 @@ double ElementsBetween(const Strided& result, size_t along) {
   return elements;
 }
 
-CallDetail OrderOf(const Event& event) {
-  constexpr int64_t kSector = 32, kMost = 3;
+// Whether neighbouring threads, which go along `fastest` of `result`, find the tensor's elements in
+// sectors of their own.
+bool IsScattered(const Strided& tensor, const Strided& result, size_t fastest) {
+  constexpr int64_t kSector = 32;
   constexpr double kElementsOfBlock = 512;  // 128 threads, four each
+  const auto own = FastestOf(tensor);
+  if (!own || tensor.strides[fastest] < kSector / tensor.element_bytes) return false;
+  // What lies beside an element, if anything, the same block of threads may take while it holds
+  // the sector.
+  const bool alone = tensor.strides[*own] >= kSector / tensor.element_bytes;
+  return alone || ElementsBetween(result, *own) >= kElementsOfBlock;
+}
+
+// Whether an image's channels lie innermost (torch.channels_last), in a list as in a concatenation
+// of such, which then goes along them too.
+bool HasChannelsLast(const Event& event, const InputDims& dims, const InputDims& strides) {
+  constexpr uint32_t kImage = 4;
+  return dims.count >= kImage && event.stride_values[strides.begin + 1] == 1 &&
+         event.dim_values[dims.begin + 1] > 1;
+}
+
+// Of tensors to be concatenated, whose result lies in one piece: whether most elements of the list
+// are of scattered ones. Lists have no types: elements of 4 bytes.
+CallDetail OrderOfList(const Event& event) {
+  constexpr int64_t kBytes = 4;
+  double scattered = 0, all = 0;
+  for (size_t i = 0; i < std::min(event.dims.size(), event.strides.size()); ++i) {
+    const InputDims &dims = event.dims[i], &strides = event.strides[i];
+    if (!dims.in_list || !strides.in_list || dims.count != strides.count) break;
+    Strided tensor, result;
+    tensor.element_bytes = kBytes;
+    for (uint32_t d = 0; d < dims.count; ++d) {
+      const int64_t size = event.dim_values[dims.begin + d];
+      if (size == 1) continue;
+      tensor.dims.push_back(size);
+      tensor.strides.push_back(event.stride_values[strides.begin + d]);
+      result.strides.push_back(dims.count - d);  // in this order, which is all that counts
+    }
+    if (tensor.dims.empty()) continue;
+    result.dims = tensor.dims;
+    const double elements = Elements(tensor.dims);
+    all += elements;
+    if (HasChannelsLast(event, dims, strides)) continue;
+    if (IsScattered(tensor, result, result.dims.size() - 1)) scattered += elements;
+  }
+  if (!(all > 0)) return CallDetail::kUnknown;
+  return 2 * scattered >= all ? CallDetail::kOneScattered : CallDetail::kInOrder;
+}
+
+CallDetail OrderOf(const Event& event) {
+  constexpr int64_t kMost = 3;
+  if (event.Text(Field::kName) == "aten::cat") return OrderOfList(event);
   const std::vector<Strided> tensors = TensorsOf(event);
   if (tensors.empty()) return CallDetail::kUnknown;
   const Strided* result = &tensors.front();
@@ -111,12 +160,7 @@ CallDetail OrderOf(const Event& event) {
   int64_t scattered = 0;
   for (const Strided& tensor : tensors) {
     if (!std::ranges::equal(tensor.dims, result->dims)) continue;  // spread, and so cached
-    const auto own = FastestOf(tensor);
-    if (!own || tensor.strides[*fastest] < kSector / tensor.element_bytes) continue;
-    // What lies beside an element, if anything, the same block of threads may take while it holds
-    // the sector.
-    const bool alone = tensor.strides[*own] >= kSector / tensor.element_bytes;
-    scattered += alone || ElementsBetween(*result, *own) >= kElementsOfBlock ? 1 : 0;
+    scattered += IsScattered(tensor, *result, *fastest) ? 1 : 0;
   }
   return static_cast<CallDetail>(static_cast<int64_t>(CallDetail::kInOrder) +
                                  std::min(scattered, kMost));

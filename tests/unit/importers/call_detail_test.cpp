@@ -56,6 +56,26 @@ std::optional<int> ScatteredOf(const std::string& dims, const std::string& strid
   return rank.scattered_tensors(FindNode(*store, rank, "aten::copy_"));
 }
 
+// A class token before an image's patches, which a convolution left channel by channel.
+TEST(Kineto, StridesOfAListSayWhetherMostOfItIsScattered) {
+  const auto scattered = [](const std::string& dims, const std::string& strides) {
+    const std::string event =
+        CallEvent("aten::cat", R"("Input Strides":[[)" + strides + R"(],[]],"Input Dims":[[)" +
+                                   dims + R"(],[]],"Input type":["TensorList","Scalar"])");
+    const auto store = ImportEvents(event);
+    EXPECT_TRUE(store.ok()) << store.status();
+    if (!store.ok()) return std::optional<int>();
+    const RankTrace& rank = store->ranks()[0];
+    return rank.scattered_tensors(FindNode(*store, rank, "aten::cat"));
+  };
+  constexpr const char* kTokens = "[4,1,768],[4,196,768]";
+  EXPECT_EQ(scattered(kTokens, "[768,768,1],[150528,768,1]"), 0);
+  EXPECT_EQ(scattered(kTokens, "[0,768,1],[150528,1,196]"), 1);
+  EXPECT_EQ(scattered(kTokens, "[0,1,4],[150528,768,1]"), 0);  // of the small one alone
+  EXPECT_EQ(scattered("[4,64,56,56],[4,64,56,56]", "[200704,1,3584,64],[200704,1,3584,64]"), 0);
+  EXPECT_EQ(scattered("[4],[4]", "[],[]"), std::nullopt);
+}
+
 // Threads go along the first tensor's dimension of the smallest stride.
 TEST(Kineto, StridesSayWhichTensorsAreScattered) {
   constexpr const char* kMatrices = "[3000,2000],[3000,2000]";

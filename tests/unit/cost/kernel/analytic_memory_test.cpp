@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/cost/kernel/vector_rates.h"
+
 namespace foretrace {
 namespace {
 
@@ -35,6 +37,20 @@ TEST(AnalyticMemory, PiecesOfAConcatenationAreLookedUp) {
   EXPECT_DOUBLE_EQ(AnalyticMemoryUs({1, 1}, device, work), 1 + 8 + 0.7);
   work.parts = 8;
   EXPECT_DOUBLE_EQ(AnalyticMemoryUs({1, 1}, device, work), 1 + 8 + 0.7 + 7 * 0.33);
+}
+
+// Elements that lie in sectors of their own take these instead of their bytes.
+TEST(AnalyticMemory, ScatteredTensorsAreConcatenatedBySectors) {
+  GpuPeaks device;
+  device.dram_gbps = 1000;
+  device.l2_mbytes = 40;
+  device.sms = 100;
+  device.fp32_tflops = 10;
+  KernelWork work = Kernels({ConcatOp{1'000'000, 2}, DType::kFloat32, Direction::kForward})[0];
+  work.scattered = 1'000'000;
+  EXPECT_GT(ScatteredUs(device, work.scattered), 8);
+  EXPECT_DOUBLE_EQ(AnalyticMemoryUs({1, 1}, device, work),
+                   1 + ScatteredUs(device, work.scattered) + 0.7);
 }
 
 }  // namespace

@@ -18,9 +18,8 @@ TEST(ElementInstructions, EachDimensionIsADivision) {
   EXPECT_EQ(ElementInstructions(KernelRole::kStrided, {1000, 3, 2}), 1000 * (24 + 2 * 6));
 }
 
-TEST(ElementInstructions, ConversionsConcatenationsAndGathers) {
+TEST(ElementInstructions, ConversionsAndGathers) {
   EXPECT_EQ(ElementInstructions(KernelRole::kConverted, {1000, 2, 1}), 1000 * (24 + 2 * 6));
-  EXPECT_EQ(ElementInstructions(KernelRole::kConcat, {1000, 2, 1}), 1000 * (24 + 2 * 18));
   EXPECT_EQ(ElementInstructions(KernelRole::kGather, {1000, 2, 1}), 1000 * (24 + 4 * 18));
   EXPECT_EQ(ElementInstructions(KernelRole::kStrided, {-5, 2, 4}), 0);
 }
