@@ -28,6 +28,11 @@ constexpr double kThreadInstructions = 30;  // of a thread beside its loads
 constexpr double kColumnsInstructions = 196, kColumnElementInstructions = 8.75;
 // Where code is fetched on demand: the lines of the loop, the shuffles, the stores.
 constexpr double kCode = 3200;
+// Before Ampere the four loads of a step down columns come one after the other, from L2 (the same
+// source: 193 cycles; "Dissecting the NVidia Turing T4 GPU via microbenchmarking", 2019: 188), and
+// less code is fetched beside them. Set with the sums of linear (RTX 2080 Ti, 32 steps) and DLRM-8
+// (V100, 4 steps).
+constexpr double kStepInTurn = 4 * 193, kCodeInTurn = 1800;
 
 constexpr int64_t kUnroll = 4;        // loads of a thread that are under way together
 constexpr int64_t kVectorBytes = 16;  // or one of so many, of rows
@@ -113,8 +118,10 @@ double AnalyticReductionUs(const MemoryParameters& streaming, const GpuPeaks& de
   const int64_t together = work.across_rows         ? kUnroll
                            : work.load_elements > 0 ? work.load_elements
                                                     : LoadedTogether(work.dtype);
-  const double loop = static_cast<double>(Quotient(spread.each, together)) * kTrip;
-  double start = FetchesCodeOnDemand(device) ? kCode : 0;
+  const bool in_turn = work.across_rows && !CopiesPastRegisters(device);
+  const double loop =
+      static_cast<double>(Quotient(spread.each, together)) * (in_turn ? kStepInTurn : kTrip);
+  double start = !FetchesCodeOnDemand(device) ? 0 : in_turn ? kCodeInTurn : kCode;
   if (spread.parts > 1) {
     start += kShareParts + static_cast<double>(Quotient(spread.parts, spread.readers)) * kPartTrip;
   }

@@ -100,9 +100,9 @@ Result Reduction(const Call& call) {
     return Traced(ReductionOp{results, total / results, across_rows}, call);
   }
   // Without the result's shape: a matrix is summed down its columns (bias gradients), anything else
-  // to a scalar; the bytes are much the same.
+  // to a scalar, as one of a single row is; the bytes are much the same.
   const auto& dims = call.in[0].dims;
-  if (dims.size() == 2) return Traced(ReductionOp{dims[1], dims[0], true}, call);
+  if (dims.size() == 2 && dims[0] != 1) return Traced(ReductionOp{dims[1], dims[0], true}, call);
   return Traced(ReductionOp{1, total}, call);
 }
 

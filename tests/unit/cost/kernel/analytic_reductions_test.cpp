@@ -81,10 +81,13 @@ TEST(AnalyticReductions, RowsOfHalvesAreLoadedInVectors) {
   EXPECT_NEAR(us(), of(32), 0.01);
 }
 
-TEST(AnalyticReductions, VoltaFetchesCode) {
-  // 3,200 cycles at 1,530 MHz for the code, and another clock.
-  EXPECT_NEAR(Us({512, 16, true}, Device("v100-sxm2-16gb")), 2 + (1500 + 3200 + 4 * 440) / 1530.0,
-              1e-6);
+TEST(AnalyticReductions, VoltaFetchesCodeAndLoadsInTurn) {
+  // 1,800 cycles at 1,530 MHz for the code, and four loads of 193 cycles a step.
+  const GpuPeaks v100 = Device("v100-sxm2-16gb");
+  EXPECT_NEAR(Us({512, 16, true}, v100), 2 + (1500 + 1800 + 4 * 4 * 193) / 1530.0, 1e-6);
+  // Along rows 3,200 cycles, and loads that are under way together.
+  const double block_us = (2740 + 440 + 32 * 30 / 64.0 / 80) / 1530.0;
+  EXPECT_NEAR(Us({1, 32}, v100), 2 + 3200 / 1530.0 + block_us, 0.01);
 }
 
 TEST(AnalyticReductions, SurvivesHostileSizes) {

@@ -182,6 +182,8 @@ TEST(TraceOperator, ReductionShapes) {
   const Lookup bias("aten::sum", {{1024, 96}, {}, {}, {}});
   EXPECT_EQ(bias.as<ReductionOp>().rows, 96);
   EXPECT_TRUE(bias.as<ReductionOp>().across_rows);
+  const Lookup row("aten::all", {{1, 141}});
+  EXPECT_EQ(row.as<ReductionOp>().cols, 141);
   const Lookup kept("aten::sum", {{512, 1024}}, {{1, 1024}});
   EXPECT_EQ(kept.as<ReductionOp>().rows, 1024);
   EXPECT_TRUE(kept.as<ReductionOp>().across_rows);
