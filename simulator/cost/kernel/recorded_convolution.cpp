@@ -34,6 +34,20 @@ std::optional<SimTime> TimeOf(double us) {
   return us <= kMostUs ? std::optional(SimTime::FromUs(us)) : std::nullopt;
 }
 
+// Of the rate of GEMMs in 16 bits by Ampere's kernels on later chips: threads look up a pixel for
+// each of their loads, and in gradients of filters for each step. By tiles of 256 x 64 of
+// resnet50-b256-bf16 (0.9), TimeSformer, OWLv2, ViT and Wan2.1 (0.8) and the former's gradient by
+// 64 x 128 (H100, traces/README.md).
+double ReachedByWarps(const GpuPeaks& device, const ConvolutionKernel& kernel,
+                      const KernelWork& work) {
+  constexpr double kOfPixels = 0.85, kOfSteps = 0.5;
+  const bool later = device.accelerator.instructions.warp_gemms < 1;
+  if (!later || !kernel.by_warps || kernel.multiplies || kernel.precision != Precision::kHalf) {
+    return 1;
+  }
+  return work.weight_gradient ? kOfSteps : kOfPixels;
+}
+
 }  // namespace
 
 double WorkspaceUs(const GpuPeaks& device) {
@@ -122,6 +136,12 @@ double RecordedConvolution::BlocksUs(const ConvolutionKernel& kernel,
   return SimtGemmsUs(device_, gemms);
 }
 
+// Whole loads of 16 bytes.
+double RecordedConvolution::PaddedChannels(double element_bytes) const {
+  constexpr double kLoad = 16;
+  return std::ceil(Positive(op_.c) * element_bytes / kLoad) * kLoad / element_bytes;
+}
+
 double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const KernelWork& work) const {
   TiledGemm gemm;
   gemm.tile = {kernel.block.rows, kernel.block.cols, kernel.block.depth};
@@ -130,6 +150,10 @@ double RecordedConvolution::TileUs(const ConvolutionKernel& kernel, const Kernel
   gemm.n = Positive(work.n);
   gemm.k = Positive(work.k);
   gemm.positions = work.weight_gradient ? 1 : positions_;
+  gemm.reached = ReachedByWarps(device_, kernel, work);
+  if (work.weight_gradient && padded_) {
+    gemm.n *= PaddedChannels(Positive(ElementSize(work.dtype))) / Positive(op_.c);
+  }
   gemm.bytes = static_cast<double>(work.total_bytes());
   gemm.by_warps = kernel.by_warps;
   gemm.scattered = kernel.scattered;
@@ -193,10 +217,10 @@ double RecordedConvolution::AroundUs(const ConvolutionKernel& kernel, const Laun
       return start_us + std::max(DispatchUs(device_, std::llround(blocks)),
                                  MemoryUs(2 * blocks * kScaleThreads * size));
     }
-    case kPad: {
-      constexpr double kLoad = 16;
-      const double padded = std::ceil(Positive(op_.c) * size / kLoad) * kLoad / size;
-      return PaddedImagesUs(device_, Positive(op_.n) * Positive(op_.h) * Positive(op_.w) * padded);
+    case kPad: {  // of the images first, then of the filters or their gradient
+      const double positions = padded_ ? Positive(op_.k) * positions_
+                                       : Positive(op_.n) * Positive(op_.h) * Positive(op_.w);
+      return PaddedImagesUs(device_, positions * PaddedChannels(size));
     }
     case kWinogradData:
       return start_us + MemoryUs(image_elements_ * (1 + kExpands) * size);
@@ -225,7 +249,9 @@ std::optional<SimTime> RecordedConvolution::Next(const Launch& launch) {
   if (!kernel.main()) {
     winograd_ |= kernel.part == ConvolutionPart::kWinogradData;
     filters_gradient_ |= kernel.winograd;
-    return TimeOf(AroundUs(kernel, launch));
+    const double us = AroundUs(kernel, launch);
+    padded_ |= kernel.part == ConvolutionPart::kPad;
+    return TimeOf(us);
   }
   const KernelWork* work = WorkOf(kernel);
   if (work == nullptr) return std::nullopt;

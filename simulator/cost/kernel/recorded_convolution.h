@@ -32,6 +32,7 @@ class RecordedConvolution {
   double MainUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double EngineUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double BlocksUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
+  double PaddedChannels(double element_bytes) const;
   double TileUs(const ConvolutionKernel& kernel, const KernelWork& work) const;
   double AroundUs(const ConvolutionKernel& kernel, const Launch& launch) const;
   double TransformedElements(const ConvolutionKernel& kernel) const;
@@ -48,6 +49,7 @@ class RecordedConvolution {
   int into_layout_ = 0;            // kernels that bring operands into another layout
   bool input_gradient_ = false;    // has been begun
   bool winograd_ = false;          // a transform of tiles came before
+  bool padded_ = false;            // images were, to whole loads of channels
   bool filters_gradient_ = false;  // ... for the gradient of the filters
 };
 

@@ -16,7 +16,7 @@ constexpr double kTransformTrips = 4, kTransformThreads = 256, kTransformElement
 constexpr double kTransformBandwidth = 0.88;
 // Instructions for an element of an image that is padded to channels of a whole load of 16 bytes:
 // divisions of its place (resnet50-b256-bf16).
-constexpr double kPadInstructions = 66;
+constexpr double kPadInstructions = 33;
 // Of the rate by tiles that are fetched by descriptors (TMA), with addresses of single pixels
 // (dgrad ..._strided_... of resnet50-b64-tf32 and -b256-bf16, H100, traces/README.md, "Captured").
 constexpr double kScattered = 0.7;
@@ -48,6 +48,7 @@ double TiledGemmUs(const GpuPeaks& device, Precision precision, const TiledGemm&
   double rate = device.peak_tflops(precision) * 1e6 / device.sms * p.compute_efficiency *
                 intensity / (intensity + p.tile_intensity);
   if (gemm.by_warps) rate *= facts.warp_gemms;
+  rate *= gemm.reached;
   if (gemm.narrow && cols <= kNarrowColumns) rate *= kNarrow;
   if (gemm.scattered) rate *= kScattered;
   if (gemm.transposed && tf32 && !gemm.by_warps && facts.by_warpgroups()) rate *= kTransposedTf32;

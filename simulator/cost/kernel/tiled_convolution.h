@@ -19,6 +19,7 @@ struct TiledGemm {
   double batch = 1, m = 1, n = 1, k = 1;
   double positions = 1;  // of the filter, along the reduction
   double bytes = 0;
+  double reached = 1;       // of the rate of GEMMs by such tiles
   bool by_warps = false;    // for Ampere
   bool scattered = false;   // operands by the addresses of single pixels, at a stride
   bool transposed = false;  // operands that do not lie along the reduction

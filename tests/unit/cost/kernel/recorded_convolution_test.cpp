@@ -227,6 +227,51 @@ TEST(RecordedConvolution, TransformsWithoutLaunchesMoveTensors) {
   EXPECT_NEAR(convolution.Next({kOut, 0})->us(), start + image, 1e-3);
 }
 
+// Three channels in 16 bits are padded to eight, of 256 images of 224 x 224 first, 33 instructions
+// an element, then of 64 filters of 7 x 7.
+TEST(RecordedConvolution, ImagesArePaddedFirstThenFilters) {
+  const GpuPeaks device = H100();
+  const Conv2dOp op{256, 3, 224, 224, 64, 7, 7, 112, 112};
+  const KernelList works = Kernels({op, DType::kBFloat16, Direction::kForward});
+  constexpr std::string_view kPad =
+      "void nhwcAddPaddingKernel<__nv_bfloat16, __nv_bfloat16, float, true, x>(int)";
+  const std::vector<std::string_view> names = {kPad, kPad};
+  RecordedConvolution convolution(device, 1, op, works, names);
+  const auto next = [&] { return convolution.Next({.name = kPad})->us(); };
+  const double start = next() - 256.0 * 224 * 224 * 8 * 33 / (64 * 132 * 1.83e3);
+  EXPECT_GT(start, 0);
+  EXPECT_LT(start, 3);
+  EXPECT_NEAR(next(), start + 64.0 * 49 * 8 * 33 / (64 * 132 * 1.83e3), 1e-3);
+}
+
+// Ampere's kernels on Hopper look up pixels: 0.85 of what their GEMMs reach, half in gradients of
+// filters; on Ampere as before.
+TEST(RecordedConvolution, KernelsForAmpereLookUpPixels) {
+  constexpr std::string_view kTile =
+      "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_256x64_32x4_"
+      "nhwc_align8>(x)";
+  const Conv2dOp op{128, 256, 56, 56, 256, 3, 3, 56, 56};
+  const KernelList works = Kernels({op, DType::kBFloat16, Direction::kForward});
+  const auto us = [&](const char* device) {
+    const GpuPeaks peaks = *FindGpuPeaks(device);
+    const std::vector<std::string_view> names = {kTile};
+    RecordedConvolution convolution(peaks, 1, op, works, names);
+    return convolution.Next({.name = kTile})->us();
+  };
+  TiledGemm gemm;
+  gemm.tile = {256, 64, 32};
+  gemm.m = 128.0 * 56 * 56;
+  gemm.n = 256;
+  gemm.k = 256 * 9;
+  gemm.positions = 9;
+  gemm.bytes = static_cast<double>(works[0].total_bytes());
+  gemm.by_warps = true;
+  const GpuPeaks a100 = *FindGpuPeaks("a100-sxm4-80gb");
+  EXPECT_NEAR(us("a100-sxm4-80gb"), TiledGemmUs(a100, Precision::kHalf, gemm), 1e-3);
+  gemm.reached = 0.85;
+  EXPECT_NEAR(us("h100-sxm5-80gb"), TiledGemmUs(H100(), Precision::kHalf, gemm), 1e-3);
+}
+
 TEST(RecordedConvolution, WhatItDoesNotKnowItDoesNotGuess) {
   const Conv2dOp op{16, 256, 14, 14, 1024, 1, 1, 14, 14};
   const KernelList works = Kernels({op, DType::kFloat32, Direction::kForward});
