@@ -58,7 +58,8 @@ enum class AttentionMask : uint8_t { kUnknown, kNone, kCausal };
 
 // Column `detail` of a kCpuOp node: how attention is masked, or how many of the tensors that a call
 // goes through element by element are scattered to the threads of a warp, neighbours of which
-// access places apart (at least a sector of 32 bytes).
+// access places apart (at least a sector of 32 bytes). Behind each fourth further value the same
+// with one dimension more that is left of all its tensors together (WithDimensions).
 enum class CallDetail : uint8_t {
   kUnknown,
   kUnmasked,
@@ -67,8 +68,15 @@ enum class CallDetail : uint8_t {
   kOneScattered,
   kTwoScattered,
   kThreeScattered,  // or more
-  kCount,
 };
+inline constexpr int kScatteredDetails = 4;  // kInOrder and on
+inline constexpr int kMostDetailDimensions = 8;
+
+// `ordered`: from kInOrder on, dimensions not known. 0 dimensions, or more than fit: not known.
+constexpr CallDetail WithDimensions(CallDetail ordered, int dimensions) {
+  const int known = dimensions > 0 && dimensions <= kMostDetailDimensions ? dimensions : 0;
+  return static_cast<CallDetail>(static_cast<int>(ordered) + kScatteredDetails * known);
+}
 
 enum class DependencyKind : uint8_t {
   kData,     // producer's output is consumer's input

@@ -191,8 +191,15 @@ class RankTrace {
   // Tensors of a call that its threads go through out of order; nullopt: not known.
   std::optional<int> scattered_tensors(NodeIndex n) const {
     const CallDetail detail = call_detail(n);
-    if (detail < CallDetail::kInOrder || detail >= CallDetail::kCount) return std::nullopt;
-    return static_cast<int>(detail) - static_cast<int>(CallDetail::kInOrder);
+    if (detail < CallDetail::kInOrder) return std::nullopt;
+    return (static_cast<int>(detail) - static_cast<int>(CallDetail::kInOrder)) % kScatteredDetails;
+  }
+  // By which an element of all of a call's tensors is found, where neighbouring ones count as one
+  // that every tensor goes through in one piece; 0: not known.
+  int index_dimensions(NodeIndex n) const {
+    const CallDetail detail = call_detail(n);
+    if (detail < CallDetail::kInOrder) return 0;
+    return (static_cast<int>(detail) - static_cast<int>(CallDetail::kInOrder)) / kScatteredDetails;
   }
   CallDetail call_detail(NodeIndex n) const {
     return kind(n) == NodeKind::kCpuOp ? static_cast<CallDetail>(detail_[n.value])

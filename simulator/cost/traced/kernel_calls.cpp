@@ -60,6 +60,9 @@ std::optional<TracedOperator> OperatorOfCall(const TraceStore& store, const Rank
   if (traced) {
     SetMask(rank.attention_mask(call), *traced);
     traced->access.scattered = rank.scattered_tensors(call);
+    if (const int dimensions = rank.index_dimensions(call); dimensions > 0) {
+      traced->access.dimensions = dimensions;
+    }
   }
   return traced;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "simulator/base/dtype.h"
@@ -146,6 +147,91 @@ CallDetail OrderOfList(const Event& event) {
   return 2 * scattered >= all ? CallDetail::kOneScattered : CallDetail::kInOrder;
 }
 
+// Sizes of a call's result, and of each tensor among its arguments its strides along them, the last
+// dimension first; none along those that it is spread over.
+struct Operands {
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<int64_t>> strides;
+  std::optional<size_t> whole;  // the first that is as large as the result
+};
+
+int64_t SizeAt(const Event& event, const InputDims& dims, size_t i) {
+  return i < dims.count ? event.dim_values[dims.begin + dims.count - 1 - i] : 1;
+}
+
+Operands OperandsOf(const Event& event) {
+  constexpr uint32_t kMostDimensions = 16;
+  std::vector<std::pair<InputDims, InputDims>> arguments;  // dims, strides
+  Operands operands;
+  for (const InputDims& strides : event.strides) {
+    const auto dims = std::ranges::find(event.dims, strides.argument, &InputDims::argument);
+    if (strides.in_list || strides.count == 0 || dims == event.dims.end()) continue;
+    if (dims->in_list || dims->count != strides.count || dims->count > kMostDimensions) return {};
+    arguments.emplace_back(*dims, strides);
+    operands.sizes.resize(std::max<size_t>(operands.sizes.size(), dims->count), 1);
+  }
+  for (size_t i = 0; i < operands.sizes.size(); ++i) {
+    for (const auto& [dims, strides] : arguments) {
+      operands.sizes[i] = std::max(operands.sizes[i], SizeAt(event, dims, i));
+    }
+  }
+  for (const auto& [dims, strides] : arguments) {
+    std::vector<int64_t>& own = operands.strides.emplace_back(operands.sizes.size());
+    bool whole = true;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const int64_t size = SizeAt(event, dims, i);
+      whole &= size == operands.sizes[i];
+      if (size != 1) own[i] = event.stride_values[strides.begin + strides.count - 1 - i];
+    }
+    if (whole && !operands.whole) operands.whole = operands.strides.size() - 1;
+  }
+  return operands;
+}
+
+// Whether a tensor goes from one dimension to the next in one piece.
+bool GoesOn(int64_t stride, int64_t size, int64_t next) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  return stride >= 0 && stride < kMost && size < kMost && stride * size == next;
+}
+
+// Dimensions that TensorIterator has left (aten/src/ATen/TensorIterator.cpp, reorder_dimensions,
+// coalesce_dimensions): in the order of the result's strides, neighbours are one where every
+// operand goes on. A result that is not among the arguments is laid out as the first that is as
+// large. 0: not known.
+int IndexDimensionsOf(const Event& event) {
+  Operands operands = OperandsOf(event);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < operands.sizes.size(); ++i) {
+    if (operands.sizes[i] != 1) order.push_back(i);
+  }
+  if (order.empty()) return operands.sizes.empty() ? 0 : 1;
+  if (operands.whole) {
+    const std::vector<int64_t> layout = operands.strides[*operands.whole];
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return layout[i]; });
+  }
+  if (!event.Text(Field::kName).ends_with('_')) {
+    constexpr int64_t kMost = int64_t{1} << 31;  // of an index of 32 bits
+    std::vector<int64_t>& result = operands.strides.emplace_back(operands.sizes.size());
+    int64_t stride = 1;
+    for (const size_t i : order) {
+      if (operands.sizes[i] < 1 || operands.sizes[i] > kMost / stride) return 0;
+      result[i] = stride;
+      stride *= operands.sizes[i];
+    }
+  }
+  int left = 1;
+  for (size_t k = 1; k < order.size(); ++k) {
+    left += std::ranges::all_of(operands.strides,
+                                [&](const std::vector<int64_t>& strides) {
+                                  return GoesOn(strides[order[k - 1]], operands.sizes[order[k - 1]],
+                                                strides[order[k]]);
+                                })
+                ? 0
+                : 1;
+  }
+  return left;
+}
+
 CallDetail OrderOf(const Event& event) {
   constexpr int64_t kMost = 3;
   if (event.Text(Field::kName) == "aten::cat") return OrderOfList(event);
@@ -162,8 +248,9 @@ CallDetail OrderOf(const Event& event) {
     if (!std::ranges::equal(tensor.dims, result->dims)) continue;  // spread, and so cached
     scattered += IsScattered(tensor, *result, *fastest) ? 1 : 0;
   }
-  return static_cast<CallDetail>(static_cast<int64_t>(CallDetail::kInOrder) +
-                                 std::min(scattered, kMost));
+  const auto ordered = static_cast<CallDetail>(static_cast<int64_t>(CallDetail::kInOrder) +
+                                               std::min(scattered, kMost));
+  return WithDimensions(ordered, IndexDimensionsOf(event));
 }
 
 }  // namespace

@@ -56,6 +56,37 @@ std::optional<int> ScatteredOf(const std::string& dims, const std::string& strid
   return rank.scattered_tensors(FindNode(*store, rank, "aten::copy_"));
 }
 
+// What is left of the dimensions of Wan2.1's and Qwen1.5's tensors (H100, traces/README.md).
+TEST(Kineto, StridesSayWhichDimensionsAreOne) {
+  const auto left = [](const std::string& name, const std::string& dims,
+                       const std::string& strides) {
+    const auto store =
+        ImportEvents(CallEvent(name, R"("Input Strides":[)" + strides + R"(],"Input Dims":[)" +
+                                         dims + R"(],"Input type":["float","float"])"));
+    EXPECT_TRUE(store.ok()) << store.status();
+    if (!store.ok()) return -1;
+    const RankTrace& rank = store->ranks()[0];
+    return rank.index_dimensions(FindNode(*store, rank, name));
+  };
+  constexpr const char* kHeads = "[16,16,559,64],[16,16,559,64]";
+  EXPECT_EQ(left("aten::add", kHeads, "[572416,35776,64,1],[572416,35776,64,1]"), 1);
+  EXPECT_EQ(left("aten::add", kHeads, "[572416,64,1024,1],[572416,35776,64,1]"), 4);
+  EXPECT_EQ(
+      left("aten::mul", "[16,16,559,64],[1,1,559,64]", "[572416,35776,64,1],[35776,35776,64,1]"),
+      2);
+  // A result of its own lies as its operand does, in the order of these strides.
+  EXPECT_EQ(left("aten::neg", "[16,16,559,32]", "[572416,64,1024,1]"), 2);
+  // A slice goes on within a channel, five dimensions or not.
+  EXPECT_EQ(left("aten::copy_", "[1,96,2,256,256],[1,96,2,256,256]",
+                 "[12582912,131072,65536,256,1],[25165824,262144,65536,256,1]"),
+            2);
+  EXPECT_EQ(left("aten::add_", "[1,96,4,256,256],[1,96,1,1,1]",
+                 "[25165824,262144,65536,256,1],[96,1,1,1,1]"),
+            2);
+  EXPECT_EQ(left("aten::add", "[1],[1]", "[1],[1]"), 0);
+  EXPECT_EQ(left("aten::add", "[4611686018427387904,2],[2]", "[2,1],[1]"), 0);
+}
+
 // A class token before an image's patches, which a convolution left channel by channel.
 TEST(Kineto, StridesOfAListSayWhetherMostOfItIsScattered) {
   const auto scattered = [](const std::string& dims, const std::string& strides) {
