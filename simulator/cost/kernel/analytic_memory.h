@@ -20,4 +20,8 @@ MemoryParameters BeyondCache(const MemoryParameters& streaming, const GpuPeaks& 
 // repeat a call, whose tensors the cache holds in part. 0: the cache holds all.
 double PastCacheUs(const GpuPeaks& device, const KernelWork& work);
 
+// What an element-wise kernel of a job moves in `moved_us` from memory, where the cache still has
+// part of what the kernel before wrote: the input of an activation.
+double WithCachedInputUs(const GpuPeaks& device, const KernelWork& work, double moved_us);
+
 }  // namespace foretrace

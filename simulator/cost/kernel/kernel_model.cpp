@@ -290,7 +290,9 @@ Estimate KernelModels::PredictAfresh(const KernelWork& work, Precision precision
   Estimate estimate = PredictVectors(work, precision);
   double us = estimate.time.us();
   if (work.kind == KernelKind::kElementwise && work.trips > 0) {
-    us = std::max(us, generic_memory_.memory.base_us + PastCacheUs(device_, work));
+    const double base_us = generic_memory_.memory.base_us;
+    us = std::max(us, base_us + PastCacheUs(device_, work));
+    us = base_us + WithCachedInputUs(device_, work, us - base_us);
   }
   if (work.instructions > 0) {
     // Loads and the arithmetic on indices hide behind each other in part; what transposes reach of

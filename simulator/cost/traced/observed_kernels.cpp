@@ -114,10 +114,15 @@ void AsVectorsOfEight(std::string_view name, KernelWork& work) {
 
 // Blocks of 128 threads with a vector each, of 8 bytes where four elements of 16 bits are one, may
 // take longer to be handed out than their bytes.
-void AddBlocks(const Launch& launch, KernelWork& work) {
-  if (launch.attr == nullptr || work.kind != KernelKind::kElementwise) return;
-  if (launch.name.find("vectorized_elementwise_kernel<") == launch.name.npos) return;
-  work.blocks = static_cast<int64_t>(launch.attr->blocks());
+void AddBlocks(const Launch& launch, const ElementAccess& access, KernelWork& work) {
+  constexpr std::string_view kVectors = "vectorized_elementwise_kernel<";
+  constexpr int64_t kThreads = 128, kFour = 4, kEight = 8;
+  const size_t at = launch.name.find(kVectors);
+  if (at == launch.name.npos || work.kind != KernelKind::kElementwise) return;
+  const bool eight = launch.name.substr(at + kVectors.size()).starts_with('8');
+  const int64_t of_block = kThreads * (eight ? kEight : kFour);
+  work.blocks = launch.attr != nullptr ? static_cast<int64_t>(launch.attr->blocks())
+                                       : (std::max<int64_t>(access.elements, 1) - 1) / of_block + 1;
 }
 
 // A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads
@@ -375,7 +380,7 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
     const Launch launch = LaunchOf(store, rank, first);
     if (seen.last.role == KernelRole::kConcat)
       AsConcatByElements(device, launch, traced.access, work);
-    AddBlocks(launch, work);
+    AddBlocks(launch, traced.access, work);
     AddStoresAcrossRows(device, launch, traced.access, work);
     if (const double share = BandwidthShareOfChunks(launch, device); share < 1) {
       work.kind = KernelKind::kOptimizer;
