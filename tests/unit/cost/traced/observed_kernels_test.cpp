@@ -225,6 +225,35 @@ TEST(ObservedKernels, TensorsOfFiveDimensionsAreConcatenatedByCopies) {
   EXPECT_EQ(list[1].trips, 4);
 }
 
+// cuDNN's kernels that keep a channel in registers read it once: 32 x 256 x 14 x 14 floats are 6.4
+// MB, of gradients both of their inputs. Hopper's are as before.
+TEST(ObservedKernels, ABatchNormMayReadOnce) {
+  const auto work = [](std::string_view call, std::string_view kernel, const char* device) {
+    JobScript job(1);
+    RankScript& rank = job.rank(0);
+    rank.Op(call, {0, 90});
+    rank.Kernel(kernel, {10, 12}, 7, {20, 24});
+    const TraceStore store = job.Build();
+    const std::vector<int64_t> image = {32, 256, 14, 14}, channels = {256};
+    const TensorShape x{image, DType::kFloat32}, c{channels, DType::kFloat32};
+    const auto traced = OperatorFromTrace(call, std::vector{x, x, c, c, c, c, c}, {});
+    const std::vector<NodeIndex> kernels = {rank.Of(kernel)};
+    return Observe(*FindGpuPeaks(device), store, store.ranks()[0], *traced, kernels).list[0];
+  };
+  constexpr int64_t kImage = 32 * 256 * 14 * 14 * 4;
+  constexpr double kStatistics = 32e3;  // at most
+  constexpr std::string_view kBackward = "aten::cudnn_batch_norm_backward";
+  constexpr std::string_view kOnce = "void cudnn::bn_bw_1C11_singleread<float, 512, true, 1, 2, 0>";
+  const KernelWork once = work(kBackward, kOnce, "v100-sxm2-16gb");
+  EXPECT_NEAR(static_cast<double>(once.read.count()), 2.0 * kImage, kStatistics);
+  EXPECT_EQ(once.bandwidth_share, 0.75);
+  const KernelWork twice =
+      work(kBackward, "void cudnn::bn_bw_1C11_kernel_new<x>", "v100-sxm2-16gb");
+  EXPECT_NEAR(static_cast<double>(twice.read.count()), 4.0 * kImage, kStatistics);
+  EXPECT_EQ(twice.bandwidth_share, 1);
+  EXPECT_EQ(work(kBackward, kOnce, "h100-sxm5-80gb").read, twice.read);
+}
+
 // Kernels that take eight elements at once compute as much with three quarters of the instructions.
 TEST(ObservedKernels, VectorsOfEightComputeLess) {
   const auto flop = [](std::string_view kernel) {
