@@ -11,6 +11,7 @@
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/element_work.h"
+#include "simulator/cost/traced/observed_norms.h"
 
 namespace foretrace {
 namespace {
@@ -225,40 +226,6 @@ void Specify(std::string_view name, const KernelTraits& traits, OperatorCall& ca
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }
 
-// A batch norm of kernels that take no statistics is given those of training: cuDNN's and MIOpen's
-// of inference, PyTorch's second kernel alone.
-bool TakesStatistics(std::string_view name) {
-  for (const std::string_view part : {"bn_fw_inf", "InferBN", "BatchNormFwdInfer",
-                                      "batch_norm_transform_input", "elementwise_kernel"}) {
-    if (name.find(part) != name.npos) return false;
-  }
-  return true;
-}
-
-// A batch norm whose channels lie together (aten/src/ATen/native/cuda/Normalization.cuh,
-// batch_norm_*_channels_last_kernel): one kernel for its sums, one that writes. Threads load an
-// element at a time; forward the sums are Welford's, with a division an element. Counts are what
-// resnet50-b256-bf16's take (H100, traces/README.md, "Captured") beside their bytes. Few channels
-// leave a part of the device's threads without work: `waves` of blocks, of which three quarters of
-// one hide what threads wait for.
-KernelList ChannelsLastNorm(const KernelWork& whole, bool forward, double waves) {
-  constexpr double kStatistics = 40, kGradientSums = 15, kWrites = 18, kEnough = 0.75, kMost = 2;
-  const double alone = waves > 0 ? std::clamp(kEnough / waves, 1.0, kMost) : 1;
-  const int64_t size = SaturatingProduct({whole.rows, whole.cols});
-  const Bytes tensor(SaturatingProduct({size, ElementSize(whole.dtype)}));
-  const auto elements = static_cast<double>(size);
-  KernelWork sums, writes;
-  sums.kind = writes.kind = KernelKind::kBatchNorm;
-  sums.pass = writes.pass = whole.pass;
-  sums.dtype = writes.dtype = whole.dtype;
-  sums.read = forward ? tensor : Bytes(SaturatingProduct({2, tensor.count()}));
-  sums.instructions = elements * (forward ? kStatistics : kGradientSums) * alone;
-  writes.read = sums.read;
-  writes.written = tensor;
-  writes.instructions = elements * kWrites * alone;
-  return {sums, writes};
-}
-
 // Where PyTorch's kernel keeps rows (aten/src/ATen/native/cuda/SoftMax.cu).
 RowPlace PlaceOfRows(std::string_view name) {
   if (ContainsAny(name, {"softmax_warp_"})) return RowPlace::kWarp;
@@ -317,16 +284,6 @@ Seen ReadNames(const TraceStore& store, const RankTrace& rank, std::span<const N
   return seen;
 }
 
-// The main kernel of a batch norm whose channels lie together; invalid: another one's.
-NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
-                       std::span<const NodeIndex> mains) {
-  const auto at = std::ranges::find_if(mains, [&](NodeIndex node) {
-    const std::string_view name = store.name(rank, node);
-    return name.find("batch_norm_") != name.npos && name.find("_channels_last_") != name.npos;
-  });
-  return at == mains.end() ? NodeIndex() : *at;
-}
-
 // A concatenation by copies: each launch's share by its blocks, alike where these are not known.
 bool SplitIntoCopies(const TraceStore& store, const RankTrace& rank, const KernelWork& whole,
                      int64_t elements, ObservedKernels& observed) {
@@ -346,18 +303,6 @@ bool SplitIntoCopies(const TraceStore& store, const RankTrace& rank, const Kerne
         whole, std::llround(static_cast<double>(elements) * own / std::max(all, 1.0))));
   }
   return true;
-}
-
-// cuDNN's kernels that keep a channel in registers (bn_fw_tr_1C11_singleread,
-// bn_bw_1C11_singleread) read it once; reads are over before writes begin, so that less of the
-// bandwidth is left than where passes of blocks mix: 0.68 of the peak forward, 0.6 backward, of
-// ResNet-50 on V100 and ResNet on an RTX 2080 Ti; nccl_parser_config (A100) took no part. On Hopper
-// blocks take longer.
-void AsSingleRead(const GpuPeaks& device, std::string_view name, KernelWork& work) {
-  constexpr double kShare = 0.75;
-  if (name.find("1C11_singleread") == name.npos || LaunchesFetchCode(device)) return;
-  work.read = Bytes(work.read.count() / 2);
-  work.bandwidth_share = kShare;
 }
 
 // The only kernel of an operator, of which its call has launched `kernels`.
