@@ -46,6 +46,21 @@ void TakeNoOlder(const SoftwareStack& stack, const StackRelease*& release, Train
                                   experts ? "it first had mixtures of experts" : row.earliest_as));
 }
 
+// Nor did anybody select what to recompute with software that recomputes whole layers alone.
+void TakeThatSelects(const SoftwareStack& stack, const StackRelease*& release, TrainingRow& row) {
+  if (release->selective != Recompute::kFull) return;
+  for (const StackRelease& later : stack.releases) {
+    if (&later <= release) continue;
+    const StackRelease& then = stack.At(later.since, row.taken_as);
+    if (&then <= release || then.selective == Recompute::kFull) continue;
+    release = &then;
+    row.notes.push_back(
+        fmt::format("software as of {}, when it first recomputed selectively, as no date is stated",
+                    then.since));
+    return;
+  }
+}
+
 const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> stacks,
                                 TrainingRow& row) {
   const std::string framework = f.Text("framework");
@@ -66,7 +81,12 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
     return nullptr;
   }
   const StackRelease* release = &stack->At(date, row.taken_as);
-  if (date.empty()) TakeNoOlder(*stack, release, row);
+  if (date.empty()) {
+    TakeNoOlder(*stack, release, row);
+    const bool selects =
+        RecomputeIn(f.Text("recompute"), Recompute::kSelective) == Recompute::kSelective;
+    if (selects) TakeThatSelects(*stack, release, row);
+  }
   row.family = stack->name;
   row.release = release->since;
   return release;

@@ -148,7 +148,7 @@ absl::StatusOr<MappingValidation> ValidateMappings(const MappingValidationOption
     FORETRACE_RETURN_IF_ERROR(Load(o, o.rows).status());  // what is no table at all is told so
     return InvalidInput(
         "--mappings {}: its rows need the platform that was measured: --platform NAME (a header of "
-        "models and software, docs/search.md, names it in each row)",
+        "models and software, docs/mapping-rows.md, names it in each row)",
         o.rows);
   }
   if (!o.workload.empty()) {

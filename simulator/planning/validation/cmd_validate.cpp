@@ -193,7 +193,7 @@ void AddMappings(CLI::App& command, MappingValidationOptions& mappings) {
                   "measured iterations of parallel mappings instead of traces, on --platform (of "
                   "tables that name GPUs: by default the shipped platform that is most like them); "
                   "--calibration is then what training attains on the device: a file, or "
-                  "none (docs/search.md)")
+                  "none (docs/mapping-rows.md)")
       ->type_name("ROWS.csv");
   command
       .add_option("--kernels", mappings.kernels,

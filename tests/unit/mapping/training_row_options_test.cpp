@@ -268,5 +268,22 @@ TEST(TrainingRowOptionsTest, ExpertsAreNoOlderThanTheSoftwareHasThem) {
   EXPECT_EQ(Judge({{"date", "2024-12"}}, "experts", stacks).release, "");
 }
 
+// A row without a date that recomputes selectively is of software that does.
+TEST(TrainingRowOptionsTest, SelectiveRecomputationIsNoOlderThanTheSoftwareHasIt) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases.push_back(stacks[0].releases[0]);
+  stacks[0].releases[0].selective = Recompute::kFull;
+  stacks[0].releases[1].since = "2022";
+  const TrainingRow selects = Judge({{"recompute", "selective"}}, "known", stacks);
+  EXPECT_EQ(selects.release, "2022");
+  EXPECT_EQ(selects.mapping.recompute, Recompute::kSelective);
+  EXPECT_THAT(selects.notes, testing::Contains("software as of 2022, when it first recomputed "
+                                               "selectively, as no date is stated"));
+  const TrainingRow whole = Judge({{"recompute", "full"}}, "known", stacks);
+  EXPECT_EQ(whole.release, "");
+  const TrainingRow dated = Judge({{"recompute", "selective"}, {"date", "2021"}}, "known", stacks);
+  EXPECT_EQ(dated.mapping.recompute, Recompute::kFull);
+}
+
 }  // namespace
 }  // namespace foretrace
