@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace foretrace {
 namespace {
@@ -45,6 +49,64 @@ void SetPeriods(std::vector<MeasuredStep>& steps) {
       (steps[s].*times).period = (steps[s].*times).done - (steps[s - 1].*times).done;
     }
   }
+}
+
+// Numbers of the steps between whose marks some device starts work.
+std::set<int64_t> StepsWithWork(const TraceStore& store, const Prediction& prediction) {
+  std::set<int64_t> works;
+  for (uint32_t r = 0; r < prediction.ranks.size(); ++r) {
+    const std::vector<PredictedIteration>& steps = prediction.ranks[r].iterations;
+    const RankProgram& program = prediction.job.program.ranks[r];
+    for (uint32_t i = 0; i < program.items.size(); ++i) {
+      if (!IsDeviceKind(store.ranks()[r].kind(program.items[i].node))) continue;
+      const SimTime start = prediction.schedule.ranks[r].start[i];
+      const auto after = std::upper_bound(
+          steps.begin(), steps.end(), start,
+          [](SimTime t, const PredictedIteration& it) { return t < it.predicted_start; });
+      if (after == steps.begin() || start >= (after - 1)->predicted_end) continue;
+      works.insert((after - 1)->number);
+    }
+  }
+  return works;
+}
+
+// Of the steps that all ranks have, those between whose marks some device starts work, or all where
+// none does; by the time of their slowest ranks.
+std::vector<int64_t> StepsByTime(const TraceStore& store, const Prediction& prediction) {
+  struct Step {
+    size_t ranks = 0;
+    SimTime longest;
+  };
+  std::map<int64_t, Step> steps;
+  for (const PredictedRank& rank : prediction.ranks) {
+    for (const PredictedIteration& it : rank.iterations) {
+      Step& step = steps[it.number];
+      ++step.ranks;
+      step.longest = std::max(step.longest, it.predicted_end - it.predicted_start);
+    }
+  }
+  std::erase_if(steps, [&](const auto& s) { return s.second.ranks != prediction.ranks.size(); });
+  const std::set<int64_t> works = StepsWithWork(store, prediction);
+  const bool any =
+      std::ranges::any_of(steps, [&](const auto& s) { return works.contains(s.first); });
+  std::vector<std::pair<SimTime, int64_t>> by_time;
+  for (const auto& [number, step] : steps) {
+    if (!any || works.contains(number)) by_time.emplace_back(step.longest, number);
+  }
+  std::sort(by_time.begin(), by_time.end());
+  std::vector<int64_t> numbers;
+  for (const auto& [time, number] : by_time) numbers.push_back(number);
+  return numbers;
+}
+
+// How many places from the median one, the shorter of two, each is.
+std::map<int64_t, size_t> FromMedian(const std::vector<int64_t>& numbers) {
+  std::map<int64_t, size_t> places;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t middle = (numbers.size() - 1) / 2;
+    places[numbers[i]] = std::max(i, middle) - std::min(i, middle);
+  }
+  return places;
 }
 
 }  // namespace
@@ -93,42 +155,22 @@ std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store, con
   return ranks;
 }
 
-std::optional<int64_t> RepresentativeStep(const TraceStore& store, const Prediction& prediction) {
-  struct Step {
-    size_t ranks = 0;
-    SimTime longest;
-    bool works = false;
-  };
-  std::map<int64_t, Step> steps;
-  for (uint32_t r = 0; r < prediction.ranks.size(); ++r) {
-    std::vector<const PredictedIteration*> of_rank;
-    for (const PredictedIteration& it : prediction.ranks[r].iterations) {
-      Step& step = steps[it.number];
-      ++step.ranks;
-      step.longest = std::max(step.longest, it.predicted_end - it.predicted_start);
-      of_rank.push_back(&it);
-    }
-    const RankProgram& program = prediction.job.program.ranks[r];
-    for (uint32_t i = 0; i < program.items.size(); ++i) {
-      if (!IsDeviceKind(store.ranks()[r].kind(program.items[i].node))) continue;
-      const SimTime start = prediction.schedule.ranks[r].start[i];
-      const auto after = std::upper_bound(
-          of_rank.begin(), of_rank.end(), start,
-          [](SimTime t, const PredictedIteration* it) { return t < it->predicted_start; });
-      if (after == of_rank.begin() || start >= (*(after - 1))->predicted_end) continue;
-      steps[(*(after - 1))->number].works = true;
-    }
+std::optional<int64_t> RepresentativeStep(const TraceStore& store, const Prediction& prediction,
+                                          const Prediction* unedited) {
+  const std::vector<int64_t> numbers = StepsByTime(store, prediction);
+  if (unedited == nullptr) {
+    return numbers.empty() ? std::nullopt : std::optional(numbers[(numbers.size() - 1) / 2]);
   }
-  std::erase_if(steps, [&](const auto& s) { return s.second.ranks != prediction.ranks.size(); });
-  const bool any =
-      std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.second.works; });
-  std::vector<std::pair<SimTime, int64_t>> by_time;
-  for (const auto& [number, step] : steps) {
-    if (step.works || !any) by_time.emplace_back(step.longest, number);
+  const std::map<int64_t, size_t> changed = FromMedian(numbers);
+  std::optional<std::tuple<size_t, size_t, int64_t>> best;  // in both, in the change's, number
+  for (const auto& [number, place] : FromMedian(StepsByTime(store, *unedited))) {
+    const auto at = changed.find(number);
+    // A device that a change makes lag starts no work between the marks of later steps.
+    const size_t with_change = at == changed.end() ? numbers.size() : at->second;
+    const std::tuple candidate(place + with_change, with_change, number);
+    if (!best || candidate < *best) best = candidate;
   }
-  if (by_time.empty()) return std::nullopt;
-  std::sort(by_time.begin(), by_time.end());
-  return by_time[(by_time.size() - 1) / 2].second;
+  return best ? std::optional(std::get<2>(*best)) : std::nullopt;
 }
 
 }  // namespace foretrace

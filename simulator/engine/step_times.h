@@ -32,7 +32,10 @@ std::vector<std::vector<MeasuredStep>> MeasureSteps(const TraceStore& store, con
                                                     const Schedule& schedule);
 
 // The step that stands for all: of median predicted CPU time over the slowest ranks (the shorter of
-// two), among those that all ranks have and in which some device starts work. Unset: there is none.
-std::optional<int64_t> RepresentativeStep(const TraceStore& store, const Prediction& prediction);
+// two), among those that all ranks have and in which some device starts work. With `unedited`, the
+// prediction without a change, the one nearest to the median in both together, so that neither side
+// of the comparison is of an outlier. Unset: there is none.
+std::optional<int64_t> RepresentativeStep(const TraceStore& store, const Prediction& prediction,
+                                          const Prediction* unedited = nullptr);
 
 }  // namespace foretrace

@@ -169,7 +169,7 @@ absl::StatusOr<ReportOptions> ExplainStep(const TraceStore& store, const Simulat
   report.notes = RunNotes(store, prediction, setup);
   FORETRACE_ASSIGN_OR_RETURN(report.doubt, DoubtOfReplay(store, setup, prediction, unedited));
   report.iteration =
-      request.iteration >= 0 ? request.iteration : RepresentativeStep(store, prediction);
+      request.iteration >= 0 ? request.iteration : RepresentativeStep(store, prediction, unedited);
   FORETRACE_RETURN_IF_ERROR(AddStep(store, setup, prediction, unedited, report));
   FORETRACE_RETURN_IF_ERROR(AddWaitInterval(store, setup, prediction, unedited, report));
   if (report.what_if || setup.models_durations()) {

@@ -65,8 +65,9 @@ class Placer {
     RemoveDeviceWork(job.program, gone_);
     FORETRACE_ASSIGN_OR_RETURN(const Prediction after,
                                Replay(store_, std::move(job), simulation.network()));
-    MeasureStep(before, placed_.step_before, placed_.period_before);
-    MeasureStep(after, placed_.step_after, placed_.period_after);
+    const std::optional<int64_t> step = RepresentativeStep(store_, before);
+    MeasureStep(step, before, placed_.step_before, placed_.period_before);
+    MeasureStep(step, after, placed_.step_after, placed_.period_after);
     for (auto& [key, region] : regions_) placed_.regions.push_back(std::move(region));
     std::ranges::stable_sort(placed_.regions, std::greater<>(),
                              [](const ReplacedRegion& r) { return r.before - r.after; });
@@ -293,9 +294,8 @@ class Placer {
     }
   }
 
-  void MeasureStep(const Prediction& prediction, SimTime& step,
-                   std::optional<SimTime>& period) const {
-    const std::optional<int64_t> number = RepresentativeStep(store_, prediction);
+  void MeasureStep(const std::optional<int64_t>& number, const Prediction& prediction,
+                   SimTime& step, std::optional<SimTime>& period) const {
     if (number.has_value()) {
       for (const auto& rank : MeasureSteps(store_, prediction)) {
         for (const MeasuredStep& measured : rank) {

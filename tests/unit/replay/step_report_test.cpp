@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "simulator/engine/step_times.h"
 #include "simulator/replay/run.h"
+#include "simulator/replay/step_explanation.h"
 #include "tests/support/job_script.h"
 
 namespace foretrace {
@@ -66,6 +70,27 @@ TraceStore Lagging() {
     job.rank(0).Step(s, {t, t + 1000}).Kernel("gemm", {t + 500, t + 505}, 7, {t + 510, t + 1300});
   }
   return job.Build();
+}
+
+// The first step is three times as long as the others. With kernels twenty times as long, only its
+// own starts between its marks; the step that stands for all is one of the others all the same.
+TEST(ExplainStep, OfAChangeThatMakesTheDeviceLagIsOneOfMany) {
+  JobScript job(1);
+  for (int s = 0; s < 4; ++s) {
+    const double t = s == 0 ? 0 : 2000 + 1000.0 * s, end = 3000 + 1000.0 * s;
+    job.rank(0).Step(s, {t, end}).Kernel("gemm", {t + 500, t + 505}, 7, {t + 510, t + 810});
+  }
+  const TraceStore store = job.Build();
+  SimulationOptions options;
+  options.what_if = {"name=gemm:x20"};
+  const SimulationSetup setup = *SimulationSetup::Make(options, store);
+  std::optional<Prediction> unedited;
+  Prediction prediction = *Simulate(store, setup, setup.compile(), setup.network(), &unedited);
+  ASSERT_TRUE(unedited.has_value());
+  EXPECT_EQ(RepresentativeStep(store, prediction), 0);
+  const auto report = ExplainStep(store, setup, {}, prediction, &*unedited);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->iteration, testing::Optional(testing::Gt(0)));
 }
 
 // A device that lags no further behind with each step has other steps' work between their marks.
