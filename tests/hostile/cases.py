@@ -178,6 +178,10 @@ def slips():
     yield Case("trace/substitution", "inspect --json <(cat $SEEDS/kineto/k.json)", (0,), stdout=('"rank":0,',))
     yield Case("trace/byte_order_mark", "predict b.json --json", (0,), (),
                "(printf '\\357\\273\\277'; cat $SEEDS/kineto/k.json) > b.json")
+    yield Case("trace/many_arguments", "inspect m.json --json", (0,), (),
+               "python3 -c \"import json; print(json.dumps({'schemaVersion': 1, 'traceEvents': [{'ph': 'X', "
+               "'name': 'aten::mm', 'cat': 'cpu_op', 'pid': 1, 'tid': 1, 'ts': 1, 'dur': 9, 'args': "
+               "{key: [[]] * 600000 for key in ('Input Dims', 'Input Strides')}}]}))\" > m.json")
     yield Case("trace/nested", "predict a --json", (0,), (),
                "mkdir -p a/b/c/d; cp $SEEDS/kineto/k.json a/b/c/d")
     yield Case("trace/nested_too_deeply", "predict a", (2,), ("folders deep",),

@@ -55,12 +55,19 @@ double Elements(std::span<const int64_t> dims) {
   return elements;
 }
 
+// The first of that argument's; null: there are none. A call may have as many arguments as its file
+// has bytes, and they are in order.
+const InputDims* DimsOf(const Event& event, uint32_t argument) {
+  const auto at = std::ranges::lower_bound(event.dims, argument, {}, &InputDims::argument);
+  return at != event.dims.end() && at->argument == argument ? &*at : nullptr;
+}
+
 // Tensors that are arguments by themselves; those of lists have kernels of another kind.
 std::vector<Strided> TensorsOf(const Event& event) {
   std::vector<Strided> tensors;
   for (const InputDims& strides : event.strides) {
-    const auto dims = std::ranges::find(event.dims, strides.argument, &InputDims::argument);
-    if (strides.in_list || strides.count == 0 || dims == event.dims.end()) continue;
+    const InputDims* dims = DimsOf(event, strides.argument);
+    if (strides.in_list || strides.count == 0 || dims == nullptr) continue;
     if (dims->count != strides.count || strides.argument >= event.types.size()) continue;
     const int64_t bytes = ElementSize(ParseDType(event.types[strides.argument]));
     if (bytes == 0) continue;
@@ -164,8 +171,8 @@ Operands OperandsOf(const Event& event) {
   std::vector<std::pair<InputDims, InputDims>> arguments;  // dims, strides
   Operands operands;
   for (const InputDims& strides : event.strides) {
-    const auto dims = std::ranges::find(event.dims, strides.argument, &InputDims::argument);
-    if (strides.in_list || strides.count == 0 || dims == event.dims.end()) continue;
+    const InputDims* dims = DimsOf(event, strides.argument);
+    if (strides.in_list || strides.count == 0 || dims == nullptr) continue;
     if (dims->in_list || dims->count != strides.count || dims->count > kMostDimensions) return {};
     arguments.emplace_back(*dims, strides);
     operands.sizes.resize(std::max<size_t>(operands.sizes.size(), dims->count), 1);
