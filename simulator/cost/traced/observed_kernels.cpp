@@ -118,12 +118,14 @@ void AsVectorsOfEight(std::string_view name, KernelWork& work) {
 void AddBlocks(const Launch& launch, const ElementAccess& access, KernelWork& work) {
   constexpr std::string_view kVectors = "vectorized_elementwise_kernel<";
   constexpr int64_t kThreads = 128, kFour = 4, kEight = 8;
+  constexpr double kMost = 1e15;  // grids of files may be of any size
   const size_t at = launch.name.find(kVectors);
   if (at == launch.name.npos || work.kind != KernelKind::kElementwise) return;
   const bool eight = launch.name.substr(at + kVectors.size()).starts_with('8');
   const int64_t of_block = kThreads * (eight ? kEight : kFour);
-  work.blocks = launch.attr != nullptr ? static_cast<int64_t>(launch.attr->blocks())
-                                       : (std::max<int64_t>(access.elements, 1) - 1) / of_block + 1;
+  work.blocks = launch.attr != nullptr
+                    ? static_cast<int64_t>(std::min(launch.attr->blocks(), kMost))
+                    : (std::max<int64_t>(access.elements, 1) - 1) / of_block + 1;
 }
 
 // A loss of chosen scores is one block's, 16 of them a thread as far as a block has threads

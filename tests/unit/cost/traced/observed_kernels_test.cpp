@@ -254,6 +254,22 @@ TEST(ObservedKernels, ABatchNormMayReadOnce) {
   EXPECT_EQ(work(kBackward, kOnce, "h100-sxm5-80gb").read, twice.read);
 }
 
+// A file may state a grid of 2^96 blocks, which no number of blocks is.
+TEST(ObservedKernels, GridsOfAnySizeAreManyBlocks) {
+  constexpr std::string_view kKernel = "vectorized_elementwise_kernel<4, x>";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::neg", {0, 90});
+  rank.Kernel(kKernel, {10, 12}, 7, {20, 24});
+  rank.Launched(kKernel, {{UINT32_MAX, UINT32_MAX, UINT32_MAX}, {128, 1, 1}});
+  const TraceStore store = job.Build();
+  const std::vector<int64_t> sizes = {1024};
+  const auto traced =
+      OperatorFromTrace("aten::neg", std::vector{TensorShape{sizes, DType::kFloat32}}, {});
+  const std::vector<NodeIndex> kernels = {rank.Of(kKernel)};
+  EXPECT_EQ(Observe(GpuPeaks(), store, store.ranks()[0], *traced, kernels).list[0].blocks, 1e15);
+}
+
 // Kernels that take eight elements at once compute as much with three quarters of the instructions.
 TEST(ObservedKernels, VectorsOfEightComputeLess) {
   const auto flop = [](std::string_view kernel) {
