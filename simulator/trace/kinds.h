@@ -71,6 +71,9 @@ enum class CallDetail : uint8_t {
 };
 inline constexpr int kScatteredDetails = 4;  // kInOrder and on
 inline constexpr int kMostDetailDimensions = 8;
+// How many values there are; files may state others.
+inline constexpr int kCallDetails =
+    static_cast<int>(CallDetail::kInOrder) + kScatteredDetails * (kMostDetailDimensions + 1);
 
 // `ordered`: from kInOrder on, dimensions not known. 0 dimensions, or more than fit: not known.
 constexpr CallDetail WithDimensions(CallDetail ordered, int dimensions) {

@@ -202,8 +202,8 @@ class RankTrace {
     return (static_cast<int>(detail) - static_cast<int>(CallDetail::kInOrder)) / kScatteredDetails;
   }
   CallDetail call_detail(NodeIndex n) const {
-    return kind(n) == NodeKind::kCpuOp ? static_cast<CallDetail>(detail_[n.value])
-                                       : CallDetail::kUnknown;
+    const bool known = kind(n) == NodeKind::kCpuOp && detail_[n.value] < kCallDetails;
+    return known ? static_cast<CallDetail>(detail_[n.value]) : CallDetail::kUnknown;
   }
   uint8_t raw_detail(NodeIndex n) const { return detail_[n.value]; }
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace foretrace {
 namespace {
@@ -87,6 +89,30 @@ TEST(Builder, AtEqualStartsWhatEnclosesComesFirst) {
   EXPECT_EQ(NameOf(*built, 2), "inner");
   EXPECT_EQ(NameOf(*built, 3), "call");
   for (uint32_t n = 1; n < 4; ++n) EXPECT_EQ(built->trace.parent(NodeIndex(n)), NodeIndex(n - 1));
+}
+
+// Four values of scattered tensors, then as many with each of up to eight dimensions: 3 + 36.
+TEST(Builder, DetailsOfCallsThatThereAreNotAreNotKnown) {
+  const auto trace = [](uint8_t detail) {
+    Script script;
+    RankTraceBuilder::NodeSpec spec;
+    spec.kind = NodeKind::kCpuOp;
+    spec.name = "call";
+    spec.lane = script.builder.AddLane(Lane::Kind::kCpuThread, 1);
+    spec.detail = detail;
+    script.builder.AddNode(spec);
+    auto built = script.Build();
+    EXPECT_TRUE(built.ok()) << built.status();
+    return std::move(*built);
+  };
+  const NodeIndex call(0);
+  EXPECT_EQ(trace(38).trace.scattered_tensors(call), 3);
+  EXPECT_EQ(trace(38).trace.index_dimensions(call), 8);
+  for (const uint8_t none : {uint8_t{39}, uint8_t{255}}) {
+    EXPECT_EQ(trace(none).trace.scattered_tensors(call), std::nullopt);
+    EXPECT_EQ(trace(none).trace.index_dimensions(call), 0);
+    EXPECT_EQ(trace(none).trace.raw_detail(call), none);  // as the file has it
+  }
 }
 
 TEST(Builder, NestsByTimeWithinAThread) {
