@@ -294,6 +294,15 @@ std::string ReleaseDate(const std::string& text) {
   return year == words.begin() + 2 ? in_year(MonthBesideDay(words[0], words[1])) : "";
 }
 
+namespace {
+
+// As dates of models and devices are written, with which it is compared.
+bool IsPlainDate(const std::string& text) {
+  return ReleaseDate(text) == text && AsDate(text) == text;
+}
+
+}  // namespace
+
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());
   const std::string plain = PlainName(model), of = AsDate(date.empty() ? undated : date);
@@ -318,6 +327,9 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
   stack.experts_since = root.String("experts_since", "");
+  if (!stack.experts_since.empty() && !IsPlainDate(stack.experts_since)) {
+    root.Fail("experts_since", "no date ('2025', '2025-04', '2025-04-11')");
+  }
   stack.generic = root.Bool("generic", false);
   stack.specific = root.Bool("specific", false);
   stack.model_parallel = root.String("model_parallel", "");

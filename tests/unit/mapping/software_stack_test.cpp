@@ -114,6 +114,24 @@ TEST(SoftwareStackTest, GroupedExpertsByChip) {
   }
 }
 
+// What is compared with the dates of models and devices is one, and no version.
+TEST(SoftwareStackTest, ExpertsSinceADate) {
+  const auto status = [](const std::string& since) {
+    return LoadSoftwareStack(Write("name: a\nframeworks: [x]\nexperts_since: " + since +
+                                   "\nreleases:\n  - source: s\n"))
+        .status();
+  };
+  for (const char* date : {"2025", "2025-04", "'2025-04-11'"}) {
+    EXPECT_TRUE(status(date).ok()) << status(date);
+  }
+  for (const char* none : {"v25.04", "25.04", "20.01", "2025-13", "soon", "11.04.2025"}) {
+    EXPECT_THAT(std::string(status(none).message()),
+                HasSubstr("key 'experts_since': no date ('2025', '2025-04', "
+                          "'2025-04-11')"))
+        << none;
+  }
+}
+
 // Formats have whole bytes: 9 to 15 bits would be read as 8.
 TEST(SoftwareStackTest, BitsOfFormats) {
   const auto stack = [](const std::string& line) {
