@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/cost/kernel/name_numbers.h"
+#include "simulator/cost/kernel/vector_rates.h"
 #include "simulator/cost/operator/element_work.h"
 
 namespace foretrace {
@@ -13,7 +14,7 @@ namespace {
 // A thread loads an element when it has found it, a division after the other, and goes on when it
 // has stored it: a load of 600 cycles and 150 for each division are what TimeSformer's (H100,
 // traces/README.md) take of 19 million elements, two divisions and four.
-constexpr double kLoadCycles = 600, kDivisionCycles = 150, kTripCycles = 700;
+constexpr double kLoadCycles = 600, kDivisionCycles = 150;
 // Two blocks of 512 threads for each multiprocessor, each of the tensors (getCatGrid); twice as
 // many threads are resident.
 constexpr int64_t kThreads = 1024, kTensorsAtOnce = 2;

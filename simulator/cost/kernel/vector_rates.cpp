@@ -66,11 +66,8 @@ double DispatchUs(const GpuPeaks& device, int64_t blocks) {
 }
 
 double ColdStartUs(const GpuPeaks& device, int64_t trips) {
-  // A trip to DRAM is 375 to 500 cycles on V100 and 480 to 570 on A100 and H100 ("Dissecting the
-  // NVIDIA Volta GPU architecture via microbenchmarking", 2018; "Dissecting the NVIDIA Hopper
-  // Architecture", 2025), more where the address is to be translated first. Code and arguments are
-  // one such trip each, which partly overlap.
-  constexpr double kTripCycles = 700, kCodeCycles = 800;
+  // Code and arguments are a trip each, which partly overlap.
+  constexpr double kCodeCycles = 800;
   // AMD's devices empty the caches of code, arguments and data at each kernel's begin, and
   // arguments lie in the host's memory ("HIP_FORCE_DEV_KERNARG", ROCm documentation, MI300X
   // workload optimization: 2 to 3 us). Cycles are those of the MI250's small kernels

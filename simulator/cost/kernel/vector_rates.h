@@ -31,6 +31,11 @@ double ScatteredUs(const GpuPeaks& device, int64_t accesses);
 // How long a device takes to hand out so many blocks of threads.
 double DispatchUs(const GpuPeaks& device, int64_t blocks);
 
+// A trip of a thread to DRAM: 375 to 500 cycles on V100 and 480 to 570 on A100 and H100
+// ("Dissecting the NVIDIA Volta GPU architecture via microbenchmarking", 2018; "Dissecting the
+// NVIDIA Hopper Architecture", 2025), more where the address is to be translated first.
+inline constexpr double kTripCycles = 700;
+
 // From the begin of a thread to its end, however little it does: its code and arguments come from
 // memory, then its loads, of which `trips` wait for each other.
 double ColdStartUs(const GpuPeaks& device, int64_t trips);
