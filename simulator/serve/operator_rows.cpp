@@ -15,7 +15,7 @@ namespace foretrace::serve {
 namespace {
 
 constexpr std::string_view kTime = "latency_ms";
-constexpr double kMaxMs = 1e9;
+constexpr double kMaxMs = 1e9, kMostSize = 1e9;
 
 class Header {
  public:
@@ -138,13 +138,8 @@ class Reader {
 
  private:
   // Of fields that outlive them.
-  OperatorColumns ColumnsOf(const std::vector<std::string>& fields) const {
-    return {[&](std::string_view name) {
-              double value = 0;
-              const bool stated =
-                  header_.Has(name) && absl::SimpleAtod(Field(fields, name), &value);
-              return stated && std::isfinite(value) ? value : 0;
-            },
+  OperatorColumns ColumnsOf(const std::vector<std::string>& fields) {
+    return {[&](std::string_view name) { return Size(fields, name); },
             [&](std::string_view name) -> std::string_view {
               return header_.Has(name) ? std::string_view(Field(fields, name)) : "";
             }};
@@ -195,6 +190,17 @@ class Reader {
 
   const std::string& Field(const std::vector<std::string>& fields, std::string_view name) const {
     return fields[static_cast<size_t>(header_.At(name))];
+  }
+
+  // 0: none is stated, as by -1 of windows. Products of a row's sizes are finite.
+  double Size(const std::vector<std::string>& fields, std::string_view name) {
+    double value = 0;
+    if (!header_.Has(name) || !absl::SimpleAtod(Field(fields, name), &value)) return 0;
+    if (!std::isfinite(value)) return 0;
+    if (value > kMostSize && problem_.empty()) {
+      problem_ = fmt::format("{} '{}' is more than {:g}", name, Field(fields, name), kMostSize);
+    }
+    return value > 0 && value <= kMostSize ? value : 0;
   }
 
   double Number(const std::vector<std::string>& fields, std::string_view name) {

@@ -20,7 +20,7 @@ struct OperatorWork {
   double blocks = 0;  // that queries are divided into, however few keys they meet
 };
 
-// A number, or the text, of a row's column; 0 or empty where the table has no such column.
+// A number of at least 0, or the text, of a row's column; 0 or empty where the row states none.
 struct OperatorColumns {
   std::function<double(std::string_view)> number;
   std::function<std::string_view(std::string_view)> text;

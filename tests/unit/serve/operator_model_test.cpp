@@ -9,6 +9,8 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "simulator/serve/expert_load.h"
@@ -123,6 +125,25 @@ TEST(OperatorFeatures, QueriesAndResultsOfDecodes) {
   OperatorRates rates;
   rates.blocks_per_ms = 10;
   EXPECT_DOUBLE_EQ(rates.Overlapped(std::span(&work, 1)).ms(), 0.6);
+}
+
+// A size whose bytes no number holds is refused; one below 0 says that there is none.
+TEST(OperatorFeatures, SizesAreOfTensors) {
+  const auto read = [](std::string_view step, std::string_view window) {
+    return ReadOperatorRows("a.csv",
+                            fmt::format("attn_dtype,kv_cache_dtype,num_heads,num_key_value_heads,"
+                                        "head_dim,window_size,batch_size,isl,step,latency_ms\n"
+                                        "bfloat16,bfloat16,8,8,128,{},4,0,{},0.1\n",
+                                        window, step));
+  };
+  for (const char* size : {"1e300", "2e9"}) {
+    EXPECT_EQ(read(size, "0").status().message(),
+              fmt::format("a.csv:2: step '{}' is more than 1e+09", size));
+  }
+  const auto none = read("999", "0"), below = read("999", "-1");
+  ASSERT_TRUE(none.ok() && below.ok()) << below.status();
+  EXPECT_EQ(std::get<CallSizes>(below->rows.front().sizes).window, 0);
+  EXPECT_EQ(below->rows.front().work.steps, none->rows.front().work.steps);
 }
 
 // Twice as many blocks go through their keys as fast as one where each takes its own in turn, and
