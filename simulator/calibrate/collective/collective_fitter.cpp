@@ -179,10 +179,8 @@ std::vector<EvaluatedRow> FittedCollectives::Evaluate(std::span<const BenchmarkR
 
 absl::StatusOr<std::unique_ptr<FittedModels>> CollectiveFitter::Fit(
     std::span<const BenchmarkRow> rows, const FitOptions& options) const {
+  FORETRACE_RETURN_IF_ERROR(CheckForm(*this, options.form));
   const CurveForm wanted = options.form.empty() ? CurveForm::kCurve : ParseCurveForm(options.form);
-  if (wanted == CurveForm::kCount) {
-    return InvalidInput("unknown form '{}' (curve, three_region)", options.form);
-  }
   FORETRACE_RETURN_IF_ERROR(CheckRanks(rows));
   std::vector<CollectiveModel> models;
   std::vector<std::string> notes;

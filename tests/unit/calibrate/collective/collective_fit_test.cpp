@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "simulator/calibrate/collective/collective_fitter.h"
+
 namespace foretrace {
 namespace {
 
@@ -24,6 +26,14 @@ std::vector<SizeTime> Sweep(const CollectiveCurve& curve, int low, int high) {
   std::vector<SizeTime> points;
   for (int i = low; i <= high; ++i) points.push_back({std::exp2(i), CurveUs(curve, std::exp2(i))});
   return points;
+}
+
+// As of every fitter: in the same words, with the forms that there are.
+TEST(CollectiveFitter, OtherFormsThanItListsAreRefused) {
+  FitOptions options;
+  options.form = "spline";
+  EXPECT_EQ(CollectiveFitter().Fit({}, options).status().message(),
+            "unknown form 'spline'; calibrate collective has curve, three_region");
 }
 
 TEST(FitCollectiveCurve, RecoversACurveOfItsOwnForm) {
