@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "simulator/base/shipped.h"
+#include "simulator/hardware/accelerator_file.h"
 #include "simulator/mapping/stack_choices.h"
 #include "tests/support/temp_folder.h"
 
@@ -341,6 +346,30 @@ TEST(SoftwareStackTest, DatesAsPeopleWriteThem) {
            {"", ""}}) {
     EXPECT_EQ(ReleaseDate(text), date) << text;
   }
+}
+
+// A chip that no device has would never be found.
+TEST(SoftwareStackTest, NamesChipsThatThereAre) {
+  std::set<std::string> chips;
+  for (const ShippedFile& file : ListShipped(kAccelerators)) {
+    const auto device = LoadAccelerator(file.path);
+    ASSERT_TRUE(device.ok()) << device.status();
+    chips.insert(device->chip);
+  }
+  const auto stacks = LoadSoftwareStacks();
+  ASSERT_TRUE(stacks.ok()) << stacks.status();
+  int named = 0;
+  for (const SoftwareStack& stack : *stacks) {
+    for (const StackRelease& release : stack.releases) {
+      std::vector<std::string> of = release.grouped_expert_chips;
+      for (const auto& [chip, slowdown] : release.attention_slowdown) of.push_back(chip);
+      for (const std::string& chip : of) {
+        ++named;
+        EXPECT_TRUE(chips.contains(chip)) << stack.name << " " << release.since << ": " << chip;
+      }
+    }
+  }
+  EXPECT_GT(named, 0);
 }
 
 }  // namespace
