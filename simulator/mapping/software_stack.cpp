@@ -269,6 +269,11 @@ int MonthBesideDay(const std::string& first, const std::string& second) {
   return may_be_first ? a : may_be_second ? b : 0;
 }
 
+// As dates of models and devices are written, with which it is compared.
+bool IsPlainDate(const std::string& text) {
+  return ReleaseDate(text) == text && AsDate(text) == text;
+}
+
 }  // namespace
 
 std::string ReleaseDate(const std::string& text) {
@@ -293,15 +298,6 @@ std::string ReleaseDate(const std::string& text) {
   if (year == words.begin() + 1) return in_year(MonthIn(words[0]));
   return year == words.begin() + 2 ? in_year(MonthBesideDay(words[0], words[1])) : "";
 }
-
-namespace {
-
-// As dates of models and devices are written, with which it is compared.
-bool IsPlainDate(const std::string& text) {
-  return ReleaseDate(text) == text && AsDate(text) == text;
-}
-
-}  // namespace
 
 const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
   FORETRACE_CHECK(!releases.empty());

@@ -160,18 +160,13 @@ absl::StatusOr<OperatorModel> OperatorModel::Fit(const std::vector<OperatorRow>&
   return model;
 }
 
-std::optional<RealMs> OperatorModel::TimeOf(const OperatorRow& row) {
+std::optional<OperatorModel::Times> OperatorModel::TimesOf(const OperatorRow& row) {
   const auto at = families_.find(row.family);
   if (at == families_.end()) return std::nullopt;
   const auto& [rates, residual] = at->second;
   const OperatorFeatures features = FeaturesOf(row.sizes, row.work, loads_);
-  return rates.Overlapped(features.kernels) * std::exp(residual(InputsOf(features, rates)));
-}
-
-std::optional<RealMs> OperatorModel::WorkTimeOf(const OperatorRow& row) {
-  const auto at = families_.find(row.family);
-  if (at == families_.end()) return std::nullopt;
-  return at->second.rates.Overlapped(FeaturesOf(row.sizes, row.work, loads_).kernels);
+  const RealMs work = rates.Overlapped(features.kernels);
+  return Times{work * std::exp(residual(InputsOf(features, rates))), work};
 }
 
 }  // namespace foretrace::serve

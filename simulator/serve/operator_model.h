@@ -30,10 +30,12 @@ class OperatorModel {
   static absl::StatusOr<OperatorModel> Fit(const std::vector<OperatorRow>& rows,
                                            const ResidualTrainer& trainer);
 
+  struct Times {
+    RealMs time;
+    RealMs work;  // what the work alone takes, without what sizes say beside it
+  };
   // Nothing for families without a model. Remembers loads of experts, which are drawn.
-  std::optional<RealMs> TimeOf(const OperatorRow& row);
-  // The same of the work alone, without what trees say of sizes.
-  std::optional<RealMs> WorkTimeOf(const OperatorRow& row);
+  std::optional<Times> TimesOf(const OperatorRow& row);
 
  private:
   struct Family {

@@ -22,7 +22,7 @@ OperatorBase::OperatorBase(std::span<const OperatorRow> rows, OperatorModel mode
 }
 
 OperatorBase::Time OperatorBase::Of(const OperatorRow& row) {
-  if (const auto time = model_.TimeOf(row)) return {time->ms(), true, model_.WorkTimeOf(row)->ms()};
+  if (const auto times = model_.TimesOf(row)) return {times->time.ms(), true, times->work.ms()};
   const auto at = rates_.find(row.kernels);
   return {at == rates_.end() ? 0 : at->second.InSequence(row.work).ms()};
 }
@@ -57,8 +57,10 @@ OperatorPredictor::OperatorPredictor(const std::vector<OperatorRow>& known, bool
     const double relative = row.time.ms() / base.ms;
     for (const OperatorLine& line : row.across) across_[line.key][line.x] = relative;
     if (!base.by_model) continue;
-    for (const OperatorLine& line : row.across) {
-      work_[line.key][line.x] = row.time.ms() / base.work_ms;
+    if (!row.bends) {
+      for (const OperatorLine& line : row.across) {
+        work_[line.key][line.x] = row.time.ms() / base.work_ms;
+      }
     }
     for (const OperatorLine& line : row.lines) relative_[line.key][line.x] = relative;
   }

@@ -76,7 +76,7 @@ class OperatorPredictor {
   OperatorBase base_;
   Lines relative_;                        // along a row's own lines, to the model
   Lines across_;                          // along its other sizes, to the base
-  Lines work_;                            // the same to the work, where by a model
+  Lines work_;                            // the same to the work, of rows whose lines do not bend
   std::map<std::string, Misses> misses_;  // by precision
 };
 

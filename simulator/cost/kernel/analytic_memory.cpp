@@ -96,13 +96,14 @@ double AnalyticMemoryUs(const MemoryParameters& streaming, const GpuPeaks& devic
         static_cast<double>(work.total_bytes()) / (static_cast<double>(work.rows) * bytes_per_us);
     return time.kernel_us - time.memory_us + std::max(time.memory_us, blocks_us);
   }
-  double extra_us = 0;
   if (work.kind == KernelKind::kConcat) {
-    extra_us = kConcatUs + kPieceUs * static_cast<double>(std::max<int64_t>(work.parts, 1) - 1);
+    const double pieces_us =
+        kConcatUs + kPieceUs * static_cast<double>(std::max<int64_t>(work.parts, 1) - 1);
     const MemoryTime time = MemoryRoofline(parameters, device, work);
     const double least_us = work.scattered > 0 ? ScatteredUs(device, work.scattered) : 0;
-    return time.kernel_us + extra_us + std::max(least_us - time.memory_us, 0.0);
+    return time.kernel_us + pieces_us + std::max(least_us - time.memory_us, 0.0);
   }
+  double extra_us = 0;
   if (work.kind == KernelKind::kTranspose) {
     parameters.bandwidth_efficiency *= kTransposeShare;
     extra_us = kTransposeUs;

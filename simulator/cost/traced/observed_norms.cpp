@@ -52,7 +52,8 @@ NodeIndex ChannelsLast(const TraceStore& store, const RankTrace& rank,
 // bn_bw_1C11_singleread) read it once; reads are over before writes begin, so that less of the
 // bandwidth is left than where passes of blocks mix: forward 0.62 to 0.68 of the peak on V100
 // (ns_resolution, ResNet-50) and 0.73 on an RTX 2080 Ti (ResNet), backward 0.42 to 0.6 on V100;
-// nccl_parser_config (A100: 0.69 and 0.57) took no part. On Hopper blocks take longer.
+// of nccl_parser_config (A100: 0.69 and 0.57) the error alone was in view. On Hopper blocks take
+// longer.
 void AsSingleRead(const GpuPeaks& device, std::string_view name, KernelWork& work) {
   constexpr double kForwardShare = 0.75, kBackwardShare = 0.66;
   if (name.find("1C11_singleread") == name.npos || LaunchesFetchCode(device)) return;

@@ -65,8 +65,9 @@ class PlatformCosts : public serve::DeviceCosts {
     // Of tokens a decode step has few: often far below the sizes that curves were measured at.
     if (op == CollectiveOp::kAllReduce && device_->Covers(op, ranks, bytes)) {
       const auto measured = device_->CollectiveTime(op, ranks, bytes);
-      if (measured && device_->Below(op, ranks, bytes))
+      if (measured && measured->extrapolated && device_->Below(op, ranks, bytes)) {
         return OfFewBytes(op, ranks, bytes, *measured);
+      }
       if (measured) return *measured;
     }
     if (node_.collectives != nullptr && ranks <= topology_.spec().node.devices) {
@@ -137,8 +138,9 @@ class PlatformCosts : public serve::DeviceCosts {
   // fewest ranks say that were measured.
   Estimate OfFewBytes(CollectiveOp op, int32_t ranks, Bytes bytes, Estimate held) const {
     for (int32_t fewest = 2; fewest < ranks; ++fewest) {
+      if (!device_->Below(op, fewest, bytes)) continue;
       const auto measured = device_->CollectiveTime(op, fewest, bytes);
-      if (!measured || !device_->Below(op, fewest, bytes)) continue;
+      if (!measured) continue;
       const SimTime more = ByNetwork(op, ranks, bytes).time - ByNetwork(op, fewest, bytes).time;
       held.time = std::min(held.time, measured->time + std::max(more, SimTime()));
       break;

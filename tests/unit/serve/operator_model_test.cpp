@@ -234,7 +234,7 @@ TEST(OperatorModel, DoesNotLearnFromLinesWhoseTuningFailed) {
   auto model = OperatorModel::Fit(rows->rows, Nearest);
   ASSERT_TRUE(model.ok()) << model.status();
   for (const OperatorRow& row : same->rows) {
-    EXPECT_NEAR(*model->TimeOf(row) / row.time, 1, 0.3) << row.lines.front().key;
+    EXPECT_NEAR(model->TimesOf(row)->time / row.time, 1, 0.3) << row.lines.front().key;
   }
 }
 
