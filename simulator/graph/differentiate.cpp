@@ -1,4 +1,5 @@
 #include "simulator/graph/differentiate.h"
+#include "simulator/base/real_sizes.h"
 
 #include <algorithm>
 #include <utility>
@@ -188,8 +189,8 @@ AlternateGemms EverySecondGemm(const OperatorGraph& graph, const Binding& sizes)
     outputs += kept;
     gemms.share[id] = all > 0 ? kept / all : 0;
   }
-  gemms.outputs = Bytes(static_cast<int64_t>(outputs));
-  gemms.needed = Bytes(static_cast<int64_t>(of_needed));
+  gemms.outputs = WholeBytes(outputs);
+  gemms.needed = WholeBytes(of_needed);
   gemms.followed = std::move(needed);
   return gemms;
 }

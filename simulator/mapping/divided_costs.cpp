@@ -1,4 +1,5 @@
 #include "simulator/mapping/divided_costs.h"
+#include "simulator/base/real_sizes.h"
 
 #include <cmath>
 #include <tuple>
@@ -42,7 +43,7 @@ void DividedCosts::SetRoots(PassTimes& times) const {
   const auto exchange = [&](double elements) {
     RootExchange root;
     const double width = m_.eight_bit_weights ? 1 : e_;
-    if (m_.zero >= 3) root.weights = Bytes(static_cast<int64_t>(elements * width));
+    if (m_.zero >= 3) root.weights = WholeBytes(elements * width);
     if (root.weights > Bytes()) {
       root.gather = SimTime::FromSeconds(host_.Weights(elements / m_.shards())) +
                     Gather(elements, e_, groups_.Shards(), times.sources);
@@ -76,13 +77,13 @@ void DividedCosts::SetGathers(PassTimes& times) const {
     const double width = eight || (m_.fp8 && p_.eight_bit_gathers) ? 1 : e_;
     std::tie(forward.dense, backward.dense) =
         Gathers(layer_.dense(), width, groups_.Shards(), DenseFromHost(), times.sources);
-    times.weight_bytes = Bytes(static_cast<int64_t>(layer_.dense() * width));
+    times.weight_bytes = WholeBytes(layer_.dense() * width);
   }
   if (m_.expert_replicas() > 1 && layer_.expert() > 0) {
     const double width = eight ? 1 : e_;
     std::tie(forward.experts, backward.experts) =
         Gathers(layer_.expert(), width, groups_.ExpertShards(), ExpertsFromHost(), times.sources);
-    times.expert_weight_bytes = Bytes(static_cast<int64_t>(layer_.expert() * width));
+    times.expert_weight_bytes = WholeBytes(layer_.expert() * width);
   }
 }
 

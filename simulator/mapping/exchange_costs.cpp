@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/expert_dispatch.h"
 #include "simulator/mapping/partwise_gemms.h"
 
@@ -80,7 +81,7 @@ class ExchangeCoster {
     if (op == CollectiveOp::kAllGather && exchange.group == ShardGroup::kTensor) {
       const RegionEdge edge = EdgeOf(l_, l_.graph().op(placed.of));
       const double share = GatheredShare(edge, l_.dtype(), m_, p_);
-      bytes = Bytes(static_cast<int64_t>(share * static_cast<double>(bytes.count())));
+      bytes = WholeBytes(share * static_cast<double>(bytes.count()));
     }
     for (const PassExchange& e : known_) {
       if (e.group != exchange.group || e.op != op || e.bytes != bytes) continue;
@@ -192,8 +193,8 @@ class ExchangeCoster {
       part *= static_cast<double>(sizes_.of(axes.heads)) /
               static_cast<double>(sizes_.of(axes.kv_heads));
     }
-    const PassExchanges ring = RingExchanges(kernels_.ring, forms_, m_.context,
-                                             Bytes(static_cast<int64_t>(part)), groups_);
+    const PassExchanges ring =
+        RingExchanges(kernels_.ring, forms_, m_.context, WholeBytes(part), groups_);
     for (const bool forward : {true, false}) {
       PassExchanges::List& list = times.layer_exchanges.of(forward);
       for (const PassExchange& e : ring.of(forward)) {

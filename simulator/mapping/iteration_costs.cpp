@@ -34,7 +34,7 @@ class IterationCoster {
   void SetTransfers(PassTimes& times) const {
     const double tokens = AsDouble(c_.sequence) * m_.micro_batch / m_.context;
     const double hidden = tokens * AsDouble(c_.hidden) * e_;
-    times.transfer_bytes = Bytes(static_cast<int64_t>(hidden));
+    times.transfer_bytes = WholeBytes(hidden);
     times.blocking_transfers = p_.blocking_transfers;
     times.blocking_chunks = p_.blocking_chunks;
     if (m_.pipeline > 1) {
@@ -104,7 +104,7 @@ class IterationCoster {
       return;
     const double bytes = AsDouble(c_.vocabulary) / m_.tensor * AsDouble(c_.hidden) * gradient_;
     const int32_t span = m_.devices() / m_.pipeline * (m_.pipeline - 1);
-    times.tied_bytes = Bytes(static_cast<int64_t>(bytes));
+    times.tied_bytes = WholeBytes(bytes);
     times.tied_reduction = groups_.Collective(CollectiveOp::kAllReduce, {2, span}, bytes);
   }
 
@@ -123,8 +123,8 @@ class IterationCoster {
     const double width = ReducedBytes();
     const double shards = m_.zero >= 3 ? m_.shards() : 1;
     const double expert_shards = m_.zero >= 3 ? m_.expert_shards() : 1;
-    times.gradient_bytes = Bytes(static_cast<int64_t>(dense * width / shards));
-    times.expert_gradient_bytes = Bytes(static_cast<int64_t>(expert * width / expert_shards));
+    times.gradient_bytes = WholeBytes(dense * width / shards);
+    times.expert_gradient_bytes = WholeBytes(expert * width / expert_shards);
     times.gradient_reduction = Reduction(dense, groups_.Shards());
     times.expert_reduction = Reduction(expert, groups_.ExpertShards());
     SetTied(times);

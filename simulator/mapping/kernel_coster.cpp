@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/base/dtype.h"
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace {
 namespace {
@@ -51,7 +52,7 @@ double KernelCoster::AttentionLoss(const KernelWork& work, double seconds) const
   // As many scores of heads of that dimension.
   const double share = static_cast<double>(work.k) / static_cast<double>(depth);
   const auto scaled = [&](Bytes bytes) {
-    return Bytes(static_cast<int64_t>(static_cast<double>(bytes.count()) / share));
+    return WholeBytes(static_cast<double>(bytes.count()) / share);
   };
   KernelWork at = work;
   at.k = depth;

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/chunk_stash.h"
 #include "simulator/mapping/model_layers.h"
@@ -77,11 +78,10 @@ class StageWalk {
  private:
   MemoryLedger Use(StageMoment moment) const {
     MemoryLedger use = at_[static_cast<size_t>(moment)];
-    use.activations = Bytes(static_cast<int64_t>(held_.activations));
+    use.activations = WholeBytes(held_.activations);
     if (held_.heads > 0) {
       const double passing = moment == StageMoment::kLoss ? logits_.passing : 0;
-      use.logits =
-          Bytes(static_cast<int64_t>(logits_.kept * static_cast<double>(held_.heads) + passing));
+      use.logits = WholeBytes(logits_.kept * static_cast<double>(held_.heads) + passing);
     }
     if (held_.recomputing) use.recomputed = recomputed_;
     if (held_.embedding) use.gathered += embedding_;

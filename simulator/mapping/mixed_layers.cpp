@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/mapping/kept_inputs.h"
 
 namespace foretrace {
@@ -66,8 +67,8 @@ void AddOtherKinds(const TransformerConfig& model, const ParallelMapping& m,
   }
   for (Bytes PassTimes::*const bytes :
        {&PassTimes::gradient_bytes, &PassTimes::expert_gradient_bytes}) {
-    main.*bytes = Bytes(static_cast<int64_t>(of_stages(
-        [bytes](const PassTimes& kind) { return static_cast<double>((kind.*bytes).count()); })));
+    main.*bytes = WholeBytes(of_stages(
+        [bytes](const PassTimes& kind) { return static_cast<double>((kind.*bytes).count()); }));
   }
   double rest = 1;
   CostSources mean;
@@ -93,7 +94,7 @@ MemoryLedger Mean(const std::vector<LedgerShare>& kinds) {
         &MemoryLedger::activations, &MemoryLedger::logits}) {
     double sum = 0;
     for (const auto& [use, share] : kinds) sum += share * static_cast<double>((use.*part).count());
-    mean.*part = Bytes(static_cast<int64_t>(sum));
+    mean.*part = WholeBytes(sum);
   }
   // Of one layer at a time.
   for (Bytes MemoryLedger::*const part : {&MemoryLedger::recomputed, &MemoryLedger::gathered}) {

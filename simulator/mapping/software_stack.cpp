@@ -323,8 +323,10 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   stack.name = root.String("name");
   stack.undated = root.String("undated", "");
   stack.experts_since = root.String("experts_since", "");
-  if (!stack.experts_since.empty() && !IsPlainDate(stack.experts_since)) {
-    root.Fail("experts_since", "no date ('2025', '2025-04', '2025-04-11')");
+  for (const auto& [key, date] :
+       {std::pair("undated", &stack.undated), std::pair("experts_since", &stack.experts_since)}) {
+    if (date->empty() || IsPlainDate(*date)) continue;
+    root.Fail(key, "no date ('2025', '2025-04', '2025-04-11')");
   }
   stack.generic = root.Bool("generic", false);
   stack.specific = root.Bool("specific", false);

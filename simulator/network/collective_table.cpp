@@ -8,6 +8,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/real_quantities.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/network/fitted_network.h"
 #include "simulator/network/fluid/fluid_network.h"
@@ -116,7 +117,7 @@ absl::StatusOr<Bytes> ParseSize(std::string_view text) {
     return InvalidInput("'{}' is not a size in whole bytes; write for example 4096, 1.5M or 1G",
                         text);
   }
-  return Bytes(static_cast<int64_t>(bytes));
+  return WholeBytes(bytes);
 }
 
 absl::StatusOr<std::vector<CollectiveRow>> CollectiveTable(const Topology& topology,

@@ -8,6 +8,7 @@
 
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/search/graphpipe_plan.h"
 
@@ -169,7 +170,7 @@ void AddExchanges(const GraphPipeOp::Exchanges& of, int32_t samples, RealSeconds
                   PassExchangeTime& sum) {
   if (of.count == 0) return;
   time += internal::TimeAt(of.times, samples);
-  sum.bytes += Bytes(static_cast<int64_t>((samples * of.bytes).count()));
+  sum.bytes += WholeBytes((samples * of.bytes).count());
   sum.count += of.count;
 }
 

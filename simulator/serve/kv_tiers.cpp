@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "simulator/base/check.h"
 #include "simulator/base/error.h"
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace::serve {
 
@@ -23,8 +24,8 @@ absl::StatusOr<KvTierSpec> ParseKvTier(std::string_view text) {
     return InvalidInput("--kv-tier '{}': give NAME:GiB:GB/s or NAME:GiB:GB/s:us",
                         std::string(text));
   }
-  return KvTierSpec{parts[0], Bytes(static_cast<int64_t>(gib * (int64_t{1} << 30))),
-                    Bandwidth::GBps(gbps), SimTime::FromUs(us)};
+  return KvTierSpec{parts[0], WholeBytes(gib * (int64_t{1} << 30)), Bandwidth::GBps(gbps),
+                    SimTime::FromUs(us)};
 }
 
 KvTiers::KvTiers(std::vector<KvTierSpec> tiers, Bytes block) {

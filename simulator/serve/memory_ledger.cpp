@@ -5,6 +5,7 @@
 
 #include "simulator/base/error.h"
 #include "simulator/base/gib.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/serve/layer_kinds.h"
 
 namespace foretrace::serve {
@@ -103,8 +104,7 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
                         const EngineConfig& engine, Bytes device, const TransformerConfig* draft) {
   MemoryLedger m;
   m.device = device;
-  m.available =
-      Bytes(static_cast<int64_t>(static_cast<double>(device.count()) * engine.memory_utilization));
+  m.available = WholeBytes(static_cast<double>(device.count()) * engine.memory_utilization);
   m.weights = WeightBytes(model, plan);
   if (draft != nullptr) m.weights += WeightBytes(*draft, plan);
   if (!engine.reserve_holds_activations) m.activations = ActivationBytes(model, plan, engine);

@@ -1,4 +1,5 @@
 #include "simulator/sharding/modelled_cost.h"
+#include "simulator/base/real_sizes.h"
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@ ModelledCost::ModelledCost(const ShardingTask& task, SimulatedEvaluator& evaluat
   const double bytes = static_cast<double>(task.local_batch()) * columns * 4;
   const auto time = [&](double b) {
     return evaluator.collectives()
-        .Time(CollectiveOp::kAllToAll, CommScope::kWorld, Bytes(static_cast<int64_t>(b)))
+        .Time(CollectiveOp::kAllToAll, CommScope::kWorld, WholeBytes(b))
         .time.us();
   };
   const double us_per_byte = std::max(0.0, (time(1.5 * bytes) - time(bytes)) / (0.5 * bytes));

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "simulator/base/contains.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/cost/kernel/chunked_steps.h"
 #include "simulator/cost/kernel/convolution_names.h"
 #include "simulator/cost/kernel/device_match.h"
@@ -85,8 +86,8 @@ KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, dou
   work.dtype = dtype;
   const double bytes = elements * static_cast<double>(ElementSize(dtype));
   constexpr double kMost = 1e18;
-  work.read = Bytes(static_cast<int64_t>(std::min(bytes * read, kMost)));
-  work.written = Bytes(static_cast<int64_t>(std::min(bytes * written, kMost)));
+  work.read = WholeBytes(std::min(bytes * read, kMost));
+  work.written = WholeBytes(std::min(bytes * written, kMost));
   return work;
 }
 
@@ -289,7 +290,7 @@ void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& wor
   if (most >= work.written) return;
   const double share =
       static_cast<double>(most.count()) / static_cast<double>(work.written.count());
-  work.read = Bytes(static_cast<int64_t>(static_cast<double>(work.read.count()) * share));
+  work.read = WholeBytes(static_cast<double>(work.read.count()) * share);
   work.written = most;
   work.instructions *= share;
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
 #include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/launched_kernels.h"
@@ -53,8 +54,8 @@ void KernelCostModel::AssignPeerReductions(const TraceStore& store, const RankTr
   for (const NodeIndex node : op.kernels) {
     const auto reduction = PeerReductionOf(store.name(rank, node));
     if (!reduction) continue;
-    const auto time = TimeOf(*reduction, models_->device().accelerator.links, ranks,
-                             Bytes(static_cast<int64_t>(bytes)));
+    const auto time =
+        TimeOf(*reduction, models_->device().accelerator.links, ranks, WholeBytes(bytes));
     if (time) entries[node.value].estimate = {*time, EstimateSource::kAnalytic, true};
   }
 }

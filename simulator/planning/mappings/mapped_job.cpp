@@ -9,6 +9,7 @@
 
 #include "simulator/base/counted.h"
 #include "simulator/base/error.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/mapping_plan.h"
@@ -78,8 +79,7 @@ absl::StatusOr<JobPlan> PlanOfGraph(const EvaluatedGraph& graph, DType dtype) {
     const GradientReduction sum = ReductionOf(graph.problem, plan.stages[s]);
     stages.push_back({fmt::format("{} operators", plan.stages[s].ops.size()),
                       plan.stages[s].devices, plan.stages[s].tensor,
-                      SimTime::FromSeconds(sum.time.seconds()),
-                      Bytes(static_cast<int64_t>(sum.bytes.count()))});
+                      SimTime::FromSeconds(sum.time.seconds()), WholeBytes(sum.bytes.count())});
   }
   std::vector<Bytes> edge_bytes;
   for (const TimedEdge& e : pipeline.edges) {
@@ -179,7 +179,7 @@ SearchRow RowOf(const TrainingJob& job, const GraphPipeProblem& problem, std::st
   if (repeated > 0) row.text += fmt::format(", {} recomputed", repeated);
   Evaluation& e = row.evaluation;
   e.iteration = SimTime::FromSeconds(plan.iteration.seconds());
-  e.memory = Bytes(static_cast<int64_t>(memory.count()));
+  e.memory = WholeBytes(memory.count());
   if (timing.ok()) {
     e.bubble = 1 - busy / (timing->end.seconds() * plan.devices);
     // Sums of gradients after the passes, and of tensor parallelism in the mean over devices.

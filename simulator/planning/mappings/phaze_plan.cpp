@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/engine/replay.h"
 #include "simulator/plan/lowering.h"
@@ -75,8 +76,7 @@ absl::StatusOr<JobPlan> PlanOf(const PhazeProblem& problem, const PhazePlan& pla
     if (s + 1 == stages) continue;
     const RealBytes bytes = Crossing(problem, model, placement, static_cast<size_t>(s));
     const SimTime time = SimTime::FromSeconds((bytes / problem.bandwidth).seconds());
-    plan.edges.push_back(
-        {{s, 0, s + 1, 0, time, time}, Bytes(static_cast<int64_t>(bytes.count()))});
+    plan.edges.push_back({{s, 0, s + 1, 0, time, time}, WholeBytes(bytes.count())});
   }
   return plan;
 }

@@ -7,6 +7,7 @@
 #include "simulator/base/dtype.h"
 #include "simulator/base/error.h"
 #include "simulator/base/input.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/shipped.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/console/options.h"
@@ -337,8 +338,8 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
     return InvalidInput("platform {}: node.accelerator states no memory; give --memory-gib",
                         options.platform);
   }
-  job.memory = Bytes(static_cast<int64_t>(memory));
-  job.capacity = Bytes(static_cast<int64_t>(memory * (1 - options.memory_margin)));
+  job.memory = WholeBytes(memory);
+  job.capacity = WholeBytes(memory * (1 - options.memory_margin));
   job.notes.insert(job.notes.end(), job.model.notes.begin(), job.model.notes.end());
   NoteLayers(job);
   job.notes.push_back(fmt::format("memory: {:.1f} GiB a device, of which {:.0f} % are left free",

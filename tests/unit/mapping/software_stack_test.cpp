@@ -119,21 +119,22 @@ TEST(SoftwareStackTest, GroupedExpertsByChip) {
   }
 }
 
-// What is compared with the dates of models and devices is one, and no version.
-TEST(SoftwareStackTest, ExpertsSinceADate) {
-  const auto status = [](const std::string& since) {
-    return LoadSoftwareStack(Write("name: a\nframeworks: [x]\nexperts_since: " + since +
+// What is compared with the dates of releases, models and devices is one, and no version.
+TEST(SoftwareStackTest, DatesOfAStack) {
+  const auto status = [](const std::string& key, const std::string& date) {
+    return LoadSoftwareStack(Write("name: a\nframeworks: [x]\n" + key + ": " + date +
                                    "\nreleases:\n  - source: s\n"))
         .status();
   };
-  for (const char* date : {"2025", "2025-04", "'2025-04-11'"}) {
-    EXPECT_TRUE(status(date).ok()) << status(date);
-  }
-  for (const char* none : {"v25.04", "25.04", "20.01", "2025-13", "soon", "11.04.2025"}) {
-    EXPECT_THAT(std::string(status(none).message()),
-                HasSubstr("key 'experts_since': no date ('2025', '2025-04', "
-                          "'2025-04-11')"))
-        << none;
+  for (const std::string key : {"experts_since", "undated"}) {
+    for (const char* date : {"2025", "2025-04", "'2025-04-11'"}) {
+      EXPECT_TRUE(status(key, date).ok()) << status(key, date);
+    }
+    for (const char* none : {"v25.04", "25.04", "20.01", "2025-13", "soon", "11.04.2025"}) {
+      EXPECT_THAT(std::string(status(key, none).message()),
+                  HasSubstr("key '" + key + "': no date ('2025', '2025-04', '2025-04-11')"))
+          << none;
+    }
   }
 }
 
