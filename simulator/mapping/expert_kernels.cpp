@@ -77,7 +77,8 @@ void ExpertKernels::OneByOne(const GraphOp& op, KernelList& forward, BackwardWor
   const auto found = std::find_if(forward.begin(), forward.end(), batched);
   if (experts < 2 || found == forward.end()) return;
   if (p_.forms.grouped_experts) return;
-  if (!p_.forms.sequential_experts && !RunsOneByOne(*found)) return;
+  const bool alone = p_.forms.sequential_experts || p_.forms.looped_experts;
+  if (!alone && !RunsOneByOne(*found)) return;
   Divide(forward);
   Divide(backward.input);
   Divide(backward.weights);

@@ -38,6 +38,8 @@ struct KernelForms {
   // The GEMMs of a device's experts run one expert after another, and their results are put
   // together (Megatron Core, transformer/moe/experts.py, SequentialMLP).
   bool sequential_experts = false;
+  // Experts find, take and give back their tokens one after another too (expert_loop.h).
+  bool looped_experts = false;
   // One kernel goes through the tiles of all of a device's experts (PyTorch,
   // aten/src/ATen/native/cuda/GroupMM.cu; DeepGEMM, m_grouped_gemm); otherwise a kernel for each.
   bool grouped_experts = false;

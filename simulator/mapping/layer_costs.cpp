@@ -5,6 +5,7 @@
 
 #include "simulator/base/real_sizes.h"
 #include "simulator/mapping/expert_kernels.h"
+#include "simulator/mapping/expert_loop.h"
 #include "simulator/mapping/kept_activations.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/operand_casts.h"
@@ -27,6 +28,7 @@ class OpCoster {
         kernels_(cluster),
         unfused_(layer, cluster),
         experts_(layer, cluster),
+        loop_(layer, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
         casts_(layer, mapping, cluster, sources),
         copier_(layer, mapping, cluster, sources),
@@ -93,12 +95,14 @@ class OpCoster {
       }
     }
     experts_.Apply(op, list, work);
+    const ExpertLoop::Each each = loop_.Apply(op, list, work.input);
     const bool trained = IsTrained(op, m_);
     if (!trained && op.kind == GraphOpKind::kNorm) DropScales(work.input);
     OpTimes t;
     double &forward = t.forward, &input = t.input;
     forward = Seconds(op, list, false, t.of_forward);
     input = Seconds(op, work.input, true, t.of_input);
+    AddEach(op, each, t);
     if (op.kind == GraphOpKind::kAttention && m_.ring) {
       cost.ring = RingAttention(l_, m_, p_, sources_).Cost(id);
       forward = cost.ring.forward.kernels;
@@ -117,9 +121,22 @@ class OpCoster {
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
     if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
-    t.forward_kernels = std::ssize(list);
-    t.backward_kernels = std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
+    t.forward_kernels += std::ssize(list);
+    t.backward_kernels += std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
     return t;
+  }
+
+  // What every expert runs by itself.
+  void AddEach(const GraphOp& op, const ExpertLoop::Each& each, OpTimes& t) const {
+    if (each.experts == 0) return;
+    const auto experts = AsDouble(each.experts);
+    PassKernels forward, input;
+    t.forward += experts * Seconds(op, each.forward, false, forward) + each.waits;
+    t.input += experts * Seconds(op, each.backward, true, input);
+    t.of_forward.Add(forward, experts);
+    t.of_input.Add(input, experts);
+    t.forward_kernels += each.experts * std::ssize(each.forward);
+    t.backward_kernels += each.experts * std::ssize(each.backward);
   }
 
   // A table's gradient is added to none where it is the only one and has no buffer, or where
@@ -314,6 +331,7 @@ class OpCoster {
   KernelCoster kernels_;
   UnfusedKernels unfused_;
   ExpertKernels experts_;
+  ExpertLoop loop_;
   PartwiseGemms partwise_;
   OperandCasts casts_;
   ShardCopier copier_;

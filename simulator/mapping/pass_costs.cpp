@@ -9,6 +9,7 @@
 #include "simulator/mapping/divided_costs.h"
 #include "simulator/mapping/exchange_costs.h"
 #include "simulator/mapping/expert_dispatch.h"
+#include "simulator/mapping/expert_loop.h"
 #include "simulator/mapping/group_costs.h"
 #include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/kernel_coster.h"
@@ -50,6 +51,13 @@ class Coster {
         {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * AsDouble(kernels)});
   }
 
+  // Of a forward pass that asks the device for each expert's tokens: the CPU does not run ahead, so
+  // that its own time bounds the pass.
+  double Asked(double seconds, int64_t kernels) const {
+    if (!LoopsOverExperts(layer_, p_)) return seconds;
+    return std::max(seconds, p_.cpu.forward_kernel.seconds() * AsDouble(kernels));
+  }
+
   // Of a layer's forward pass, what its backward pass runs again.
   double Repeated(const PassCost& layer) const {
     switch (m_.recompute) {
@@ -80,9 +88,11 @@ class Coster {
                          : m_.recompute == Recompute::kOperators ? 1
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
-    const int64_t kernels = layer.backward_kernels + RepeatedKernels(m_, layer);
-    const double backward = Issued(layer.backward + Repeated(layer), 1 + again, kernels);
-    const double forward = Issued(layer.forward, 1, layer.forward_kernels);
+    const int64_t repeated = RepeatedKernels(m_, layer);
+    const double backward = Issued(layer.backward + Asked(Repeated(layer), repeated), 1 + again,
+                                   layer.backward_kernels + repeated);
+    const double forward =
+        Issued(Asked(layer.forward, layer.forward_kernels), 1, layer.forward_kernels);
     const WaitsForCpu idle{forward - layer.forward, backward - layer.backward - Repeated(layer)};
     times.layer_forward = SimTime::FromSeconds(forward) + times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);

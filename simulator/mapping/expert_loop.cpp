@@ -1,0 +1,144 @@
+#include "simulator/mapping/expert_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/cost/operator/element_work.h"
+
+namespace foretrace {
+namespace {
+
+void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
+            double instructions = 0) {
+  for (KernelWork work : Kernels({shape, dtype, Direction::kForward})) {
+    work.instructions = std::max(work.instructions, instructions);
+    list.push_back(work);
+  }
+}
+
+// Over `n` indices, of which `read` are read.
+void AppendIndices(KernelList& list, int64_t n, int64_t read) {
+  Append(list, ElementwiseOp{n, read}, DType::kInt64);
+}
+
+KernelList ShareOf(const KernelList& list, int64_t experts) {
+  KernelList share = list;
+  for (KernelWork& work : share) {
+    const auto parts = static_cast<double>(experts);
+    work.flop = Flop(work.flop.count() / parts);
+    work.instructions /= parts;
+    work.read = Bytes(work.read.count() / experts);
+    work.written = Bytes(work.written.count() / experts);
+  }
+  return share;
+}
+
+// A radix sort of indices by one block, as CUB has it of so few; of more a histogram, a prefix sum
+// and two passes, as indices of at most 65,536 rows have 16 bits.
+constexpr int64_t kOneBlockKeys = 4864;
+constexpr int kSortKernels = 4;
+
+}  // namespace
+
+bool LoopsOverExperts(const MappedLayer& layer, const ClusterParameters& cluster) {
+  return cluster.forms.looped_experts && layer.sizes().of(layer.axes().experts) > 0;
+}
+
+ExpertLoop::ExpertLoop(const MappedLayer& layer, const ClusterParameters& cluster)
+    : l_(layer),
+      p_(cluster),
+      experts_(LoopsOverExperts(layer, cluster) ? layer.sizes().of(layer.axes().experts) : 0),
+      tokens_(layer.sizes().of(layer.axes().stream)),
+      choices_(layer.sizes().of(layer.axes().stream_routed)),
+      rows_(std::max<int64_t>(choices_ / std::max<int64_t>(experts_, 1), 1)) {}
+
+ExpertLoop::Each ExpertLoop::Apply(const GraphOp& op, KernelList& forward,
+                                   KernelList& backward) const {
+  if (experts_ == 0 || !op.in_block) return {};
+  if (op.name == "dispatch") return Dispatch(op, forward, backward);
+  if (op.name == "combine") return Combine(op, forward, backward);
+  return op.name == "activation" ? Divided(forward, backward) : Each();
+}
+
+// torch.where of an expert's row of the mask, whose elements lie a row of all experts apart: a copy
+// in one piece, their number by two kernels and a copy to the host, for which the CPU waits; then
+// those that are set by two kernels, and both of their indices (PyTorch,
+// aten/src/ATen/native/cuda/Nonzero.cu, nonzero_cuda_out_impl).
+void ExpertLoop::FindTokens(KernelList& list) const {
+  Append(list, CopyOp{choices_, true}, DType::kInt64);
+  AppendIndices(list, 1, choices_);
+  for (int i = 0; i < 3; ++i) AppendIndices(list, 1, 1);
+  AppendIndices(list, rows_, choices_);
+  AppendIndices(list, 2 * rows_, rows_);
+}
+
+// PyTorch, aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel: a cleared gradient,
+// indices wrapped, scaled and divided by a row's size, numbered and sorted, rows added up in their
+// order; and the sum with the gradient that is there (torch/csrc/autograd/input_buffer.cpp).
+void ExpertLoop::ScatterRows(int64_t columns, int64_t all, DType dtype, KernelList& list) const {
+  const int64_t n = rows_ * columns;
+  Append(list, FillOp{all}, dtype);
+  for (int i = 0; i < 4; ++i) AppendIndices(list, rows_, rows_);
+  const int sorts = rows_ <= kOneBlockKeys ? 1 : kSortKernels;
+  for (int i = 0; i < sorts; ++i) AppendIndices(list, 2 * rows_, 2 * rows_);
+  Append(list, ElementwiseOp{n, 2 * n}, dtype);
+  Append(list, ElementwiseOp{all, 2 * all}, dtype);
+}
+
+// Once: the two best choices and their order, their sum, its division and a cast; the mask, cleared
+// and set. Then each expert's tokens are found and gathered. While the CPU goes from the answer to
+// the first GEMM's start it starts four kernels, which hardly have work.
+ExpertLoop::Each ExpertLoop::Dispatch(const GraphOp& op, KernelList& forward,
+                                      KernelList& backward) const {
+  constexpr int kStartsBeforeWork = 4;
+  const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
+  const int64_t all = Elements(l_.graph(), l_.sizes(), op.inputs[0]);
+  const int64_t hidden = std::max<int64_t>(all / std::max<int64_t>(tokens_, 1), 1);
+  forward.clear();
+  backward.clear();
+  for (int i = 0; i < 5; ++i) Append(forward, ElementwiseOp{choices_, choices_}, DType::kFloat32);
+  Append(forward, FillOp{choices_ * experts_}, DType::kInt64);
+  AppendIndices(forward, choices_, choices_);
+  Each each;
+  each.experts = experts_;
+  FindTokens(each.forward);
+  Append(each.forward, IndexOp{rows_ * hidden, rows_, all}, dtype);
+  ScatterRows(hidden, all, dtype, each.backward);
+  const SimTime start = std::max(p_.cpu.forward_kernel, p_.issue);
+  each.waits = kStartsBeforeWork * start.seconds() * static_cast<double>(experts_);
+  return each;
+}
+
+// A cleared result; of each expert its weights gathered, their product with what it gave, and its
+// addition to the tokens' rows (index_add_). Backward these rows are gathered, multiplied with the
+// weights and with what the expert gave, whose sums are the weights' gradients.
+ExpertLoop::Each ExpertLoop::Combine(const GraphOp& op, KernelList& forward,
+                                     KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
+  const int64_t all = Elements(l_.graph(), l_.sizes(), op.outputs[0]);
+  const int64_t hidden = std::max<int64_t>(all / std::max<int64_t>(tokens_, 1), 1);
+  const int64_t n = rows_ * hidden;
+  forward.clear();
+  backward.clear();
+  Append(forward, FillOp{all}, dtype);
+  Each each;
+  each.experts = experts_;
+  Append(each.forward, IndexOp{rows_, rows_, choices_}, dtype);
+  Append(each.forward, ElementwiseOp{n, n + rows_}, dtype);
+  Append(each.forward, ElementwiseOp{n, 2 * n}, dtype, GatherInstructions(static_cast<double>(n)));
+  Append(each.backward, IndexOp{n, rows_, all}, dtype);
+  Append(each.backward, ElementwiseOp{n, n + rows_}, dtype);
+  Append(each.backward, ElementwiseOp{n, 2 * n}, dtype);
+  Append(each.backward, ReductionOp{rows_, hidden}, dtype);
+  ScatterRows(1, choices_, dtype, each.backward);
+  return each;
+}
+
+ExpertLoop::Each ExpertLoop::Divided(KernelList& forward, KernelList& backward) const {
+  Each each{ShareOf(forward, experts_), ShareOf(backward, experts_), experts_, 0};
+  forward.clear();
+  backward.clear();
+  return each;
+}
+
+}  // namespace foretrace
