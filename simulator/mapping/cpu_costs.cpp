@@ -34,16 +34,20 @@ bool CpuCosts::any() const {
                              [this](const Part& part) { return this->*part.cost > SimTime(); });
 }
 
+SimTime ForwardKernelCpu(const ParallelMapping& m, const ClusterParameters& cluster) {
+  const CpuCosts& cpu = cluster.cpu;
+  if (cluster.forms.compiled) return cpu.compiled_kernel;
+  const bool asks = m.recompute == Recompute::kOperators;
+  return cpu.forward_kernel + (asks ? cpu.policy : SimTime());
+}
+
 CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
                     const OpCosts& costs) {
   const CpuCosts& cpu = cluster.cpu;
   CpuTimes times;
   if (!cpu.any()) return times;
-  const bool compiled = cluster.forms.compiled;
-  const bool asks = m.recompute == Recompute::kOperators && !compiled;
-  const SimTime forward =
-      (compiled ? cpu.compiled_kernel : cpu.forward_kernel) + (asks ? cpu.policy : SimTime());
-  const SimTime backward = compiled ? cpu.compiled_kernel : cpu.backward_kernel;
+  const SimTime forward = ForwardKernelCpu(m, cluster);
+  const SimTime backward = cluster.forms.compiled ? cpu.compiled_kernel : cpu.backward_kernel;
   const bool divided = m.zero >= 3 && cluster.per_parameter_sharding;
   const SimTime gathers = divided ? cpu.forward_hooks : SimTime();
   const SimTime reduces = divided ? cpu.backward_hooks : SimTime();

@@ -7,6 +7,9 @@
 
 namespace foretrace {
 
+// What a kernel of a layer's forward pass takes the CPU to start.
+SimTime ForwardKernelCpu(const ParallelMapping& mapping, const ClusterParameters& cluster);
+
 // Of one layer and of what is outside of layers, one micro-batch; zero where nothing is known.
 CpuTimes CpuTimesOf(const ParallelMapping& mapping, const ClusterParameters& cluster,
                     const OpCosts& costs);

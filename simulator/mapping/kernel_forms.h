@@ -40,6 +40,9 @@ struct KernelForms {
   bool sequential_experts = false;
   // Experts find, take and give back their tokens one after another too (expert_loop.h).
   bool looped_experts = false;
+  // The CPU asks the device how many tokens go to each rank of expert parallelism, and waits
+  // (PyTorch needs them on the CPU: torchtitan, distributed/expert_parallel.py, _token_dispatch).
+  bool asks_for_splits = false;
   // One kernel goes through the tiles of all of a device's experts (PyTorch,
   // aten/src/ATen/native/cuda/GroupMM.cu; DeepGEMM, m_grouped_gemm); otherwise a kernel for each.
   bool grouped_experts = false;

@@ -37,8 +37,8 @@ class Coster {
     PassTimes times;
     const OpCosts costs = CostOps(layer_, m_, p_, groups_, times.sources);
     SetExchanges(times, costs.layer);
-    SetPasses(times, costs);
     times.cpu = CpuTimesOf(m_, p_, costs);
+    SetPasses(times, costs);
     FORETRACE_RETURN_IF_ERROR(status_);
     return times;
   }
@@ -51,11 +51,12 @@ class Coster {
         {seconds, passes * p_.launch_floor.seconds(), p_.issue.seconds() * AsDouble(kernels)});
   }
 
-  // Of a forward pass that asks the device for each expert's tokens: the CPU does not run ahead, so
-  // that its own time bounds the pass.
-  double Asked(double seconds, int64_t kernels) const {
-    if (!LoopsOverExperts(layer_, p_)) return seconds;
-    return std::max(seconds, p_.cpu.forward_kernel.seconds() * AsDouble(kernels));
+  // Of a forward pass that asks the device where tokens go: the CPU does not run ahead, so that its
+  // own time bounds the pass.
+  double Asked(double seconds, SimTime cpu) const {
+    const bool experts = layer_.sizes().of(layer_.axes().experts) > 0;
+    const bool splits = p_.forms.asks_for_splits && experts && m_.expert > 1;
+    return splits || LoopsOverExperts(layer_, p_) ? std::max(seconds, cpu.seconds()) : seconds;
   }
 
   // Of a layer's forward pass, what its backward pass runs again.
@@ -89,10 +90,12 @@ class Coster {
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
     const int64_t repeated = RepeatedKernels(m_, layer);
-    const double backward = Issued(layer.backward + Asked(Repeated(layer), repeated), 1 + again,
-                                   layer.backward_kernels + repeated);
+    const SimTime each = ForwardKernelCpu(m_, p_);
+    const double backward =
+        Issued(layer.backward + Asked(Repeated(layer), SimTime::FromPs(each.ps() * repeated)),
+               1 + again, layer.backward_kernels + repeated);
     const double forward =
-        Issued(Asked(layer.forward, layer.forward_kernels), 1, layer.forward_kernels);
+        Issued(Asked(layer.forward, times.cpu.forward), 1, layer.forward_kernels);
     const WaitsForCpu idle{forward - layer.forward, backward - layer.backward - Repeated(layer)};
     times.layer_forward = SimTime::FromSeconds(forward) + times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);

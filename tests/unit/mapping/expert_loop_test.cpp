@@ -91,6 +91,22 @@ TEST(ExpertLoopTest, CpuDoesNotRunAhead) {
   EXPECT_LT(Times(p).layer_forward.us(), 1);
 }
 
+// So does a pass that asks how many tokens go to each rank; without expert parallelism none does.
+TEST(ExpertLoopTest, AsksForSplits) {
+  ClusterParameters p = MemoryAlone(1e9);
+  p.forms.asks_for_splits = true;
+  p.cpu.forward_kernel = SimTime::FromUs(10);
+  ParallelMapping m;
+  m.data = m.expert = 4;
+  m.global_batch = 4;
+  const auto divided = TimePasses(Mixture(), m, p);
+  ASSERT_TRUE(divided.ok()) << divided.status();
+  EXPECT_GT(divided->cpu.forward.us(), 100);
+  const SimTime exchanges = divided->Exchanges(true);
+  EXPECT_NEAR((divided->layer_forward - exchanges).us(), divided->cpu.forward.us(), 1);
+  EXPECT_LT(Times(p).layer_forward.us(), 1);
+}
+
 // Layers without experts are as they were.
 TEST(ExpertLoopTest, DenseLayers) {
   TransformerConfig dense = Mixture();
