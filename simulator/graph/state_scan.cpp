@@ -8,13 +8,17 @@ namespace {
 
 constexpr DType kWide = DType::kFloat32;
 constexpr int64_t kWideBytes = 4;
+constexpr double kActivation = 4;  // FLOP of SiLU
 
 class CallWriter {
  public:
   explicit CallWriter(const StateScan& scan)
+      : CallWriter(
+            scan, SaturatingProduct({scan.samples, (scan.tokens + scan.chunk - 1) / scan.chunk})) {}
+  CallWriter(const StateScan& scan, int64_t chunks)
       : s_(scan),
         rows_(SaturatingProduct({s_.samples, s_.tokens})),
-        chunks_(SaturatingProduct({s_.samples, (s_.tokens + s_.chunk - 1) / s_.chunk, s_.groups})),
+        chunks_(SaturatingProduct({chunks, s_.groups})),
         inputs_(SaturatingProduct({rows_, s_.groups, s_.width})),
         readers_(SaturatingProduct({rows_, s_.groups, s_.state})),
         steps_(SaturatingProduct({rows_, s_.heads})),
@@ -32,6 +36,25 @@ class CallWriter {
     const int64_t gate = inputs_ * element_;
     Gemm(s_.chunk, s_.width, s_.state + s_.chunk, Wider(products_) + Steps(2) + gate, gate);
     Transpose(inputs_);
+    return std::move(calls_);
+  }
+
+  CallList Prompts(const PromptScan& p) {
+    const DType kept = p.state_width == kWideBytes ? kWide : s_.dtype;
+    const int64_t of_sequence = SaturatingProduct({s_.groups, s_.width, s_.state});
+    const auto copy = [&](int64_t n) {
+      if (n > 0) Add(CopyOp{SaturatingProduct({n, of_sequence}), true}, kept);
+    };
+    Convolve();
+    Sums();
+    ChunkStates();
+    copy(p.continued);
+    PassStates(kept);
+    Products();
+    Gemm(s_.chunk, s_.width, s_.state + s_.chunk,
+         Wider(products_) + Steps(2) + inputs_ * element_ + states_ * (p.state_width - element_),
+         0);
+    copy(p.sequences);
     return std::move(calls_);
   }
 
@@ -134,8 +157,6 @@ class CallWriter {
     Pointwise(steps_, 2 * steps_ + steps_ * element_ / kWideBytes, 1, kWide, 4, s_.dtype);
   }
 
-  static constexpr double kActivation = 4;  // FLOP of SiLU
-
   const StateScan& s_;
   // Elements: of tokens; of GEMMs in a batch; of tensors.
   int64_t rows_, chunks_, inputs_, readers_, steps_, states_, products_;
@@ -170,6 +191,46 @@ bool WeighsByDecays(const StateScan& scan, const KernelWork& work) {
   if (work.kind != KernelKind::kBatchedGemm || work.m != scan.chunk) return false;
   const bool results = work.n == scan.width && work.k == scan.state + scan.chunk;
   return results || (work.n == scan.chunk && work.k == scan.width);
+}
+
+double LeastSecondsOfDecays(const StateScan& scan, const KernelWork& work,
+                            int32_t multiprocessors) {
+  constexpr double kFlopPerMultiprocessor = 0.76e12;  // a second
+  if (multiprocessors <= 0 || !WeighsByDecays(scan, work)) return 0;
+  return work.flop.count() / (kFlopPerMultiprocessor * multiprocessors);
+}
+
+int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width) {
+  const int64_t convolved = scan.groups * (scan.width + 2 * scan.state);
+  return scan.groups * scan.width * scan.state * state_width +
+         (scan.taps - 1) * convolved * ElementSize(scan.dtype);
+}
+
+CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts) {
+  return CallWriter(scan, prompts.chunks).Prompts(prompts);
+}
+
+KernelList UpdateKernels(const StateScan& scan, int64_t sequences, int64_t tokens,
+                         int64_t state_width) {
+  const int64_t element = ElementSize(scan.dtype);
+  const int64_t inputs = scan.groups * scan.width, readers = scan.groups * scan.state;
+  const int64_t convolved = inputs + 2 * readers, states = inputs * scan.state;
+  const int64_t rows = sequences * tokens;
+  KernelWork convolution;
+  convolution.kind = KernelKind::kElementwise;
+  convolution.dtype = scan.dtype;
+  convolution.read = Bytes((rows + sequences * (scan.taps - 1)) * convolved * element);
+  convolution.written = convolution.read;
+  convolution.flop = Flop(static_cast<double>(rows) * static_cast<double>(convolved) *
+                          (2 * static_cast<double>(scan.taps) + kActivation));
+  // A state is multiplied by its decay, added to, and weighed for the result.
+  constexpr double kFlopOfState = 5;
+  KernelWork update = convolution;
+  update.read = Bytes(sequences * states * state_width +
+                      rows * (2 * inputs + 2 * readers + scan.heads) * element);
+  update.written = Bytes(rows * (states * state_width + inputs * element));
+  update.flop = Flop(static_cast<double>(rows) * static_cast<double>(states) * kFlopOfState);
+  return {convolution, update};
 }
 
 }  // namespace foretrace

@@ -42,4 +42,39 @@ CallList ScanCalls(const StateScan& scan, Direction pass);
 // results, and of the gradients of the input, of products within chunks, and of decays.
 bool WeighsByDecays(const StateScan& scan, const KernelWork& work);
 
+// What such a GEMM takes at least, in seconds; 0: of other kernels, or the device's multiprocessors
+// are not known. Decays, an exponential of a difference for each two tokens of a chunk, are made in
+// registers, which leave a multiprocessor few warps to hide anything behind: on an H100 and an H200
+// Triton's kernel of the results attains 100 TFLOP/s with masked products counted, 0.76 a
+// multiprocessor. Two sources, with chunks of 128 or of 256 tokens alike: the forward scan's five
+// kernels take 649 us for 8,192 tokens of 128 heads of 64, states of 128 (vLLM, pull request 27299,
+// "Original"), of which the others take 180 to 290 by their bytes; 0.64 ms for 16,384 tokens of 80
+// heads, chunks of 256 (TileOPs, pull request 1608, 2p7b-b4-4k). Backward kernels are taken to be
+// alike.
+double LeastSecondsOfDecays(const StateScan& scan, const KernelWork& work, int32_t multiprocessors);
+
+// Of a sequence that is served, between its steps: the states, of `state_width` bytes an element,
+// and what the convolution reaches back to, in the model's type (vLLM,
+// model_executor/layers/mamba/mamba_utils.py, mamba2_state_shape).
+int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width);
+
+// Prompts of a step of an engine, whose `scan.tokens` lie one after another in `chunks` chunks,
+// none of which has tokens of two (vLLM, v1/attention/backends/mamba2_attn.py), of so many
+// `sequences`, `continued` of which have tokens before. As forward in training, but that the gate
+// is read by the norm behind, which is counted with the results, no result before it is kept,
+// states go from chunk to chunk in the type that they are kept in, are copied in where they go on
+// and out in the end (model_executor/layers/mamba/mamba_mixer2.py, ops/ssd_combined.py).
+struct PromptScan {
+  int64_t chunks = 0, sequences = 0, continued = 0;
+  int64_t state_width = 4;
+};
+CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts);
+
+// Sequences that take `tokens` each, one after the other: the convolution, and the states' update
+// with what it reads of them (ops/causal_conv1d.py, causal_conv1d_update; ops/mamba_ssm.py,
+// selective_state_update). States are read once and written after each token, since of drafts the
+// ones that are accepted count.
+KernelList UpdateKernels(const StateScan& scan, int64_t sequences, int64_t tokens,
+                         int64_t state_width);
+
 }  // namespace foretrace

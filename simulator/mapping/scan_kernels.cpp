@@ -6,10 +6,9 @@ namespace foretrace {
 
 double DecayGemmSeconds(const MappedLayer& layer, const GraphOp& op, const KernelWork& work,
                         const ClusterParameters& cluster) {
-  constexpr double kFlopPerMultiprocessor = 0.76e12;  // a second
-  if (op.kind != GraphOpKind::kStateScan || cluster.multiprocessors <= 0) return 0;
-  if (!WeighsByDecays(ScanOf(layer.graph(), layer.sizes(), op), work)) return 0;
-  return work.flop.count() / (kFlopPerMultiprocessor * cluster.multiprocessors);
+  if (op.kind != GraphOpKind::kStateScan) return 0;
+  return LeastSecondsOfDecays(ScanOf(layer.graph(), layer.sizes(), op), work,
+                              cluster.multiprocessors);
 }
 
 KernelList ScanCopies(const MappedLayer& layer, const GraphOp& op) {

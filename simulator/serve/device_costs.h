@@ -60,6 +60,8 @@ class DeviceCosts {
   // What a kernel takes of energy above an idle device's, and that power; 0: not known.
   virtual double JoulesAboveIdle(DType, Flop, Bytes, SimTime) const { return 0; }
   virtual double IdleWatts() const { return 0; }
+  // 0: not known.
+  virtual int32_t Multiprocessors() const { return 0; }
   virtual std::string Source() const = 0;
 };
 

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 2> kPolicyNames = {"fcfs", "priority"};
 constexpr std::array<std::string_view, 2> kRankRoutingNames = {"shortest_queue", "round_robin"};
 constexpr std::array<std::string_view, 2> kVictimNames = {"last_admitted", "least_output"};
 constexpr std::array<std::string_view, 2> kPreemptionNames = {"recompute", "swap"};
-constexpr std::array<std::string_view, 31> kKeys = {"name",
+constexpr std::array<std::string_view, 32> kKeys = {"name",
                                                     "source",
                                                     "max_num_seqs",
                                                     "max_num_batched_tokens",
@@ -47,7 +47,8 @@ constexpr std::array<std::string_view, 31> kKeys = {"name",
                                                     "host_step_us",
                                                     "host_per_sequence_us",
                                                     "all_reduce",
-                                                    "expert_exchange"};
+                                                    "expert_exchange",
+                                                    "states"};
 constexpr std::array<std::string_view, 6> kAllReduceKeys = {"devices",
                                                             "pass_us",
                                                             "link_share",
@@ -111,6 +112,15 @@ ExpertTransfers ReadExperts(const YamlReader& in) {
   return experts;
 }
 
+void ReadStates(const YamlReader& in, EngineConfig& c) {
+  static constexpr std::array<std::string_view, 2> kStateKeys = {"bits", "memory_ratio"};
+  in.ExpectKeys(kStateKeys);
+  const int32_t bits = in.Integer("bits", 0, 32, 0);
+  if (bits != 0 && bits != 16 && bits != 32) in.Fail("bits", "is none of 16, 32");
+  c.state_width = bits / 8;
+  c.state_memory_ratio = in.Number("memory_ratio", 0, 1e3, 0);
+}
+
 absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   root.ExpectKeys(kKeys);
   EngineConfig c;
@@ -155,6 +165,7 @@ absl::StatusOr<EngineConfig> ReadEngine(const YamlReader& root) {
   c.host_per_sequence = SimTime::FromUs(root.Number("host_per_sequence_us", 0, 1e6));
   if (root.Has("all_reduce")) c.all_reduce = ReadAllReduce(root.Child("all_reduce"));
   if (root.Has("expert_exchange")) c.experts = ReadExperts(root.Child("expert_exchange"));
+  if (root.Has("states")) ReadStates(root.Child("states"), c);
   if (!std::is_sorted(c.graph_sizes.begin(), c.graph_sizes.end())) {
     root.Fail("graph_sizes", "must ascend");
   }
@@ -178,14 +189,14 @@ SimTime EngineAllReduce::Time(int32_t ranks, Bytes bytes, Bandwidth link) const 
 }
 
 int64_t CacheWindow::Blocks(int64_t computed, int64_t after, int32_t block_tokens) const {
-  if (share == 0) return 0;
+  if (share == 0) return states;
   const int64_t behind = std::max<int64_t>(0, computed - tokens + 1) / block_tokens;
   const int64_t held = (after + block_tokens - 1) / block_tokens - behind;
   return static_cast<int64_t>(std::ceil(static_cast<double>(held) * share));
 }
 
 int64_t CacheWindow::Most(int64_t all, int64_t step, int32_t block_tokens) const {
-  if (share == 0) return 0;
+  if (share == 0) return states;
   // A window and a step begin and end anywhere within their blocks.
   const int64_t held =
       std::min((all + block_tokens - 1) / block_tokens, (tokens - 1 + step) / block_tokens + 2);

@@ -47,6 +47,8 @@ struct MemoryClass {
 struct CacheWindow {
   int64_t tokens = 0;
   double share = 0;  // memory of their block over that of a block of the other layers; 0: no such
+  // Blocks that layers with states hold of a sequence, however long it is; with no window.
+  int64_t states = 0;
 
   // In blocks of the other layers, what they hold of a sequence while a step takes its computed
   // tokens from `computed` to `after`.
@@ -123,8 +125,13 @@ struct EngineConfig {
   bool reserve_holds_activations = false;
   std::vector<MemoryClass> memory_classes;  // by ascending memory
   int64_t kv_blocks = 0;                    // of the cache; set by who knows model and device
-  Bytes kv_memory;                   // of a device's, for keys and values; 0: what the others leave
-  int32_t kv_cache_width = 0;        // bytes of an element of keys and values; 0: as the model's
+  Bytes kv_memory;             // of a device's, for keys and values; 0: what the others leave
+  int32_t kv_cache_width = 0;  // bytes of an element of keys and values; 0: as the model's
+  // Of models with state-space mixers: bytes of an element of their states (0: as the model has
+  // them), and the memory of all sequences' states over that of keys and values. 0: states of a
+  // sequence lie in blocks of the same cache, whose tokens are as many as make a block as large.
+  int32_t state_width = 0;
+  double state_memory_ratio = 0;
   std::vector<KvTierSpec> kv_tiers;  // below the device's memory
   Bytes block_bytes;                 // of a device's part of a block; with kv_tiers
   CacheWindow window;                // set with kv_blocks

@@ -10,7 +10,9 @@
 #include "simulator/serve/layer_attention.h"
 #include "simulator/serve/layer_kinds.h"
 #include "simulator/serve/layer_profile.h"
+#include "simulator/serve/layer_scan.h"
 #include "simulator/serve/weighted_gemm.h"
+#include "simulator/workload/layer_pattern.h"
 
 namespace foretrace::serve {
 namespace {
@@ -26,22 +28,32 @@ TransformerConfig Inference(TransformerConfig model) {
   return model;
 }
 
+// Of what mixes tokens, and of what feeds forward; see AddExchanges.
+int SumsOfLayer(const TransformerConfig& c, bool sends) {
+  const LayerPart part = PartOf(c);
+  const bool mixes = part != LayerPart::kFeedForward && part != LayerPart::kExperts;
+  const bool feeds = part != LayerPart::kMixer && part != LayerPart::kAttention;
+  return (mixes ? 1 : 0) + (feeds && (!sends || c.shared_ffn > 0) ? 1 : 0);
+}
+
 class GraphStepModel : public StepModel {
  public:
   GraphStepModel(const TransformerConfig& model, const ServingPlan& plan,
                  const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs)
       : config_(Inference(model)),
-        kinds_(FeedForwardKinds(config_)),
+        kinds_(ServedKinds(config_)),
         plan_(plan),
         engine_(engine),
         costs_(std::move(costs)),
         attention_(config_, plan, engine, costs_),
+        scan_(config_, plan, engine, costs_),
         width_(ElementSize(config_.dtype)) {}
 
   StepTime Time(const StepBatch& batch) const override {
     StepTime time = Layers(TokensOf(batch));
     time.Add(Head(static_cast<int32_t>(Share(batch.logits(), plan_.kv))));
     attention_.Add(batch, time);
+    scan_.Add(batch, time);
     return time;
   }
 
@@ -117,7 +129,7 @@ class GraphStepModel : public StepModel {
   }
 
   // Of experts only those that are activated are read.
-  Binding Bind(const FeedForwardKind& kind, const RankTokens& tokens) const {
+  Binding Bind(const ServedKind& kind, const RankTokens& tokens) const {
     Binding sizes = BindServing(kind, plan_, tokens.own);
     const TransformerConfig& c = kind.config;
     if (c.experts == 0) return sizes;
@@ -136,7 +148,7 @@ class GraphStepModel : public StepModel {
     return sizes;
   }
 
-  void AddOps(const FeedForwardKind& kind, const RankTokens& tokens, bool in_block, double times,
+  void AddOps(const ServedKind& kind, const RankTokens& tokens, bool in_block, double times,
               StepTime& time) const {
     const Binding sizes = Bind(kind, tokens);
     const OperatorGraph& graph = kind.graph.graph;
@@ -144,7 +156,10 @@ class GraphStepModel : public StepModel {
     if (measured) Add(StepPart::kExperts, *measured, times, time);
     for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
       const GraphOp& op = graph.op(id);
-      if (op.in_block != in_block || op.kind == GraphOpKind::kAttention) continue;
+      if (op.in_block != in_block || op.kind == GraphOpKind::kAttention ||
+          op.kind == GraphOpKind::kStateScan) {
+        continue;
+      }
       if (op.name == kLatentsUp) continue;  // of prompts alone: LayerAttention
       const bool experts = in_block && kind.config.experts > 0 &&
                            (op.name == "ffn up" || op.name == "ffn down" || op.name == "dispatch");
@@ -180,7 +195,7 @@ class GraphStepModel : public StepModel {
   StepTime ComputeLayers(const RankTokens& tokens) const {
     StepTime time;
     const Bytes stream(int64_t{tokens.own} * config_.hidden * width_);
-    for (const FeedForwardKind& kind : kinds_) {
+    for (const ServedKind& kind : kinds_) {
       const auto layers = static_cast<double>(kind.layers);
       AddOps(kind, tokens, true, layers, time);
       AddExchanges(kind.config, tokens, layers, time);
@@ -188,7 +203,9 @@ class GraphStepModel : public StepModel {
     if (plan_.tensor > 1) {  // words that a rank has not are zeros of its embedding
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream), 1, time);
     }
-    if (plan_.kv > 1) AddCacheExchange(tokens.own, static_cast<double>(config_.layers), time);
+    if (plan_.kv > 1) {
+      AddCacheExchange(tokens.own, static_cast<double>(AttentionLayers(config_)), time);
+    }
     if (plan_.pipeline > 1) {
       Add(StepPart::kCommunication, costs_->Send(plan_.stage_devices(), stream), plan_.pipeline - 1,
           time);
@@ -196,14 +213,15 @@ class GraphStepModel : public StepModel {
     return time;
   }
 
-  // Sums over the tensor-parallel ranks after attention and the feed-forward part. Where experts
+  // Sums over the tensor-parallel ranks after attention and the feed-forward part, or the one part
+  // that a layer is. Where experts
   // are divided, ranks of one replica have all of its tokens and sum what their experts make of
   // them, as without; what sends tokens to the experts and back instead sums what the experts
   // made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
   void AddExchanges(const TransformerConfig& c, const RankTokens& tokens, double layers,
                     StepTime& time) const {
     const bool sends = SendsTokens(c, plan_, engine_.experts.Of(tokens.prompts));
-    const int sums = 1 + (!sends || c.shared_ffn > 0 ? 1 : 0);
+    const int sums = SumsOfLayer(c, sends);
     const Bytes stream(int64_t{tokens.own} * config_.hidden * width_);
     if (plan_.tensor > 1) {
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
@@ -238,11 +256,12 @@ class GraphStepModel : public StepModel {
   }
 
   const TransformerConfig config_;
-  const std::vector<FeedForwardKind> kinds_;
+  const std::vector<ServedKind> kinds_;
   const ServingPlan plan_;
   const EngineConfig engine_;
   const std::shared_ptr<const DeviceCosts> costs_;
   const LayerAttention attention_;
+  const LayerScan scan_;
   const int64_t width_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<RankTokens, StepTime> layers_;

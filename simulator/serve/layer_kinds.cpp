@@ -3,30 +3,47 @@
 #include <algorithm>
 
 #include "simulator/base/error.h"
+#include "simulator/workload/layer_pattern.h"
 
 namespace foretrace::serve {
 
-std::vector<FeedForwardKind> FeedForwardKinds(const TransformerConfig& model) {
-  std::vector<FeedForwardKind> kinds;
-  const auto add = [&](const TransformerConfig& config, int64_t layers) {
-    if (layers > 0) kinds.push_back({config, MakeTransformerGraph(config), layers});
-  };
-  const int64_t dense = DenseLayers(model);
-  if (dense == 0) {
-    add(model, model.layers);
-    return kinds;
+std::vector<ServedKind> ServedKinds(const TransformerConfig& model) {
+  std::vector<ServedKind> kinds;
+  for (size_t kind = 0; kind < LayerKinds(model); ++kind) {
+    const int64_t layers = LayersOfKindIn(model, kind);
+    if (layers == 0) continue;
+    const TransformerConfig own = WithLayerKind(model, kind);
+    kinds.push_back({own, MakeTransformerGraph(own), layers});
   }
-  add(WithLayersOf(model, false), model.layers - dense);
-  add(WithLayersOf(model, true), dense);
   return kinds;
 }
 
+int64_t AttentionLayers(const TransformerConfig& model) {
+  return model.pattern.empty() ? model.layers : LayersWith(model, LayerPart::kAttention);
+}
+
 std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model) {
-  const int64_t windowed = WindowedLayers(model);
+  const int64_t layers = AttentionLayers(model), windowed = WindowedLayers(model);
   std::vector<AttentionKind> kinds;
-  if (windowed < model.layers) kinds.push_back({{}, model.layers - windowed});
+  if (windowed < layers) kinds.push_back({{}, layers - windowed});
   if (windowed > 0) kinds.push_back({{model.window, model.window_pieces}, windowed});
   return kinds;
+}
+
+std::optional<StateLayers> StateLayersOf(const TransformerConfig& model, const ServingPlan& plan) {
+  for (const ServedKind& kind : ServedKinds(model)) {
+    const OperatorGraph& graph = kind.graph.graph;
+    for (const GraphOp& op : graph.ops()) {
+      if (op.kind != GraphOpKind::kStateScan) continue;
+      return StateLayers{ScanOf(graph, BindServing(kind, plan, 1), op), kind.layers};
+    }
+  }
+  return std::nullopt;
+}
+
+int64_t StateWidth(const TransformerConfig& model, const EngineConfig& engine) {
+  if (engine.state_width > 0) return engine.state_width;
+  return model.state_bits > 0 ? model.state_bits / 8 : ElementSize(model.dtype);
 }
 
 int64_t CacheElements(const TransformerConfig& model, int64_t tensor) {
@@ -42,7 +59,7 @@ WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op) {
   return experts ? model.expert_weights : model.weights;
 }
 
-Binding BindServing(const FeedForwardKind& kind, const ServingPlan& plan, int64_t tokens) {
+Binding BindServing(const ServedKind& kind, const ServingPlan& plan, int64_t tokens) {
   TransformerConfig sized = kind.config;
   sized.sequence = tokens;
   const bool experts = kind.config.experts > 0;
@@ -61,6 +78,7 @@ absl::Status CheckUniform(const TransformerConfig& model) {
         "{}: layer profiles and studies of a layer take layers that are alike; {} of {} {}",
         model.name, layers, model.layers, std::string(what));
   };
+  if (!model.pattern.empty()) return refuse(model.layers, "are one part alone");
   if (model.latent > 0) return refuse(model.layers, "have latent attention");
   if (const int64_t dense = DenseLayers(model); dense > 0) {
     return refuse(dense, "are dense, the others experts");

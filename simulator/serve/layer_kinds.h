@@ -1,22 +1,25 @@
 #pragma once
-// Which layers of a model are alike: by their feed-forward parts, and by how far back they attend.
+// Which layers of a model are alike: by their parts, and by how far back they attend.
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "simulator/graph/state_scan.h"
 #include "simulator/serve/attention_window.h"
+#include "simulator/serve/engine_config.h"
 #include "simulator/serve/serving_plan.h"
 #include "simulator/workload/transformer_graph.h"
 
 namespace foretrace::serve {
 
-// Layers whose feed-forward parts are alike: dense, or experts.
-struct FeedForwardKind {
+// Layers of the same parts (LayerKindOf): dense, or experts; of a pattern one part each.
+struct ServedKind {
   TransformerConfig config;  // of a model that had no other layers
   TransformerGraph graph;
   int64_t layers = 0;
 };
-std::vector<FeedForwardKind> FeedForwardKinds(const TransformerConfig& model);
+std::vector<ServedKind> ServedKinds(const TransformerConfig& model);
 
 // Layers that attend alike.
 struct AttentionKind {
@@ -24,6 +27,19 @@ struct AttentionKind {
   int64_t layers = 0;
 };
 std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model);
+
+// Layers with attention, and with a window or without.
+int64_t AttentionLayers(const TransformerConfig& model);
+
+// Layers with a state-space mixer, and its sizes on a device, of one token; nullopt: there are
+// none.
+struct StateLayers {
+  StateScan scan;
+  int64_t layers = 0;
+};
+std::optional<StateLayers> StateLayersOf(const TransformerConfig& model, const ServingPlan& plan);
+// Bytes of an element of the states that an engine keeps.
+int64_t StateWidth(const TransformerConfig& model, const EngineConfig& engine);
 
 // Elements that a token has in a layer's cache on one device: keys and values of its heads; with
 // latent attention the latent and the rotated key, which every tensor-parallel rank holds whole.
@@ -33,10 +49,10 @@ int64_t CacheElements(const TransformerConfig& model, int64_t tensor);
 WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op);
 
 // A device's local sizes for so many of its tokens.
-Binding BindServing(const FeedForwardKind& kind, const ServingPlan& plan, int64_t tokens);
+Binding BindServing(const ServedKind& kind, const ServingPlan& plan, int64_t tokens);
 
-// Errors: layers of several kinds, or of latent attention, which layer profiles and the studies of
-// one layer do not have.
+// Errors: layers of several kinds, of latent attention, or of one part each, which layer profiles
+// and the studies of one layer do not have.
 absl::Status CheckUniform(const TransformerConfig& model);
 
 }  // namespace foretrace::serve

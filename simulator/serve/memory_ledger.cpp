@@ -7,25 +7,29 @@
 #include "simulator/base/gib.h"
 #include "simulator/base/real_sizes.h"
 #include "simulator/serve/layer_kinds.h"
+#include "simulator/workload/layer_pattern.h"
 
 namespace foretrace::serve {
 namespace {
 
-// Weights of the fullest stage; those of embedding and output layer lie on the first and the last,
-// of which with a pipeline the larger counts.
-Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
-  Bytes before, after, dense_layer, other_layer;
-  for (const FeedForwardKind& kind : FeedForwardKinds(model)) {
+// Of one device, outside of the layers and of a layer of each kind, as stored.
+struct StoredWeights {
+  Bytes before, after;
+  std::vector<Bytes> layer;  // by ServedKinds
+};
+StoredWeights WeightsOf(const TransformerConfig& model, const ServingPlan& plan) {
+  StoredWeights weights;
+  for (const ServedKind& kind : ServedKinds(model)) {
     const OperatorGraph& graph = kind.graph.graph;
     const Binding sizes = BindServing(kind, plan, 1);
-    const bool dense = model.experts > 0 && kind.config.experts == 0;
-    before = after = Bytes(0);
+    weights.before = weights.after = Bytes(0);
+    weights.layer.emplace_back();
     bool reached_blocks = false;
     for (const GraphOp& op : graph.ops()) {
       reached_blocks = reached_blocks || op.in_block;
-      Bytes& to = !op.in_block ? (reached_blocks ? after : before)
-                  : dense      ? dense_layer
-                               : other_layer;
+      Bytes& to = op.in_block      ? weights.layer.back()
+                  : reached_blocks ? weights.after
+                                   : weights.before;
       for (const TensorId t : op.inputs) {
         if (graph.tensor(t).role != TensorRole::kWeight) continue;
         const Bytes size = SizeOf(graph, sizes, t);
@@ -36,30 +40,53 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
       }
     }
   }
-  if (IsTied(model) && plan.pipeline == 1) after = Bytes(0);
+  return weights;
+}
+
+// Weights of the fullest stage; those of embedding and output layer lie on the first and the last,
+// of which with a pipeline the larger counts.
+Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
+  StoredWeights weights = WeightsOf(model, plan);
+  if (IsTied(model) && plan.pipeline == 1) weights.after = Bytes(0);
+  const bool alike = weights.layer.size() == 1;  // other kinds have no layers
   const int64_t stage_layers = (model.layers + plan.pipeline - 1) / plan.pipeline;
   Bytes fullest;
   for (int64_t first = 0; first < model.layers; first += stage_layers) {
     Bytes stage;
     for (int64_t i = first; i < std::min(first + stage_layers, model.layers); ++i) {
-      stage += model.experts > 0 && IsDenseLayer(model, i) ? dense_layer : other_layer;
+      stage += weights.layer[alike ? 0 : LayerKindOf(model, i)];
     }
     fullest = std::max(fullest, stage);
   }
-  return fullest + (plan.pipeline > 1 ? std::max(before, after) : before + after);
+  return fullest + (plan.pipeline > 1 ? std::max(weights.before, weights.after)
+                                      : weights.before + weights.after);
+}
+
+// Of a token in a layer with a mixer: what the first GEMM gives, what is convolved of it, results
+// and their norm; steps and their sums, states of its chunk and products within it in 32 bits, and
+// states as they are kept (graph/state_scan.h).
+int64_t ScanBytes(const StateScan& s, int64_t width, int64_t state_width) {
+  const int64_t inputs = s.groups * s.width, readers = s.groups * s.state;
+  const int64_t rows = 2 * inputs + 2 * readers + s.heads + inputs + 2 * readers + 2 * inputs;
+  return rows * width + 2 * s.heads * 4 + s.groups * s.chunk * 4 +
+         inputs * s.state / s.chunk * (4 + state_width);
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
-// GEMM's results; logits of every sequence, in the model's precision and in 32 bits. Or what the
-// sampler's warm-up takes, where that is more. Tokens and sequences of a step are shared by
-// cache-parallel devices.
+// GEMM's results, or a scan's; logits of every sequence, in the model's precision and in 32 bits.
+// Or what the sampler's warm-up takes, where that is more. Tokens and sequences of a step are
+// shared by cache-parallel devices.
 Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine) {
   const int64_t width = ElementSize(model.dtype);
   const int64_t experts = model.experts > 0 ? model.top_k : 1;
   const int64_t ffn = std::max(model.ffn * experts / (plan.expert ? 1 : plan.tensor),
                                std::max(model.dense_ffn, model.shared_ffn) / plan.tensor);
-  const int64_t per_token = (3 * model.hidden + (IsGated(model) ? 3 : 2) * ffn) * width;
+  int64_t widest = (IsGated(model) ? 3 : 2) * ffn * width;
+  if (const auto states = StateLayersOf(model, plan)) {
+    widest = std::max(widest, ScanBytes(states->scan, width, StateWidth(model, engine)));
+  }
+  const int64_t per_token = 3 * model.hidden * width + widest;
   const auto share = [&plan](int64_t of_all) { return (of_all + plan.kv - 1) / plan.kv; };
   const int64_t logits = model.vocabulary * share(engine.max_num_seqs);
   const auto sampler =
@@ -68,23 +95,24 @@ Bytes ActivationBytes(const TransformerConfig& model, const ServingPlan& plan,
       std::max(per_token * share(engine.max_num_batched_tokens) + logits * (width + 4), sampler));
 }
 
-// How layers with a window share the cache with those without (vLLM,
+// How layers with a window, or with states, share the cache with those that attend to all (vLLM,
 // vllm/v1/core/kv_cache_utils.py, _get_kv_cache_groups_uniform_page_size): groups of as many layers
 // as the rarer kind has or, where the other has less than a quarter more, as that one has; the last
 // group of a kind is filled up. Layers whose windows are pieces keep all (vllm/config/vllm.py,
 // VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
 struct CacheGroups {
-  int64_t group = 0;     // layers
-  int64_t global = 0;    // groups of layers without a window
-  int64_t windowed = 0;  // and with one
+  int64_t group = 0;   // layers
+  int64_t global = 0;  // groups of layers that attend to all
+  int64_t others = 0;  // and with a window, or with states
 };
-CacheGroups GroupsOf(const TransformerConfig& model, const ServingPlan& plan) {
+CacheGroups GroupsOf(const TransformerConfig& model, const ServingPlan& plan, int64_t with_states) {
   const int64_t windowed = model.window_pieces ? 0 : WindowedLayers(model);
+  const int64_t attend = AttentionLayers(model), others = windowed + with_states;
   const auto of_stage = [&](int64_t layers) {
     return (layers + plan.pipeline - 1) / plan.pipeline;
   };
-  if (windowed == 0 || windowed == model.layers) return {of_stage(model.layers), 1, 0};
-  const int64_t with = of_stage(windowed), without = of_stage(model.layers - windowed);
+  if (others == 0 || windowed == attend) return {of_stage(attend), 1, 0};
+  const int64_t with = of_stage(others), without = of_stage(attend - windowed);
   const int64_t least = std::min(with, without), most = std::max(with, without);
   const int64_t group = 4 * most < 5 * least ? most : least;
   return {group, (without + group - 1) / group, (with + group - 1) / group};
@@ -96,6 +124,34 @@ Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan,
   const int64_t width =
       engine.kv_cache_width > 0 ? engine.kv_cache_width : ElementSize(model.dtype);
   return Bytes(CacheElements(model, plan.tensor) * layers * width);
+}
+
+// What the ledger has of states; how many layers' lie in blocks of the cache. A block of a layer's
+// keys and values is to be as large as a layer's states of a sequence, in whole blocks of the
+// engine's own size (vllm/model_executor/models/config.py, HybridAttentionMambaModelConfig). Else
+// states have memory of their own (SGLang,
+// python/sglang/srt/model_executor/model_runner_kv_cache_mixin.py, mamba_full_memory_ratio).
+int64_t TakeStates(const TransformerConfig& model, const ServingPlan& plan,
+                   const EngineConfig& engine, MemoryLedger& m) {
+  m.block_tokens = engine.block_tokens;
+  const auto states = StateLayersOf(model, plan);
+  if (!states) return 0;
+  const int64_t of_layer = SequenceStateBytes(states->scan, StateWidth(model, engine));
+  m.state_per_sequence = Bytes(of_layer * ((states->layers + plan.pipeline - 1) / plan.pipeline));
+  if (engine.state_memory_ratio > 0) {
+    const Bytes rest = m.kv;
+    m.kv = Bytes(
+        static_cast<int64_t>(static_cast<double>(rest.count()) / (1 + engine.state_memory_ratio)));
+    m.states = rest - m.kv;
+    m.most_sequences = m.states.count() / m.state_per_sequence.count();
+    return 0;
+  }
+  constexpr int64_t kMostBlocks = 1 << 14;
+  const int64_t token = KvBytesPerToken(model, plan, engine, 1).count();
+  const int64_t unit = token * engine.block_tokens;
+  m.block_tokens = static_cast<int32_t>(
+      std::clamp<int64_t>((of_layer + unit - 1) / unit, 1, kMostBlocks) * engine.block_tokens);
+  return states->layers;
 }
 
 }  // namespace
@@ -112,22 +168,24 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
   m.kv = engine.kv_memory.count() > 0
              ? engine.kv_memory
              : std::max(Bytes(0), m.available - m.weights - m.activations - m.reserve);
-  const CacheGroups groups = GroupsOf(model, plan);
+  const int64_t with_states = TakeStates(model, plan, engine, m);
+  const CacheGroups groups = GroupsOf(model, plan, with_states);
   m.kv_per_token = KvBytesPerToken(model, plan, engine, groups.group * groups.global);
   if (draft != nullptr) {
-    const CacheGroups own = GroupsOf(*draft, plan);
-    m.kv_per_token +=
-        KvBytesPerToken(*draft, plan, engine, own.group * (own.global + own.windowed));
+    const CacheGroups own = GroupsOf(*draft, plan, 0);
+    m.kv_per_token += KvBytesPerToken(*draft, plan, engine, own.group * (own.global + own.others));
   }
   // Positions are spread over `kv` devices, which the engine fills alike.
-  m.blocks = m.kv.count() / (m.kv_per_token.count() * engine.block_tokens) * plan.kv;
-  if (groups.windowed > 0) {
-    m.window = {model.window,
-                static_cast<double>(groups.windowed) / static_cast<double>(groups.global)};
+  m.blocks = m.kv.count() / (m.kv_per_token.count() * m.block_tokens) * plan.kv;
+  const double share = static_cast<double>(groups.others) / static_cast<double>(groups.global);
+  if (with_states > 0) {
+    m.window.states = groups.others;
+  } else if (groups.others > 0) {
+    m.window = {model.window, share};
   }
   const int64_t windows =
-      m.window.Most(engine.max_model_len, engine.max_num_batched_tokens, engine.block_tokens);
-  m.tokens = std::max<int64_t>(0, m.blocks - windows) * engine.block_tokens;
+      m.window.Most(engine.max_model_len, engine.max_num_batched_tokens, m.block_tokens);
+  m.tokens = std::max<int64_t>(0, m.blocks - windows) * m.block_tokens;
   m.context = engine.max_model_len;
   return m;
 }
@@ -137,6 +195,12 @@ std::string Verdict(const MemoryLedger& ledger) {
     return fmt::format("fits: {} tokens of keys and values", ledger.tokens);
   }
   const Bytes needed = ledger.weights + ledger.activations + ledger.reserve;
+  if (ledger.states > Bytes() && ledger.most_sequences == 0) {
+    return fmt::format(
+        "does not fit: of {:.1f} GiB a device {:.1f} go to weights, activations and reserve, and "
+        "the {:.2f} for states are less than the {:.2f} of one sequence",
+        Gib(ledger.available), Gib(needed), Gib(ledger.states), Gib(ledger.state_per_sequence));
+  }
   return fmt::format(
       "does not fit: of {:.1f} GiB a device {:.1f} go to weights, activations and reserve, which "
       "leaves room for {} tokens of keys and values; a request may have {}",

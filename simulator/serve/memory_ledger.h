@@ -20,12 +20,17 @@ struct MemoryLedger {
   Bytes kv;            // what is left
   Bytes kv_per_token;  // in layers without a window
   CacheWindow window;
+  // Of models with state-space mixers: what a sequence keeps, and where that does not lie in blocks
+  // of the cache, its memory and how many sequences that has room for.
+  Bytes state_per_sequence, states;
+  int64_t most_sequences = 0;
+  int32_t block_tokens = 0;  // as the engine makes them for this model
   int64_t blocks = 0;
   int64_t tokens = 0;   // that they hold of one request, beside its window
   int64_t context = 0;  // the longest request that is to be served
 
   // As engines ask when they start: the longest request has room.
-  bool fits() const { return tokens >= context; }
+  bool fits() const { return tokens >= context && (states == Bytes() || most_sequences > 0); }
 };
 
 // `engine` with the limits of a rank (EngineConfig::OfRank). With a draft model on the same

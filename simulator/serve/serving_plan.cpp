@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "simulator/base/error.h"
+#include "simulator/workload/layer_pattern.h"
 
 namespace foretrace::serve {
 namespace {
@@ -20,6 +21,11 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
   };
   if (const auto undivided = FirstUndivided(model, tensor, expert)) {
     return refuse("tp", tensor, undivided->what, undivided->size);
+  }
+  if (kv > 1 && HasPart(model, LayerPart::kMixer)) {
+    return Infeasible(
+        "kvp {}: {} has state-space mixers, whose states are of whole sequences, not of positions",
+        kv, model.name);
   }
   if (model.layers < pipeline) return refuse("pp", pipeline, "layers", model.layers);
   if (expert && model.experts == 0) {

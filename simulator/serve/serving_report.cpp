@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/base/counted.h"
 #include "simulator/base/error.h"
 #include "simulator/base/gib.h"
 #include "simulator/base/json_writer.h"
@@ -60,6 +61,16 @@ std::string PartsText(const StepTime& time) {
   return text;
 }
 
+std::string StatesText(const MemoryLedger& m) {
+  const std::string place = m.states > Bytes()
+                                ? fmt::format("{:.1f} GiB beside keys and values hold {}",
+                                              Gib(m.states), Counted(m.most_sequences, "sequence"))
+                                : fmt::format("in {} of the cache, of {} tokens",
+                                              Counted(m.window.states, "block"), m.block_tokens);
+  return fmt::format("states of a sequence: {:.1f} MiB, {}\n",
+                     static_cast<double>(m.state_per_sequence.count()) / (1 << 20), place);
+}
+
 void WriteLedger(PrettyJsonWriter& out, const ServingReport& r) {
   out.Key("memory");
   out.StartObject();
@@ -71,6 +82,9 @@ void WriteLedger(PrettyJsonWriter& out, const ServingReport& r) {
   out.Field("kv_bytes", r.ledger.kv.count());
   out.Field("kv_bytes_per_token", r.ledger.kv_per_token.count());
   out.Field("kv_blocks", r.result->blocks);
+  out.Field("kv_block_tokens", r.ledger.block_tokens);
+  out.Field("states_bytes", r.ledger.states.count());
+  out.Field("state_bytes_per_sequence", r.ledger.state_per_sequence.count());
   out.Field("verdict", r.memory_verdict);
   out.EndObject();
 }
@@ -301,6 +315,7 @@ std::string ServingText(const ServingReport& r) {
       "values of {:.1f}; {}\n",
       Gib(r.ledger.weights), Gib(r.ledger.activations), Gib(r.ledger.reserve), Gib(r.ledger.kv),
       Gib(r.ledger.available), r.memory_verdict);
+  if (r.ledger.state_per_sequence > Bytes()) text += StatesText(r.ledger);
   text += EnergyAndPriceText(r);
   text += fmt::format(
       "step times: {}; {:.1f} % calibrated, {:.1f} % analytic, {:.1f} % "

@@ -115,7 +115,8 @@ class Simulation : public ServingObserver {
     if (prefilled) {
       SimTime& free = link_free_[static_cast<size_t>(engine)];
       const KvLink& link = deployment_.link;
-      free = std::max(free, now) + link.bytes_per_token * r.input_tokens / link.bandwidth;
+      free = std::max(free, now) +
+             (link.bytes_per_token * r.input_tokens + link.bytes_of_states) / link.bandwidth;
       arrivals_.push({free + link.latency, request, true});
       return;
     }

@@ -35,6 +35,7 @@ struct KvLink {
   Bytes bytes_per_token;
   Bandwidth bandwidth;
   SimTime latency;
+  Bytes bytes_of_states = {};  // of a sequence, however long it is
 };
 
 struct Deployment {

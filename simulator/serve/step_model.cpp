@@ -12,7 +12,7 @@ int64_t StepBatch::DecodeCached(const AttentionWindow& window) const {
 
 std::string_view Name(StepPart part) {
   static constexpr std::array<std::string_view, static_cast<size_t>(StepPart::kCount)> kNames = {
-      "dense", "attention", "experts", "head", "communication"};
+      "dense", "attention", "states", "experts", "head", "communication"};
   return kNames[static_cast<size_t>(part)];
 }
 

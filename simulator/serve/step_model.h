@@ -60,7 +60,15 @@ struct StepBatch {
 };
 
 // What a step's time is made of.
-enum class StepPart : uint8_t { kDense, kAttention, kExperts, kHead, kCommunication, kCount };
+enum class StepPart : uint8_t {
+  kDense,
+  kAttention,
+  kStates,
+  kExperts,
+  kHead,
+  kCommunication,
+  kCount
+};
 std::string_view Name(StepPart part);
 
 // By part, and by where the numbers come from.

@@ -69,6 +69,12 @@ absl::Status CheckState(const TransformerConfig& c) {
           c.name, what, size, kMost);
     }
   }
+  if (c.state_bits != 0 && (!mixers || (c.state_bits != 16 && c.state_bits != 32))) {
+    return InvalidInput(
+        "workload '{}': state_bits {}: states are kept in 16 or 32 bits, and models without "
+        "state-space mixers (M) have none",
+        c.name, c.state_bits);
+  }
   if (mixers && c.state_heads % c.state_groups != 0) {
     return InvalidInput("workload '{}': state_groups {} do not divide the {} state_heads", c.name,
                         c.state_groups, c.state_heads);
@@ -103,6 +109,17 @@ bool HasPart(const TransformerConfig& c, LayerPart part) {
   if (part == LayerPart::kWhole) return c.pattern.empty();
   return std::ranges::any_of(
       kLetters, [&](const auto& entry) { return entry.second == part && Has(c, entry.first); });
+}
+
+int64_t LayersWith(const TransformerConfig& c, LayerPart part) {
+  if (part == LayerPart::kWhole || c.pattern.empty()) {
+    return part == LayerPart::kWhole && c.pattern.empty() ? c.layers : 0;
+  }
+  int64_t layers = 0;
+  for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
+    if (PartOf(WithLayerKind(c, kind)) == part) layers += LayersOfKindIn(c, kind);
+  }
+  return layers;
 }
 
 size_t LayerKinds(const TransformerConfig& c) {

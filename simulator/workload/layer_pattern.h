@@ -21,6 +21,7 @@ std::string_view Name(LayerPart part);
 LayerPart PartOf(const TransformerConfig& config);
 // Whether any layer is that part alone.
 bool HasPart(const TransformerConfig& config, LayerPart part);
+int64_t LayersWith(const TransformerConfig& config, LayerPart part);
 
 // Kinds of layers are counted from 0: the layers with experts first; dense ones, or the others of a
 // pattern, after them.

@@ -121,6 +121,9 @@ struct TransformerConfig {
   // Core, ssm/mamba_mixer.py: d_conv, chunk_size).
   int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
   int64_t state_convolution = 4, state_chunk = 128;
+  // Of an element of the states that inference keeps, as the published checkpoint has it kept; 0:
+  // as the model's precision. Training has no such states.
+  int64_t state_bits = 0;
   // Tokens that a layer attends to, its own included, where that is not all; every
   // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those
   // of its own piece of the sequence (`window_pieces`: Llama 4, 2025). Inference has it; so

@@ -73,6 +73,7 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("state_groups", c.state_groups);
   in.Int("state_convolution", c.state_convolution);
   in.Int("state_chunk", c.state_chunk);
+  in.Int("state_bits", c.state_bits);
 }
 
 std::optional<TransformerFamily> ParseFamily(std::string_view name) {

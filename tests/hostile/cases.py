@@ -277,16 +277,29 @@ def slips():
             ("length", "s/layers: 52/layers: 53/", ("pattern has 52 letters for 53 layers",)),
             ("groups", "s/state_groups: 8/state_groups: 7/", ("state_groups 7",)),
             ("no_state", "s/state_size: 128, //", ("state_size 0",)),
+            ("state_bits", "s/state_bits: 32/state_bits: 8/", ("state_bits 8",)),
             ("huge", "s/state_size: 128/state_size: 999999999999/", ("state_size",)),
             ("list", "s/pattern: [^,]*,/pattern: [M],/", ("pattern",)),
             ("window", "s/ffn: 21504/ffn: 21504, window: 128/", ("window",))):
         yield Case(f"hybrid/{name}", "search h.yaml --platform dgx-h100 --gpus 8 --global-batch 8", (2,),
                    says + ("h.yaml",), f"sed '{edit}' {hybrid} > h.yaml; ! cmp -s h.yaml {hybrid}")
-    for command in ("serve nemotron-h-8b --platform dgx-h100 --count 2",
-                    f"architect {hybrid} --space $SRC/tests/golden/architect_small/space.yaml --devices 4 --hbm 32 "
-                    "--global-batch 64"):
-        yield Case(f"hybrid/{command.split()[0]}", command, (2, 3), ("state-space mixers",))
-    yield Case("hybrid/validate_serving", "validate --serving run --platform dgx-h100", (3,), ("state-space mixers",),
+    yield Case("hybrid/architect", f"architect {hybrid} --space $SRC/tests/golden/architect_small/space.yaml "
+               "--devices 4 --hbm 32 --global-batch 64", (2, 3), ("state-space mixers",))
+    served = "serve nemotron-h-8b --platform dgx-h100 --count 2 "
+    for name, options, says in (
+            ("positions", "--parallel kvp2", ("not of positions",)),
+            ("groups", "--parallel tp16", ("groups of states",)),
+            ("tiers", "--kv-tier host:64:25", ("no tier keeps",)),
+            ("drafts", "--speculate sequence:4:0.7 --draft nemotron-h-8b", ("not covered",)),
+            ("blocks", "--kv-blocks 3", ("block",))):
+        yield Case(f"hybrid/serve_{name}", served + options, (3,), says)
+    for name, edit in (("bits", "s/^states:.*/states: {bits: 8}/"), ("ratio", "s/^states:.*/states: {memory_ratio: .nan}/"),
+                       ("less", "s/^states:.*/states: {memory_ratio: -1}/"), ("key", "s/^states:.*/states: {type: fp8}/")):
+        yield Case(f"hybrid/engine_{name}", served + "--engine e.yaml", (2,), ("e.yaml",),
+                   f"sed '{edit}' $SRC/topologies/engines/sglang-0.5.yaml > e.yaml")
+    yield Case("hybrid/only_mixers", "serve h.yaml --platform dgx-h100 --count 2", (3,), ("layer with attention",),
+               f"sed 's/pattern: [^,]*,/pattern: M,/' {hybrid} > h.yaml")
+    yield Case("hybrid/validate_serving", "validate --serving run --platform dgx-h100", (3,), ("one part alone",),
                "cp -r $SRC/tests/data/serving/runs/A100_Llama-3.1-8B run; chmod -R u+w run; "
                "sed -i 's,meta-llama/Llama-3.1-8B,nvidia/Nemotron-H-8B-Base-8K,' run/meta.json")
     yield Case("hybrid/groups_of_mapping", "generate nemotron-h-8b --platform dgx-h100 --gpus 16 "

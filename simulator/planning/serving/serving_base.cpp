@@ -18,17 +18,16 @@
 #include "simulator/serve/operator_costs.h"
 #include "simulator/serve/serving_plan.h"
 #include "simulator/topology/platform_loader.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 namespace {
 
 absl::Status CheckServable(const TransformerConfig& model) {
-  if (!model.pattern.empty()) {
-    return Infeasible(
-        "{}: serve does not know layers that are state-space mixers, attention or feed-forward "
-        "alone; search, generate and validate --mappings do",
-        model.name);
+  if (serve::AttentionLayers(model) == 0) {
+    return Infeasible("{}: serve needs a layer with attention; of its pattern none has",
+                      model.name);
   }
   if (model.window > 0 && WindowedLayers(model) == model.layers) {
     return Infeasible(
@@ -80,8 +79,20 @@ absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
 
 // A model that drafts, where one was asked for.
 absl::Status AddDraft(const ServingOptions& options, ServingBase& base) {
+  if (!options.speculate.empty() && HasPart(base.model, LayerPart::kMixer)) {
+    return Infeasible(
+        "--speculate: {} has state-space mixers, whose states of each drafted token are not "
+        "covered",
+        base.model.name);
+  }
   if (options.draft.empty()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
+  if (HasPart(*base.draft, LayerPart::kMixer)) {
+    return Infeasible(
+        "--draft {}: a draft model with state-space mixers, whose states would lie beside the "
+        "model's, is not covered",
+        base.draft->name);
+  }
   if (base.draft->vocabulary != base.model.vocabulary) {
     return InvalidInput(
         "--draft {}: it knows {} words and {} knows {}: what it drafts is checked word by word, "
@@ -164,6 +175,11 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
                           WeightFormatNames());
     }
     base.model.weights = base.model.expert_weights = *format;
+  }
+  if (HasPart(base.model, LayerPart::kMixer)) {
+    base.notes.push_back(
+        "prefixes are not found again, as states of mixers at their ends are not kept (vLLM unless "
+        "--enable-prefix-caching, SGLang with --disable-radix-cache)");
   }
   FORETRACE_RETURN_IF_ERROR(AddRedundantExperts(options.redundant_experts, base));
   FORETRACE_RETURN_IF_ERROR(AddDraft(options, base));

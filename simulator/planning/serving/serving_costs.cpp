@@ -116,6 +116,9 @@ class PlatformCosts : public serve::DeviceCosts {
     return power_ ? power_->JoulesAboveIdle(dtype, flop, bytes, time) : 0;
   }
   double IdleWatts() const override { return power_ ? power_->idle_w : 0; }
+  int32_t Multiprocessors() const override {
+    return topology_.spec().node.accelerator.multiprocessors();
+  }
 
   std::string Source() const override {
     return fmt::format("{}; transfers on {}{}", device_->Source(), topology_.spec().name,

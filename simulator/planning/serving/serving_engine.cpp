@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/workload/layer_pattern.h"
 
 namespace foretrace {
 namespace {
@@ -81,6 +82,13 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                         fmt::join(serve::ExpertTransferNames(), ", "));
   }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
+  if (HasPart(model, LayerPart::kMixer)) {
+    if (!engine.kv_tiers.empty()) {
+      return Infeasible("--kv-tier: {} has state-space mixers, whose states no tier keeps",
+                        model.name);
+    }
+    engine.prefix_caching = false;
+  }
   return engine;
 }
 

@@ -206,6 +206,11 @@ absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions
   engine.kv_blocks = options.kv_blocks.value_or(
       std::min<int64_t>(job.ledger.blocks, std::numeric_limits<int32_t>::max()));
   engine.window = job.ledger.window;
+  engine.block_tokens = job.ledger.block_tokens;
+  if (job.ledger.states > Bytes()) {
+    engine.max_num_seqs =
+        static_cast<int32_t>(std::min<int64_t>(engine.max_num_seqs, job.ledger.most_sequences));
+  }
   engine.block_bytes = job.ledger.kv_per_token * engine.block_tokens;
   serve::Deployment& d = job.deployment;
   FORETRACE_ASSIGN_OR_RETURN(d.speculation, ParseSpeculation(options.speculate));
@@ -219,6 +224,7 @@ absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions
   if (options.decode_engines > 0) {
     d.decode = {engine, steps, options.decode_engines, job.plan.data, in_step};
     d.link = serve::LinkOf(*base.costs, job.plan, job.ledger.kv_per_token);
+    d.link.bytes_of_states = job.ledger.state_per_sequence;
   }
   return job;
 }

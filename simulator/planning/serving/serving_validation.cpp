@@ -187,6 +187,7 @@ absl::Status AddArchivedSkew(const std::string& folder, serve::LayerProfile& pro
 absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& options) {
   FORETRACE_ASSIGN_OR_RETURN(MeasuredRun run, serve::ReadMeasuredRun(options.run));
   FORETRACE_ASSIGN_OR_RETURN(const TransformerConfig model, FindModel(run.model, run.notes));
+  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_ASSIGN_OR_RETURN(const std::string folder,
                              FindProfileFolder(ProfilesOf(options).string(), run));
   FORETRACE_ASSIGN_OR_RETURN(serve::LayerProfile profile,
@@ -203,7 +204,6 @@ absl::StatusOr<serve::PreparedRun> PrepareRun(const ServingValidationOptions& op
                                       static_cast<int32_t>(model.experts),
                                       static_cast<int32_t>(model.top_k),
                                       run.engines_in_step ? run.data_parallel : 1};
-  FORETRACE_RETURN_IF_ERROR(serve::CheckUniform(model));
   FORETRACE_RETURN_IF_ERROR(serve::CheckProfile(profile, sizes));
   const auto step = serve::MakeProfileStepModel(
       std::make_shared<serve::LayerProfile>(std::move(profile)), sizes, run.engine,

@@ -114,5 +114,52 @@ TEST(StateScanTest, SeveralSamplesAreTransposed) {
   }
 }
 
+// Of an H100 of 132 multiprocessors 100 TFLOP/s.
+TEST(StateScanTest, LeastTimeOfDecays) {
+  for (const KernelWork& work : Work(Scan(), Direction::kForward)) {
+    const double least = LeastSecondsOfDecays(Scan(), work, 132);
+    EXPECT_DOUBLE_EQ(least, WeighsByDecays(Scan(), work) ? work.flop.count() / 100.32e12 : 0);
+    EXPECT_EQ(LeastSecondsOfDecays(Scan(), work, 0), 0);
+  }
+}
+
+// 5 chunks of 64 tokens of two prompts, one of which goes on. Beside training: states of 4 x 128 x
+// 32 elements are written in 4 bytes and read in these, copied in once and out twice; the result is
+// written once, the gate still read.
+TEST(StateScanTest, PromptsOfAnEngine) {
+  const auto bytes = [](int64_t state_width) {
+    KernelList list;
+    for (const OperatorCall& call : PromptScanCalls(Scan(), {5, 2, 1, state_width})) {
+      for (const KernelWork& work : Kernels(call)) list.push_back(work);
+    }
+    return MovedBytes(list);
+  };
+  const int64_t x = 512, b = 128, steps = 16, tokens = 64, state = 4 * 128 * 32;
+  // Tensors of a chunk's tokens are counted whole: 5 chunks of 16.
+  const int64_t rows = 80, products = 64;
+  const int64_t training = tokens * (2 * 2 * (x + 2 * b) + (2 + 8) * steps) +
+                           rows * (2 * x + 2 * b) + tokens * 8 * steps + 5 * 4 * state +
+                           5 * (4 + 2) * state + rows * (2 * b + 2 * b + 4 * products) +
+                           rows * (2 * b + 4 * products + 2 * x + 2 * x) + 5 * 2 * state +
+                           tokens * (2 * x + 8 * steps);
+  EXPECT_EQ(bytes(2), training + 3 * 2 * 2 * state);
+  EXPECT_EQ(bytes(4), training + 5 * (2 + 2) * state + 3 * 2 * 4 * state);
+}
+
+// Two sequences that take a token each: of the convolution the last 3 tokens are read and written
+// as well; states are read and written in 4 bytes, 5 FLOP an element.
+TEST(StateScanTest, UpdatesOfAnEngine) {
+  const KernelList list = UpdateKernels(Scan(), 2, 1, 4);
+  ASSERT_EQ(list.size(), 2u);
+  const int64_t x = 512, b = 128, steps = 16, state = 512 * 32;
+  EXPECT_EQ(list[0].total_bytes(), 2 * (2 + 2 * 3) * (x + 2 * b) * 2);
+  EXPECT_EQ(list[1].read.count(), 2 * (4 * state + 2 * (2 * x + 2 * b + steps)));
+  EXPECT_EQ(list[1].written.count(), 2 * (4 * state + 2 * x));
+  EXPECT_EQ(list[1].flop.count(), 2.0 * 5 * state);
+  // Of three tokens each, states after each one are kept.
+  EXPECT_EQ(UpdateKernels(Scan(), 2, 3, 4)[1].written.count(), 3 * list[1].written.count());
+  EXPECT_EQ(SequenceStateBytes(Scan(), 4), 4 * state + 3 * (x + 2 * b) * 2);
+}
+
 }  // namespace
 }  // namespace foretrace

@@ -39,34 +39,11 @@ TransformerConfig Latent() {
   return c;
 }
 
-// A microsecond for each byte that a stream moves, or each FLOP of a GEMM; sums cost their
-// bytes.
-class CountingCosts : public DeviceCosts {
- public:
-  Estimate Kernel(const KernelWork& work) const override {
-    if (work.kind == KernelKind::kElementwise) return Us(static_cast<double>(work.total_bytes()));
-    return Us(work.flop.count());
-  }
-  Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
-    if (ranks <= 1) return Us(0);
-    return Us(static_cast<double>(bytes.count()) * (op == CollectiveOp::kAllReduce ? 1 : 1000));
-  }
-  Estimate Send(int32_t, Bytes) const override { return Us(0); }
-  std::string Source() const override { return "count"; }
-
- private:
-  static Estimate Us(double us) { return {SimTime::FromUs(us), EstimateSource::kAnalytic, false}; }
-};
-
 StepTime TimeOf(const TransformerConfig& model, const StepBatch& batch,
                 const ServingPlan& plan = {}) {
   EngineConfig engine = SmallEngine();
   return MakeGraphStepModel(model, plan, engine, std::make_shared<CountingCosts>())->Time(batch);
 }
-double Part(const StepTime& time, StepPart part) {
-  return time.parts[static_cast<size_t>(part)].us();
-}
-
 // Window of 4: the tokens at 0 to 5 attend to 1, 2, 3, 4, 4, 4. In pieces of 4: 1, 2, 3, 4, 1, 2.
 TEST(AttentionWindow, PairsAreCounted) {
   const AttentionWindow all, last = {4, false}, pieces = {4, true};

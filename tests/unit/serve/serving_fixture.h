@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/serve/device_costs.h"
 #include "simulator/serve/simulate.h"
 
 namespace foretrace::serve {
@@ -27,6 +28,29 @@ class LinearStep : public StepModel {
  private:
   double base_, per_token_, per_cached_;
 };
+
+// A microsecond for each byte that a stream moves, or each FLOP of a GEMM; sums cost their
+// bytes.
+class CountingCosts : public DeviceCosts {
+ public:
+  Estimate Kernel(const KernelWork& work) const override {
+    if (work.kind == KernelKind::kElementwise) return Us(static_cast<double>(work.total_bytes()));
+    return Us(work.flop.count());
+  }
+  Estimate Collective(CollectiveOp op, int32_t ranks, Bytes bytes) const override {
+    if (ranks <= 1) return Us(0);
+    return Us(static_cast<double>(bytes.count()) * (op == CollectiveOp::kAllReduce ? 1 : 1000));
+  }
+  Estimate Send(int32_t, Bytes) const override { return Us(0); }
+  std::string Source() const override { return "count"; }
+
+ private:
+  static Estimate Us(double us) { return {SimTime::FromUs(us), EstimateSource::kAnalytic, false}; }
+};
+
+inline double Part(const StepTime& time, StepPart part) {
+  return time.parts[static_cast<size_t>(part)].us();
+}
 
 inline EngineConfig SmallEngine() {
   EngineConfig c;
