@@ -226,7 +226,8 @@ class Inference {
   int64_t Logits(size_t i, int64_t rows) {
     const MatrixSizes layer = layers_.last();
     if (layer.m == rows && layer.n > 0) logits_ = layer.n;
-    return logits_ > 0 ? logits_ : flow_.Near(i) / rows;
+    if (logits_ > 0) return logits_;
+    return rows > 0 ? flow_.Near(i) / rows : 0;
   }
 
   int64_t NormColumns(size_t i) const {
@@ -247,7 +248,8 @@ class Inference {
   std::optional<TracedOperator> BatchNorm(size_t i, NodeIndex call) const {
     const std::string_view name = store_.name(rank_, call);
     if (name.find("batch_norm") == name.npos || flow_.at(i).moved > 0) return std::nullopt;
-    const int64_t known = flow_.at(i).channels, channels = known > 0 ? known : LaunchOf(i).grid[0];
+    const int64_t known = flow_.at(i).channels;
+    const int64_t channels = known > 0 ? known : std::max<int64_t>(LaunchOf(i).grid[0], 1);
     const int64_t pixels = convolutions_.PixelsOfNorm(i);
     const int64_t image = pixels > 0 ? pixels : flow_.Near(i) / channels;
     if (image < 1) return std::nullopt;

@@ -65,6 +65,16 @@ TEST(CompiledLayers, GradientsGoBackwards) {
   }
 }
 
+// A graph without norms and losses, as of a U-Net, has no rows that a softmax could be of.
+TEST(CompiledLayers, PointwiseKernelsAlone) {
+  LaunchedCalls calls;
+  Generated(calls, "triton_poi_fused_gelu_0", 64, 128);
+  const auto found = calls.Inferred("triton_poi_fused_gelu_0");
+  ASSERT_EQ(found.size(), 1u);
+  // 64 blocks of four warps have 256 elements each, of four bytes.
+  EXPECT_EQ(std::get<OpaqueOp>(found[0].shape).read_bytes, 64 * 256 * 4);
+}
+
 // Logits of 128,256 classes are a loss's: as many words as the largest weight has, or as rows of
 // the gradient that is cleared before rows are added to it.
 TEST(CompiledLayers, LogitsHaveAClassForEachWord) {
