@@ -24,6 +24,13 @@ constexpr Pattern kKernelPatterns[] = {
     // Communication kernels of traces whose importer could not tell them.
     {"nccl", Family::kCommunication},
     {"rccl", Family::kCommunication},
+    // Positions are turned, not looked up; samples are taken where a layer says; experts' passes
+    // stand
+    // in a namespace of CUTLASS's name.
+    {"rotary_embedding", Family::kOther},
+    {"rope_embedding", Family::kOther},
+    {"deformable_", Family::kOther},
+    {"cutlass_kernels", Family::kOther},
     // Embedding lookup: FBGEMM table-batched, PyTorch's embedding and embedding_bag.
     {"embedding", Family::kEmbedding},
     {"EmbeddingBag", Family::kEmbedding},
@@ -31,7 +38,9 @@ constexpr Pattern kKernelPatterns[] = {
     {"linearize_index_kernel", Family::kEmbedding},
     {"krn_partials_reduce", Family::kEmbedding},
     {"compute_grad_weight", Family::kEmbedding},
-    // Attention: memory-efficient and flash kernels.
+    // Attention: memory-efficient and flash kernels; not what fills its cache.
+    {"AppendPagedKVCache", Family::kMemory},
+    {"reshape_and_cache", Family::kMemory},
     {"fmha", Family::kAttention},
     {"flash_fwd", Family::kAttention},
     {"flash_bwd", Family::kAttention},
@@ -41,6 +50,9 @@ constexpr Pattern kKernelPatterns[] = {
     {"AttentionKernel", Family::kAttention},
     {"AttentionBackwardKernel", Family::kAttention},
     {"paged_attention", Family::kAttention},
+    {"flex_attention", Family::kAttention},
+    {"multihead_attention", Family::kAttention},
+    {"_fwd_grouped_kernel_stage1", Family::kAttention},
     {"unified_attention", Family::kAttention},
     {"PagedKVCache", Family::kAttention},
     {"RaggedKVCache", Family::kAttention},

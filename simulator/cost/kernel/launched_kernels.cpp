@@ -168,7 +168,10 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t n
 }  // namespace
 
 DType ElementNamed(std::string_view name) {
-  if (ContainsAny(name, {"BFloat16", "c10::Half"})) return DType::kFloat16;
+  if (ContainsAny(name,
+                  {"BFloat16", "c10::Half", "<__nv_bfloat16", "<__half", "<__hip_bfloat16"})) {
+    return DType::kFloat16;
+  }
   if (ContainsAny(name, {"complex<float>"})) return DType::kComplex64;
   return ContainsAny(name, {"<double", "<long", "OpaqueType<8>"}) ? DType::kInt64 : DType::kFloat32;
 }
@@ -179,11 +182,7 @@ Launch LaunchOf(const TraceStore& store, const RankTrace& rank, NodeIndex kernel
           .attr = rank.launch(kernel)};
 }
 
-bool IsAttentionKernel(std::string_view name) {
-  // Generated kernels name the operators around which they move elements.
-  if (name.starts_with("triton_") && !name.starts_with("triton_tem_")) return false;
-  return ContainsAny(name, {"flash", "Flash", "fmha", "mha_", "ttention"});
-}
+bool IsAttentionKernel(std::string_view name) { return NamesAttention(name); }
 
 bool IsMatrixKernel(std::string_view name) {
   return IsAttentionKernel(name) || TraitsOfKernel(name).role == KernelRole::kMatmul;
@@ -191,6 +190,23 @@ bool IsMatrixKernel(std::string_view name) {
 
 bool IsAroundAttention(std::string_view name) {
   return ContainsAny(name, {"cudnn::fusion::", "dot_do_o", "convert_dq"});
+}
+
+KernelKind KindOfKernel(std::string_view name) {
+  if (IsMatrixKernel(name)) return KindOfGemm(name);
+  const KernelKind named = NamedWorkOf(name).kind;
+  if (named != KernelKind::kOther) return named;
+  switch (TraitsOfKernel(name).role) {
+    case KernelRole::kElementwise:
+    case KernelRole::kConverted:
+    case KernelRole::kStrided:
+    case KernelRole::kStridedConverted:
+      return KernelKind::kElementwise;
+    case KernelRole::kGather:
+      return KernelKind::kIndex;
+    default:
+      return KernelKind::kOther;
+  }
 }
 
 bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch) {
@@ -320,7 +336,12 @@ std::optional<LaunchEstimate> EstimateLaunch(const KernelModels& models, const L
   const auto predict = [&](const KernelWork& work) {
     return LaunchEstimate{models.Predict(work, Precision::kFloat32).time, work.kind};
   };
-  if (const auto work = WorkOfLaunch(launch, device)) return predict(*work);
+  if (const auto work = WorkOfLaunch(launch, device)) {
+    LaunchEstimate estimate = predict(*work);
+    // Priced by its threads, as what moves elements one by one is.
+    if (NamedWorkOf(launch.name).kind == KernelKind::kIndex) estimate.kind = KernelKind::kIndex;
+    return estimate;
+  }
   const double waves = launch.waves_milli / 1000.0;
   const KernelRole role = TraitsOfKernel(launch.name).role;
   const ConvolutionKernel convolution = ConvolutionKernelOf(launch.name);

@@ -39,6 +39,9 @@ bool IsMatrixKernel(std::string_view name);
 bool IsAttentionKernel(std::string_view name);
 bool IsAroundAttention(std::string_view name);
 
+// What a kernel does as far as its name says; kOther: it does not.
+KernelKind KindOfKernel(std::string_view name);
+
 // Whether the blocks of a matrix kernel for Hopper and later, at most as many as the device has
 // multiprocessors, go through all tiles, so that the grid says nothing of the results.
 bool GoesThroughTiles(const GpuPeaks& device, const Launch& launch);

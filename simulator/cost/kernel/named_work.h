@@ -21,4 +21,7 @@ struct NamedWork {
 // Linear in the name's length; names come from traces and may be anything.
 NamedWork NamedWorkOf(std::string_view name);
 
+// Whether a kernel is attention's, whole or of some of its keys; not what stands before or behind.
+bool NamesAttention(std::string_view name);
+
 }  // namespace foretrace

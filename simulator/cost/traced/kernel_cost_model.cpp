@@ -8,7 +8,6 @@
 #include "simulator/cost/kernel/index_kernels.h"
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/launched_kernels.h"
-#include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/kernel/recorded_convolution.h"
 #include "simulator/cost/traced/helper_costs.h"
 #include "simulator/cost/traced/kernel_calls.h"
@@ -117,6 +116,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
     if (opaque && SayMore(rank, op.kernels)) continue;
     Assign(store, rank, *known->second, op, entries);
+    NameKinds(store, rank, opaque, op.kernels, entries);
     if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
@@ -216,15 +216,23 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   total.time = WithKernelsAround(total.time, op, observed, helper);
   ShareOut(op, observed, helper, total, predict, entries);
   NoteWork(store, rank, observed, launched, entries);
-  // Generated kernels say what they do.
-  const std::string_view name = store.name(rank, op.kernels.front());
-  if (op.kernels.size() == 1 && name.starts_with("triton_")) {
-    entries[op.kernels.front().value].kind = NamedWorkOf(name).kind;
-  }
   if (chosen) {
     AssignIndexedWrites(store, rank, call, mains, entries);
     AssignDenseGradient(store, rank, call, op.kernels, entries);
     AssignConvolution(store, rank, observed, op, entries);
+  }
+}
+
+void KernelCostModel::NameKinds(const TraceStore& store, const RankTrace& rank, bool opaque,
+                                std::span<const NodeIndex> kernels, std::vector<Entry>& entries) {
+  const bool generated =
+      kernels.size() == 1 && store.name(rank, kernels.front()).starts_with("triton_");
+  if (!opaque && !generated) return;
+  for (const NodeIndex node : kernels) {
+    if (rank.kind(node) != NodeKind::kKernel) continue;
+    const auto [named, added] = named_kinds_.try_emplace(rank.name(node).value);
+    if (added) named->second = KindOfKernel(store.name(rank, node));
+    if (generated || named->second != KernelKind::kOther) entries[node.value].kind = named->second;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "simulator/cost/cost_model.h"
 #include "simulator/cost/embedding/embedding_model.h"
 #include "simulator/cost/kernel/kernel_model.h"
@@ -106,6 +107,9 @@ class KernelCostModel : public CostModel {
   // Of a write through indices that runs as several kernels, those that sort and that write.
   void AssignIndexedWrites(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> mains, std::vector<Entry>& entries) const;
+  // Generated kernels say what they do, as do those of calls of which only the tensors are known.
+  void NameKinds(const TraceStore& store, const RankTrace& rank, bool opaque,
+                 std::span<const NodeIndex> kernels, std::vector<Entry>& entries);
   // Of the gradient of a whole table.
   void AssignDenseGradient(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> kernels, std::vector<Entry>& entries) const;
@@ -131,6 +135,7 @@ class KernelCostModel : public CostModel {
   std::map<std::string, GpuPeaks> recorded_;       // that device, else the models'
   std::map<int32_t, std::vector<Entry>> entries_;  // by rank number
   std::map<int32_t, std::vector<Lookup>> lookups_;
+  absl::flat_hash_map<uint32_t, KernelKind> named_kinds_;  // by name
   AssumedMasks assumed_masks_;
 };
 

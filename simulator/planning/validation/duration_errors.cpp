@@ -98,16 +98,24 @@ void AddWork(const TraceStore& store, const Prediction& modelled, const KernelCo
     const RankTrace& rank = store.ranks()[r];
     const DeviceWork device(rank);
     std::map<std::pair<bool, uint32_t>, DurationPair> calls;  // by call, else by node
+    std::map<std::pair<bool, uint32_t>, SimTime> longest_of;
     for (const Item& item : modelled.job.program.ranks[r].items) {
       if (item.kind != ItemKind::kDevice || item.source == EstimateSource::kRecorded) continue;
       if (!rank.has_duration(item.node)) continue;
       const bool missing = item.source == EstimateSource::kMissing;
       const NodeIndex call = missing ? NodeIndex() : kernels.CallOf(rank, item.node);
-      DurationPair& pair = calls[{call.valid(), call.valid() ? call.value : item.node.value}];
-      if (pair.operator_class.empty()) {
-        pair.rank = rank.info().rank;
+      const std::pair key(call.valid(), call.valid() ? call.value : item.node.value);
+      DurationPair& pair = calls[key];
+      // A call is what its longest kernel is.
+      SimTime& longest = longest_of[key];
+      const bool first = pair.operator_class.empty();
+      if (first || item.duration > longest) {
+        longest = item.duration;
         pair.operator_class = ClassOf(rank, item.node, item, kernels);
         pair.kernel = store.name(rank, item.node);
+      }
+      if (first) {
+        pair.rank = rank.info().rank;
         pair.call = store.name(rank, call.valid() ? call : item.node);
         if (call.valid()) pair.shape = ShapeOf(rank, call);
       }

@@ -57,7 +57,7 @@ constexpr Known kCatalogue[] = {
      "at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<at_cuda_detail::cub::"
      "DeviceRadixSortPolicy<long, int>",
      KernelKind::kOther},
-    {"void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>", KernelKind::kIndex},
+    {"void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>", KernelKind::kOther},
     {"void at::native::bitonicSortKVInPlace<2, -1, 16, 16, float, long>", KernelKind::kOther},
     {"void cub::DeviceReduceKernel<cub::DeviceReducePolicy<bool, int>, "
      "cub::TransformInputIterator<bool> >",
@@ -65,13 +65,13 @@ constexpr Known kCatalogue[] = {
     // PyTorch: indices
     {"void at::native::index_elementwise_kernel<128, 4, "
      "at::native::gpu_index_kernel<at::native::index_kernel_impl",
-     KernelKind::kElementwise},
+     KernelKind::kIndex},
     {"void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned int, 2, "
      "2, -2, true>",
-     KernelKind::kElementwise},
+     KernelKind::kIndex},
     {"void at::native::_scatter_gather_elementwise_kernel<128, 8, "
      "at::native::_cuda_scatter_gather_internal_kernel",
-     KernelKind::kElementwise},
+     KernelKind::kIndex},
     {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, "
      "long, long, bool)",
      KernelKind::kIndex},
@@ -91,7 +91,7 @@ constexpr Known kCatalogue[] = {
     // PyTorch: copies
     {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>",
      KernelKind::kConcat},
-    {"void at::native::(anonymous namespace)::roll_cuda_kernel<float>", KernelKind::kOther},
+    {"void at::native::(anonymous namespace)::roll_cuda_kernel<float>", KernelKind::kCopy},
     {"void at::native::im2col_kernel<float>(long, float const*", KernelKind::kTranspose},
     // PyTorch: norms, softmax
     {"void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, "
@@ -126,14 +126,14 @@ constexpr Known kCatalogue[] = {
     {"void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>",
      KernelKind::kOther},
     {"void at::native::(anonymous namespace)::grid_sampler_2d_kernel<float, int>",
-     KernelKind::kOther},
+     KernelKind::kIndex},
     {"void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, float, int>",
      KernelKind::kConvolution},
     {"void vision::ops::(anonymous namespace)::roi_align_forward_kernel_impl<float>",
      KernelKind::kOther},
     {"void vision::ops::(anonymous namespace)::nms_kernel_impl<float>", KernelKind::kOther},
     {"void vision::ops::(anonymous namespace)::deformable_im2col_kernel<float, int>",
-     KernelKind::kTranspose},
+     KernelKind::kIndex},
     // PyTorch: optimizers, cells
     {"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
      "namespace)::TensorList"

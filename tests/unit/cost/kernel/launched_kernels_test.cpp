@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/job_script.h"
@@ -49,6 +50,63 @@ TEST(LaunchedKernels, GeneratedKernelsAroundAttentionAreNone) {
   EXPECT_FALSE(IsAttentionKernel("triton_poi_fused__scaled_dot_product_cudnn_attention_clone_3"));
   EXPECT_TRUE(IsAttentionKernel("triton_tem_fused_flex_attention_0"));
   EXPECT_TRUE(IsAttentionKernel("flash_fwd_kernel<traits>"));
+}
+
+// Names as profilers print them: of vLLM (csrc/), SGLang and xFormers (Triton), FlashInfer
+// (include/flashinfer/), TensorRT-LLM (cpp/tensorrt_llm/kernels/), Deformable-DETR, PyTorch, torch
+// geometric, cuSPARSE and ck_tile, whose names contain other families' words.
+TEST(LaunchedKernels, WhatKernelsOfLibrariesAre) {
+  const std::vector<std::pair<std::string_view, KernelKind>> kinds = {
+      {"_fwd_kernel", KernelKind::kAttention},
+      {"_fwd_grouped_kernel_stage1", KernelKind::kAttention},
+      {"_fwd_kernel_splitK", KernelKind::kAttention},
+      {"bwd_kernel_dk_dv", KernelKind::kAttention},
+      {"chunk_fwd_kernel_o", KernelKind::kOther},
+      {"void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits<> >",
+       KernelKind::kAttention},
+      {"void flashinfer::AppendPagedKVCacheKernel<128u, 1u, __nv_bfloat16, int>",
+       KernelKind::kCopy},
+      {"void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>",
+       KernelKind::kCopy},
+      {"void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>", KernelKind::kLayerNorm},
+      {"void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u>", KernelKind::kReduction},
+      {"void flashinfer::activation::act_and_mul_kernel<__nv_bfloat16>", KernelKind::kElementwise},
+      {"void tensorrt_llm::kernels::cutlass_kernels::doGatedActivationKernel<__nv_bfloat16>",
+       KernelKind::kElementwise},
+      {"void tensorrt_llm::kernels::cutlass_kernels::expandInputRowsKernel<__nv_bfloat16>",
+       KernelKind::kIndex},
+      {"void ms_deformable_im2col_gpu_kernel<float>(int, float const*)", KernelKind::kIndex},
+      {"void at::native::im2col_kernel<c10::Half>(long, c10::Half const*)", KernelKind::kTranspose},
+      {"void at::native::_scatter_gather_elementwise_kernel<128, 8, f>", KernelKind::kIndex},
+      {"void cusparse::csrmm_v2_kernel<256, 3, int, float, float, float>", KernelKind::kIndex},
+      {"void dgl::aten::cuda::SpMMCsrKernel<int, float, CopyLhs<float> >", KernelKind::kIndex},
+      {"void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>", KernelKind::kOther},
+      {"_lora_expand_kernel", KernelKind::kGemm},
+      {"_ZN7ck_tile6kentryILi256ELi2ENS_10GemmKernelINS_", KernelKind::kGemm},
+      {"triton_tem_fused_mm_3", KernelKind::kGemm},
+      {"triton_tem_fused_convolution_3", KernelKind::kConvolution},
+      {"_triton_rope", KernelKind::kElementwise}};
+  for (const auto& [name, kind] : kinds) EXPECT_EQ(KindOfKernel(name), kind) << name;
+}
+
+// A thread of a kernel that strides over its elements has one: 4,096 x 512 take one each, of two
+// bytes, read and written; sums of as many threads by CUB's sort have 16.
+TEST(LaunchedKernels, ElementsOfThreads) {
+  const GpuPeaks h100 = *FindGpuPeaks("h100-sxm5-80gb");
+  const KernelModels models(h100, {});
+  const LaunchAttr grid = {{32768, 1, 1}, {512, 1, 1}};
+  const auto us = [&](std::string_view name) {
+    const Launch launch{.name = name, .waves_milli = 62060, .attr = &grid};
+    return EstimateLaunch(models, launch, 0, 0)->time.us();
+  };
+  // 16.8 million elements of 2 bytes, both ways, at 3.35 TB/s.
+  const double least = 2.0 * 32768 * 512 * 2 / 3.35e6;
+  const double roll = us("void at::native::roll_cuda_kernel<c10::Half>(c10::Half const*)");
+  EXPECT_GT(roll, least);
+  EXPECT_LT(roll, 1.5 * least);
+  const double sort = us("void cub::DeviceRadixSortOnesweepKernel<Policy, false, float, int>");
+  EXPECT_GT(sort, 2 * 16 * least);
+  EXPECT_LT(sort, 3 * 16 * least);
 }
 
 // Apex's Adam on the A100 of trace_diff/control: 303 blocks, each a chunk of four lists, took 407
