@@ -55,7 +55,7 @@ class Mixer : TransformerParts {
 
  private:
   static Axes Joined(Axes first, const Axes& then) {
-    first.insert(first.end(), then.begin(), then.end());
+    for (const AxisId axis : then) first.push_back(axis);
     return first;
   }
   // Groups or heads before tokens, as attention has its heads.

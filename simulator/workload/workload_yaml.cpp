@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <regex>
@@ -16,6 +17,7 @@
 #include "simulator/workload/map_reader.h"
 #include "simulator/workload/multi_branch.h"
 #include "simulator/workload/operator_call_yaml.h"
+#include "simulator/workload/published_config.h"
 #include "simulator/workload/tensor_parallel.h"
 #include "simulator/workload/transformer.h"
 
@@ -265,6 +267,26 @@ absl::StatusOr<ModelFile> ReadGraph(const YAML::Node& node, const std::string& w
   return Graph(std::move(w));
 }
 
+absl::StatusOr<ModelFile> ReadPublished(const YAML::Node& root, std::string_view source) {
+  FORETRACE_ASSIGN_OR_RETURN(PublishedModel published, ReadPublishedConfig(root, source));
+  // All are called config.json, in a folder of the model's name.
+  const std::filesystem::path file_name(source);
+  const std::string stem = file_name.stem().string();
+  const std::string name =
+      file_name.filename() == kPublishedFile ? file_name.parent_path().filename().string() : stem;
+  if (!name.empty() && name != "." && name != "..") published.config.name = name;
+  ModelFile file;
+  absl::StatusOr<Workload> workload = BuildTransformer(WithDefaults(published.config));
+  if (!workload.ok()) {
+    return InvalidInput("{}: {}", source, std::string(workload.status().message()));
+  }
+  file.workload = *std::move(workload);
+  file.workload.name = published.config.name;
+  file.transformer = WithDefaults(published.config);
+  file.notes = std::move(published.notes);
+  return file;
+}
+
 // Bounds nesting before yaml-cpp, which recurses, sees the text.
 bool NestsTooDeep(const std::string& text) {
   int depth = 0;
@@ -311,6 +333,7 @@ absl::StatusOr<ModelFile> ReadRoot(const YAML::Node& root, std::string_view sour
       {"transformer", ReadTransformer}, {"mmt", ReadMmt},     {"dlrm", ReadDlrm},
       {"candle_uno", ReadCandleUno},    {"graph", ReadGraph}, {"two_branch", ReadTwoBranch}};
   if (!root.IsMap()) return InvalidInput("{}: not a workload: the top must be a map", source);
+  if (IsPublishedConfig(root)) return ReadPublished(root, source);
   std::string name, chosen, published;
   std::vector<std::string> also;
   for (const auto& entry : root) {
@@ -364,7 +387,13 @@ absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view s
   }
 }
 
-absl::StatusOr<ModelFile> LoadModel(const std::string& path) {
+absl::StatusOr<ModelFile> LoadModel(const std::string& given) {
+  const std::string path = PublishedFileOf(given);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidInput("{}: a folder without a {}; a model is a file, or such a folder", given,
+                        kPublishedFile);
+  }
   FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxYamlBytes));
   absl::StatusOr<ModelFile> model = ParseModel(text, path);
   if (model.ok() || model.status().message().find(path) != absl::string_view::npos) return model;

@@ -20,6 +20,8 @@
 // and, optionally, `name`, `also`, a list of other names that tables of training runs give the
 // model, and `published`, its year or month (2025-04). Quantities are per sample, in bytes and
 // FLOP.
+//
+// Or the config.json of a model, as Hugging Face's transformers writes it (published_config.h).
 
 #include <optional>
 #include <string>
@@ -46,6 +48,7 @@ struct ModelFile {
   std::vector<std::string> notes;                // what follows from it otherwise than it says
 };
 absl::StatusOr<ModelFile> ParseModel(const std::string& text, std::string_view source);
+// Of a file, or of a folder with a config.json.
 absl::StatusOr<ModelFile> LoadModel(const std::string& path);
 
 }  // namespace foretrace

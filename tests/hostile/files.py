@@ -24,6 +24,14 @@ OPERATORS = "op,platform,shape,time_us,backend\n" + "".join(
     f'"{op}",v100,"data=1x{size}",{size / 8},{backend}\n'
     for op in ("relu(*)", "add(*,*)", "relu+add") for size in (8, 64) for backend in ("tvm", "framework"))
 GROUPS = 'groups:\n  - {name: "1", ranks: [0, 1, 2, 3]}\n  - {name: "2", ranks: [4, 5, 6, 7]}\n'
+# A model's config.json with most of what one may have.
+PUBLISHED = json.dumps({
+    "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 512, "intermediate_size": 1024,
+    "moe_intermediate_size": 256, "num_hidden_layers": 4, "first_k_dense_replace": 1, "n_routed_experts": 16,
+    "n_shared_experts": 1, "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "num_attention_heads": 8,
+    "kv_lora_rank": 64, "q_lora_rank": None, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
+    "num_nextn_predict_layers": 1, "max_position_embeddings": 2048, "vocab_size": 1024, "torch_dtype": "bfloat16",
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}, "tie_word_embeddings": False}, indent=1)
 WORKLOAD = (ROOT / "traces/workloads/gpt-small.yaml").read_text()
 
 
@@ -111,6 +119,7 @@ def make_seeds(folder, foretrace):
     seeds["platform"] = write("dgx.yaml", (ROOT / "topologies/dgx-a100.yaml").read_bytes())
     seeds["accelerator"] = write("h100-sxm5-80gb.yaml", (ROOT / "topologies/accelerators/h100-sxm5-80gb.yaml").read_bytes())
     seeds["workload"] = write("gpt.yaml", WORKLOAD)
+    seeds["published"] = write("published/config.json", PUBLISHED)
     seeds["graph"] = write("two.yaml", (ROOT / "traces/workloads/two-branch.yaml").read_bytes())
     seeds["task"] = write("task.yaml", (ROOT / "traces/samples/dlrm_sharding.yaml").read_bytes())
     seeds["groups"] = write("groups.yaml", GROUPS)

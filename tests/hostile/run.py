@@ -205,6 +205,8 @@ MUTATED = {
     "engine": "serve llama3.1-8b --platform dgx-h100 --count 3 --engine FILE --json",
     "workload": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none "
                 "--max-chunks 1 --max-micro-batch 2 --json",
+    "published": "search FILE --platform dgx-a100 --gpus 4 --global-batch 64 --kernels none "
+                 "--max-chunks 1 --max-micro-batch 2 --json",
     "graph": "search FILE --platform dgx-a100 --gpus 2 --global-batch 16 --kernels none "
              "--searcher sequential --json",
     "task": "shard FILE --sharders naive --json",

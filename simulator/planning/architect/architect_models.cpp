@@ -10,13 +10,14 @@
 #include "simulator/capture/traced_model.h"
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/replay/trace_options.h"
+#include "simulator/workload/published_config.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
 
 bool IsRecording(const std::string& name) {
   std::error_code error;
-  return !name.ends_with(".yaml") && !name.ends_with(".yml") &&
+  return !name.ends_with(".yaml") && !name.ends_with(".yml") && !NamesPublishedModel(name) &&
          std::filesystem::exists(name, error);
 }
 
@@ -30,6 +31,7 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     FORETRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, kMaxYamlBytes));
     inputs += text;
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile loaded, LoadModel(file));
+    notes.insert(notes.end(), loaded.notes.begin(), loaded.notes.end());
     // The graph of transformers has one stack; an encoder and a decoder are operators in a row.
     if (!loaded.transformer || loaded.transformer->family == TransformerFamily::kT5) {
       absl::StatusOr<ArchitectModel> model = PrepareModel(loaded.workload, setup);

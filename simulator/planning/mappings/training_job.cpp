@@ -97,10 +97,11 @@ void TrainingJobOptions::RegisterPlatform(CLI::App& command, bool required) {
 
 void TrainingJobOptions::Register(CLI::App& command) {
   command
-      .add_option("workload", workload,
-                  "the model: a file (docs/search.md), or a name that `foretrace list workloads` "
-                  "shows or its "
-                  "publisher gives it")
+      .add_option(
+          "workload", workload,
+          "the model: a file (docs/search.md), Hugging Face's config.json of it or the folder "
+          "with that, or a name that `foretrace list workloads` shows or its publisher gives "
+          "it")
       ->required()
       ->type_name("FILE|NAME");
   RegisterPlatform(command, true);

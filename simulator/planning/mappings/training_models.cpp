@@ -17,6 +17,7 @@
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/software_stack.h"
 #include "simulator/planning/mappings/training_job.h"
+#include "simulator/workload/published_config.h"
 
 namespace foretrace {
 namespace {
@@ -279,6 +280,7 @@ absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<st
   std::error_code error;
   const bool file = name.ends_with(".yaml") || name.ends_with(".yml") || fs::exists(name, error);
   const bool path = name.find('/') != std::string::npos;
+  if (file && NamesPublishedModel(name)) return PublishedFileOf(name);
   if (file || (shipped.ok() && !path)) return shipped;
   const TrainingModels models("");
   const absl::StatusOr<std::string> named = models.FileOf(name);

@@ -10,6 +10,7 @@
 #include "simulator/planning/mappings/measured_device.h"
 #include "simulator/planning/mappings/training_models.h"
 #include "simulator/workload/network_yaml.h"
+#include "simulator/workload/published_config.h"
 #include "simulator/workload/workload_yaml.h"
 
 namespace foretrace {
@@ -64,7 +65,8 @@ absl::StatusOr<ModelledDevice> FindModelledDevice(const std::string& name,
 absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
                                                         int32_t micro_batch,
                                                         std::vector<std::string>& notes) {
-  const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+  const bool published = NamesPublishedModel(name);
+  const bool is_yaml = published || name.ends_with(".yaml") || name.ends_with(".yml");
   std::error_code unreadable;
   if (name == "-" || (std::filesystem::exists(name, unreadable) && !is_yaml)) {
     return std::optional<OperatorView>();
@@ -76,6 +78,10 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
     // A publisher's name, or else a recording that is not there.
     model = FindWorkload(name, notes);
     if (!model.ok() || *model == name) return std::optional<OperatorView>();
+    network = absl::NotFoundError("");
+  }
+  if (published) {
+    model = PublishedFileOf(name);
     network = absl::NotFoundError("");
   }
   if (!network.ok() && !model.ok()) {
@@ -92,6 +98,7 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
     return std::optional(ViewOf(std::move(read.name), read.graph, sizes));
   }
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile file, LoadModel(*model));
+  notes.insert(notes.end(), file.notes.begin(), file.notes.end());
   if (!file.transformer) {
     return InvalidInput(
         "{}: place needs operators; give a network file, or a model file with the key "

@@ -322,8 +322,10 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
     return command->FirstGiven(names);
   };
   command
-      ->add_option("model", s.model,
-                   "workload file, or the name of one in traces/workloads/ or of its publisher")
+      ->add_option(
+          "model", s.model,
+          "workload file, Hugging Face's config.json or the folder with it, or the name of "
+          "one in traces/workloads/ or of its publisher")
       ->required();
   command->add_option("--platform", s.platform, "platform file, or the name of one in topologies/")
       ->required();

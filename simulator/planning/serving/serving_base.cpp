@@ -43,6 +43,7 @@ absl::StatusOr<TransformerConfig> LoadServedModel(const std::string& name,
                                                   std::vector<std::string>& notes) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file, FindWorkload(name, notes));
   FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file));
+  notes.insert(notes.end(), model.notes.begin(), model.notes.end());
   if (!model.transformer || model.transformer->decoder_layers > 0 ||
       model.transformer->family == TransformerFamily::kBert) {
     return InvalidInput("{}: serve takes decoder-only transformers", file);
