@@ -174,7 +174,8 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
         row.mapping.expert, row.model);
   }
   if (error.empty()) {
-    const absl::Status sizes = CheckTransformer(WithDefaults(row.config));
+    absl::Status sizes = CheckTransformer(WithDefaults(row.config));
+    if (sizes.ok()) sizes = CheckTrained(row.config);
     if (!sizes.ok()) error = std::string(sizes.message());
   }
   ReadMeasured(f, row, error);

@@ -21,6 +21,7 @@ LayerAttention::LayerAttention(const TransformerConfig& model, const ServingPlan
       plan_(plan),
       costs_(std::move(costs)),
       kinds_(AttentionKinds(model)),
+      sparse_(model, plan, engine, costs_),
       width_(ElementSize(model.dtype)),
       kv_width_(engine.kv_cache_width > 0 ? engine.kv_cache_width : width_),
       heads_(model.heads / plan.tensor),
@@ -34,7 +35,10 @@ void LayerAttention::AddKernel(const Estimate& e, StepPart part, double times,
 }
 
 void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
+  const bool sparse = model_.index_keys > 0;
+  if (sparse) sparse_.Add(batch, time);
   for (const AttentionKind& kind : kinds_) {
+    if (sparse) break;
     AddPrompts(batch, kind, time);
     if (batch.decodes > 0) AddDecodes(batch, kind, time);
   }
@@ -185,13 +189,14 @@ void LayerAttention::AddLatentGemms(const StepBatch& batch, StepTime& time) cons
     own += chunk.tokens;
     cached += chunk.cached;
   }
+  const bool sparse = model_.index_keys > 0;
   for (const int64_t tokens : {own, cached}) {
-    if (tokens == 0) continue;
+    if (tokens == 0 || sparse) continue;
     AddCall(LinearOp{Share(tokens, split_), heads_ * (plain + model_.value_size), model_.latent},
             StepPart::kDense, layers, time, model_.weights);
   }
-  if (batch.decodes == 0) return;
-  const int64_t rows = Share(batch.decodes, split_) * batch.tokens_per_decode;
+  const int64_t rows = Share(batch.decodes, split_) * batch.tokens_per_decode + (sparse ? own : 0);
+  if (rows == 0) return;
   AddCall(BatchedMatmulOp{heads_, rows, model_.latent, plain}, StepPart::kDense, layers, time);
   AddCall(BatchedMatmulOp{heads_, rows, model_.value_size, model_.latent}, StepPart::kDense, layers,
           time);

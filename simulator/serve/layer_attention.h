@@ -9,6 +9,7 @@
 #include "simulator/serve/device_costs.h"
 #include "simulator/serve/engine_config.h"
 #include "simulator/serve/layer_kinds.h"
+#include "simulator/serve/sparse_attention.h"
 #include "simulator/serve/step_model.h"
 
 namespace foretrace::serve {
@@ -22,7 +23,8 @@ namespace foretrace::serve {
 // Of latents (DeepSeek-V2, 2024, section 2.1; vLLM, vllm/v1/attention/backends/mla/common.py):
 // prompts make keys and values of all heads from latents, of their own tokens and, in every step
 // again, of cached ones. Decodes take the GEMM with a head's part of that matrix into its query
-// and its result instead, and attend to the latents themselves, which serve all heads.
+// and its result instead, and attend to the latents themselves, which serve all heads. So do
+// prompts of sparse attention.
 class LayerAttention {
  public:
   LayerAttention(const TransformerConfig& model, const ServingPlan& plan,
@@ -49,6 +51,7 @@ class LayerAttention {
   const ServingPlan plan_;
   const std::shared_ptr<const DeviceCosts> costs_;
   const std::vector<AttentionKind> kinds_;
+  const SparseAttention sparse_;
   const int64_t width_, kv_width_, heads_, kv_heads_, split_;
   const SimTime launch_gap_;
 };

@@ -51,8 +51,21 @@ int64_t CacheElements(const TransformerConfig& model, int64_t tensor) {
   return 2 * std::max<int64_t>(model.kv_heads / tensor, 1) * model.head_size;
 }
 
+int64_t LatentBytes(const TransformerConfig& model, int64_t width) {
+  if (width > 1) return (model.latent + model.rotary_size) * width;
+  return model.latent + (model.latent + 127) / 128 * 4 + 2 * model.rotary_size;
+}
+
+int64_t IndexBytes(const TransformerConfig& model) { return model.index_size + 4; }
+
+int64_t CacheBytes(const TransformerConfig& model, int64_t tensor, int64_t width) {
+  if (model.index_keys > 0) return LatentBytes(model, width) + IndexBytes(model);
+  return CacheElements(model, tensor) * width;
+}
+
 WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op) {
-  if (op.kind != GraphOpKind::kMatmul || !op.in_block || op.name == "router") {
+  if (op.kind != GraphOpKind::kMatmul || !op.in_block || op.name == "router" ||
+      op.name == "index weights") {
     return WeightFormat::kModel;
   }
   const bool experts = model.experts > 0 && (op.name == "ffn up" || op.name == "ffn down");

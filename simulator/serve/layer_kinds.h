@@ -44,6 +44,13 @@ int64_t StateWidth(const TransformerConfig& model, const EngineConfig& engine);
 // Elements that a token has in a layer's cache on one device: keys and values of its heads; with
 // latent attention the latent and the rotated key, which every tensor-parallel rank holds whole.
 int64_t CacheElements(const TransformerConfig& model, int64_t tensor);
+// Bytes of these in elements of so many, with what sparse attention chooses by.
+int64_t CacheBytes(const TransformerConfig& model, int64_t tensor, int64_t width);
+// Of sparse attention (deepseek-ai/FlashMLA, README, "FP8 KV Cache"): of a token's latent in
+// elements of so many bytes, those of 8 bits with a scale of 32 for each 128 and the rotated key in
+// 16; and of its key of the index, in 8 bits with a scale.
+int64_t LatentBytes(const TransformerConfig& model, int64_t width);
+int64_t IndexBytes(const TransformerConfig& model);
 
 // How the weights of an operator are stored.
 WeightFormat FormatOf(const TransformerConfig& model, const GraphOp& op);

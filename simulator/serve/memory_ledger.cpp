@@ -123,7 +123,7 @@ Bytes KvBytesPerToken(const TransformerConfig& model, const ServingPlan& plan,
                       const EngineConfig& engine, int64_t layers) {
   const int64_t width =
       engine.kv_cache_width > 0 ? engine.kv_cache_width : ElementSize(model.dtype);
-  return Bytes(CacheElements(model, plan.tensor) * layers * width);
+  return Bytes(CacheBytes(model, plan.tensor, width) * layers);
 }
 
 // What the ledger has of states; how many layers' lie in blocks of the cache. A block of a layer's

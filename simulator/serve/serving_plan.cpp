@@ -22,6 +22,10 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
   if (const auto undivided = FirstUndivided(model, tensor, expert)) {
     return refuse("tp", tensor, undivided->what, undivided->size);
   }
+  if (kv > 1 && model.index_keys > 0) {
+    return Infeasible("kvp {}: {} chooses of all positions, which no device would have", kv,
+                      model.name);
+  }
   if (kv > 1 && HasPart(model, LayerPart::kMixer)) {
     return Infeasible(
         "kvp {}: {} has state-space mixers, whose states are of whole sequences, not of positions",

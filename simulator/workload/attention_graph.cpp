@@ -105,8 +105,10 @@ class AttentionBuilder : TransformerParts {
       const TensorId x =
           Add(Op("query down", GraphOpKind::kMatmul, {n, Weight("query down", {hidden_, to})},
                  {Tensor("query latent", {a.stream, to})}));
-      Add(Op("query up", GraphOpKind::kMatmul,
-             {normalised(x, to), Weight("query", {to, a.heads, depth_})}, {q}));
+      const TensorId from = normalised(x, to);
+      Add(Op("query up", GraphOpKind::kMatmul, {from, Weight("query", {to, a.heads, depth_})},
+             {q}));
+      if (c_.index_keys > 0) Index(n, from, to);
     } else {
       Add(Op("query", GraphOpKind::kMatmul, {n, Weight("query", {hidden_, a.heads, depth_})}, {q}));
     }
@@ -124,6 +126,27 @@ class AttentionBuilder : TransformerParts {
     const TensorId k2 = Tensor("k", q_axes);
     Add(Rotary({q, k, shared}, {q2, k2}));
     return {q2, k2, v};
+  }
+
+  // What chooses the keys, whole on every tensor-parallel rank: heads of queries with a weight
+  // each, and one key, which is normalised; all are rotated. What it scores, serving has.
+  void Index(TensorId n, TensorId query_latent, AxisId latent) {
+    const TransformerAxes& a = out_.axes;
+    const AxisId heads = Axis("index heads", c_.index_heads);
+    const AxisId depth = Axis("index depth", c_.index_size);
+    const Axes q_axes = {a.stream, heads, depth}, k_axes = {a.stream, depth};
+    const TensorId q = Tensor("index q", q_axes), k = Tensor("index k", k_axes);
+    Add(Op("index query", GraphOpKind::kMatmul,
+           {query_latent, Weight("index query", {latent, heads, depth})}, {q}));
+    Add(Op("index key", GraphOpKind::kMatmul, {n, Weight("index key", {hidden_, depth})}, {k}));
+    const TensorId normalised =
+        Add(Op("index norm", GraphOpKind::kNorm,
+               {k, Weight("index scale", {depth}), Weight("index shift", {depth})},
+               {Tensor("normalised index k", k_axes)}));
+    Add(Op("index weights", GraphOpKind::kMatmul, {n, Weight("index weights", {hidden_, heads})},
+           {Tensor("index weights", {a.stream, heads})}));
+    Add(Rotary({q, normalised},
+               {Tensor("rotated index q", q_axes), Tensor("rotated index k", k_axes)}));
   }
 
   TensorId Fused(const Heads& h, bool causal) {

@@ -166,6 +166,13 @@ void DeepSeekV2(Keys& k, Config& c) {
   c.query_latent = k.Size({"q_lora_rank"}, 0);
 }
 
+void DeepSeekV32(Keys& k, Config& c) {
+  DeepSeekV2(k, c);
+  c.index_heads = k.Size({"index_n_heads"});
+  c.index_size = k.Size({"index_head_dim"});
+  c.index_keys = k.Size({"index_topk"});
+}
+
 void GptOss(Keys& k, Config& c) {
   ReadLlama(k, c, {.kv_heads = 8, .head_size = 64});
   ReadWindows(k, c, 128, 2);
@@ -314,6 +321,7 @@ const std::vector<PublishedType>& PublishedTypes() {
                                                                    {"deepseek", DeepSeek},
                                                                    {"deepseek_v2", DeepSeekV2},
                                                                    {"deepseek_v3", DeepSeekV2},
+                                                                   {"deepseek_v32", DeepSeekV32},
                                                                    {"falcon", Falcon},
                                                                    {"gemma", Gemma},
                                                                    {"gemma2", Gemma2},
@@ -321,6 +329,7 @@ const std::vector<PublishedType>& PublishedTypes() {
                                                                    {"glm", Llama},
                                                                    {"glm4", Glm4},
                                                                    {"glm4_moe", Glm4Moe},
+                                                                   {"glm_moe_dsa", DeepSeekV32},
                                                                    {"gpt2", Gpt},
                                                                    {"gpt_bigcode", GptBigCode},
                                                                    {"gpt_neo", GptNeo},

@@ -107,6 +107,11 @@ struct TransformerConfig {
   // Of a head's `head_size` the `rotary_size` are rotated, of keys one vector for all heads; values
   // have `value_size`. As many key heads as heads.
   int64_t latent = 0, query_latent = 0, rotary_size = 0, value_size = 0;
+  // Sparse attention over latents (DeepSeek-AI, 2025, "DeepSeek-V3.2", section 2.1): of all tokens
+  // before it a token attends to the `index_keys` that score highest by `index_heads` heads of
+  // `index_size`, whose queries are made from the queries' latent and whose key is one for all.
+  // 0: to all. Inference has it; training does not.
+  int64_t index_heads = 0, index_size = 0, index_keys = 0;
   // Layers whose feed-forward is dense, of width `dense_ffn`, in a mixture of experts: the first
   // ones, or all but every n-th.
   int64_t dense_first = 0, experts_every = 1, dense_ffn = 0;
@@ -175,6 +180,9 @@ TransformerConfig WithDefaults(TransformerConfig config);
 
 // Whether a transformer with its defaults filled in can be built. Errors as below.
 absl::Status CheckTransformer(const TransformerConfig& config);
+
+// Errors: attention that training does not have (index_keys).
+absl::Status CheckTrained(const TransformerConfig& config);
 
 // Errors: sizes that are missing, negative, too large, or do not divide.
 absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config);

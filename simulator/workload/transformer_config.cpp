@@ -94,6 +94,9 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
                                                    {"query_latent", c.query_latent},
                                                    {"rotary_size", c.rotary_size},
                                                    {"value_size", c.value_size},
+                                                   {"index_heads", c.index_heads},
+                                                   {"index_size", c.index_size},
+                                                   {"index_keys", c.index_keys},
                                                    {"dense_first", c.dense_first},
                                                    {"dense_ffn", c.dense_ffn},
                                                    {"experts_every", c.experts_every - 1},
@@ -114,6 +117,14 @@ absl::Status CheckDepartures(const TransformerConfig& c) {
         "workload '{}': latent attention needs latent, value_size, and rotary_size below head_size "
         "{}; as many kv_heads as heads, no qkv_biases, qk_norm or decoder",
         c.name, c.head_size);
+  }
+  const bool sparse = c.index_heads > 0 && c.index_size > 0 && c.index_keys > 0;
+  const bool dense = c.index_heads == 0 && c.index_size == 0 && c.index_keys == 0;
+  if (!dense && (!sparse || c.query_latent == 0)) {
+    return InvalidInput(
+        "workload '{}': sparse attention needs index_heads, index_size and index_keys, and latents "
+        "of keys and queries (latent, query_latent)",
+        c.name);
   }
   if (c.window == 0 ? c.global_every > 0 || c.window_pieces
                     : c.global_every == 1 || c.global_every > c.layers || c.latent > 0 ||
@@ -205,6 +216,14 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
   }
   if (ElementSize(c.dtype) == 0) return InvalidInput("workload '{}': unknown dtype", c.name);
   return absl::OkStatus();
+}
+
+absl::Status CheckTrained(const TransformerConfig& c) {
+  if (c.index_keys == 0) return absl::OkStatus();
+  return InvalidInput(
+      "{}: sparse attention (index_keys) is of `serve` alone; without index_heads, index_size and "
+      "index_keys it is the model with attention to all tokens that training began with",
+      c.name);
 }
 
 TransformerConfig WithDefaults(TransformerConfig c) {

@@ -61,6 +61,9 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("query_latent", c.query_latent);
   in.Int("rotary_size", c.rotary_size);
   in.Int("value_size", c.value_size);
+  in.Int("index_heads", c.index_heads);
+  in.Int("index_size", c.index_size);
+  in.Int("index_keys", c.index_keys);
   in.Int("dense_first", c.dense_first);
   in.Int("experts_every", c.experts_every);
   in.Int("dense_ffn", c.dense_ffn);

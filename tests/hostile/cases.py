@@ -297,6 +297,17 @@ def slips():
                        ("less", "s/^states:.*/states: {memory_ratio: -1}/"), ("key", "s/^states:.*/states: {type: fp8}/")):
         yield Case(f"hybrid/engine_{name}", served + "--engine e.yaml", (2,), ("e.yaml",),
                    f"sed '{edit}' $SRC/topologies/engines/sglang-0.5.yaml > e.yaml")
+    sparse = "$SRC/traces/workloads/deepseek-v3.2.yaml"
+    for name, edit in (("heads", "s/index_heads: 64/index_heads: -1/"), ("lacking", "s/ index_size: 128,//"),
+                       ("zero", "s/index_keys: 2048/index_keys: 0/"), ("huge", "s/index_keys: 2048/index_keys: 99999999999/"),
+                       ("dense", "s/ query_latent: 1536,//"), ("word", "s/index_keys: 2048/index_keys: all/")):
+        yield Case(f"sparse/{name}", "serve s.yaml --platform dgx-h200 --parallel 'dp8 ep' --count 2", (2,), ("s.yaml", "index_"),
+                   f"sed '{edit}' {sparse} > s.yaml; ! cmp -s s.yaml {sparse}")
+    for name, command in (("search", "search deepseek-v3.2 --platform dgx-h100 --gpus 64 --global-batch 64"),
+                          ("generate", "generate deepseek-v3.2 --platform dgx-h100 --gpus 64 --mapping 'dp64 ep64 gb64' -o out"),
+                          ("architect", "architect deepseek-v3.2 --devices 64 --hbm 96 --global-batch 64")):
+        yield Case(f"sparse/{name}", command, (2,), ("sparse attention",))
+    yield Case("sparse/positions", "serve deepseek-v3.2 --platform dgx-h200 --parallel kvp8 --count 2", (3,), ("kvp",))
     yield Case("hybrid/only_mixers", "serve h.yaml --platform dgx-h100 --count 2", (3,), ("layer with attention",),
                f"sed 's/pattern: [^,]*,/pattern: M,/' {hybrid} > h.yaml")
     yield Case("hybrid/validate_serving", "validate --serving run --platform dgx-h100", (3,), ("one part alone",),

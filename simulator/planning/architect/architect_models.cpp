@@ -41,6 +41,7 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     }
     TransformerConfig config = *loaded.transformer;
     config.name = loaded.workload.name;
+    FORETRACE_RETURN_IF_ERROR(CheckTrained(config));
     return PrepareModel(config, setup);
   }
   if (samples == 0) {

@@ -266,6 +266,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file.path));
     if (!model.transformer || model.transformer->experts > 0) continue;
     if (!model.transformer->pattern.empty()) continue;  // which is of one model's layers
+    if (!CheckTrained(*model.transformer).ok()) continue;
     TransformerConfig c = *model.transformer;
     c.hidden = c.layers = c.heads = c.kv_heads = c.head_size = c.ffn = c.vocabulary = 0;
     c.sequence = c.positions = 0;

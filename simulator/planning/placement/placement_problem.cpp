@@ -107,6 +107,7 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   }
   TransformerConfig config = *file.transformer;
   config.name = file.workload.name;
+  FORETRACE_RETURN_IF_ERROR(CheckTrained(config));
   FORETRACE_ASSIGN_OR_RETURN(OperatorView dag, ViewOfModel(config, micro_batch));
   return std::optional(std::move(dag));
 }

@@ -38,6 +38,8 @@ const std::map<std::string, Published>& Table() {
       {"deepseek-v2", {235'741'434'880}},
       {"deepseek-v2-lite", {15'706'484'224}},
       {"deepseek-v3", {671e9, 0.5e9}},
+      // And of each of 61 layers' index 1,536 x 8,192 + 7,168 x (128 + 64) + 2 x 128.
+      {"deepseek-v3.2", {671e9 + 61 * 13'959'424.0, 0.5e9}},
       // Without the copies of their embeddings (FalconStoresItsEmbeddingTwice).
       {"falcon-7b", {6'921'720'704}},
       {"falcon-40b", {41'303'293'952}},
