@@ -221,7 +221,7 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
   const int64_t together = int64_t{m.tensor} * m.context;
-  if (m.context > 1 && HasPart(model, LayerPart::kMixer) && model.state_groups % together != 0) {
+  if (m.context > 1 && HasStates(model) && model.state_groups % together != 0) {
     return Infeasible(
         "mapping {}: under context parallelism devices scan whole sequences of a part of the {} "
         "groups of states, which tp * cp, {}, does not divide; a divisor would do",

@@ -23,13 +23,13 @@ constexpr std::array<std::string_view, 3> kColumns = {"model", "gpus", "gpu"};
 // What a prediction would pass over in silence: mixers of a model that is not known, which would be
 // taken for attention.
 std::string NotCovered(const Fields& f, const std::optional<TransformerConfig>& known) {
-  if (known && HasPart(*known, LayerPart::kMixer)) return "";
+  if (known && HasStates(*known)) return "";
   const std::string model = PlainName(f.Text("model"));
-  for (const std::string_view hybrid : {"mamba", "nemotronh", "hybrid"}) {
+  for (const std::string_view hybrid : {"mamba", "nemotronh", "hybrid", "falconh1", "granite4"}) {
     if (model.find(hybrid) == std::string::npos) continue;
     return fmt::format(
         "model '{}': a model with state-space layers needs a file that says which layers they "
-        "are; foretrace list workloads says which have one (Nemotron-H, Nemotron Nano v2 and 3)",
+        "are; foretrace list workloads says which have one (Nemotron-H, Granite 4.0 H, Falcon-H1)",
         f.Text("model"));
   }
   return "";

@@ -32,8 +32,12 @@ TransformerConfig Inference(TransformerConfig model) {
 int SumsOfLayer(const TransformerConfig& c, bool sends) {
   const LayerPart part = PartOf(c);
   const bool mixes = part != LayerPart::kFeedForward && part != LayerPart::kExperts;
-  const bool feeds = part != LayerPart::kMixer && part != LayerPart::kAttention;
-  return (mixes ? 1 : 0) + (feeds && (!sends || c.shared_ffn > 0) ? 1 : 0);
+  const bool feeds =
+      part != LayerPart::kMixer && part != LayerPart::kAttention && part != LayerPart::kParallel;
+  return (part == LayerPart::kParallel ? 2
+          : mixes                      ? 1
+                                       : 0) +
+         (feeds && (!sends || c.shared_ffn > 0) ? 1 : 0);
 }
 
 class GraphStepModel : public StepModel {
@@ -41,7 +45,7 @@ class GraphStepModel : public StepModel {
   GraphStepModel(const TransformerConfig& model, const ServingPlan& plan,
                  const EngineConfig& engine, std::shared_ptr<const DeviceCosts> costs)
       : config_(Inference(model)),
-        kinds_(ServedKinds(config_)),
+        kinds_(ServedKinds(config_, plan)),
         plan_(plan),
         engine_(engine),
         costs_(std::move(costs)),
@@ -213,6 +217,13 @@ class GraphStepModel : public StepModel {
     return time;
   }
 
+  // Ranks that share the one group of a mixer's heads sum the squares that its norm takes, in 32
+  // bits (vLLM, model_executor/layers/mamba/mamba_mixer2.py, Mixer2RMSNormGated).
+  static constexpr int64_t kSquares = 4;
+  bool NormsOneGroup(const TransformerConfig& c) const {
+    return HasStates(c) && c.state_norm && config_.state_groups == 1;
+  }
+
   // Sums over the tensor-parallel ranks after attention and the feed-forward part, or the one part
   // that a layer is. Where experts
   // are divided, ranks of one replica have all of its tokens and sum what their experts make of
@@ -226,6 +237,11 @@ class GraphStepModel : public StepModel {
     if (plan_.tensor > 1) {
       Add(StepPart::kCommunication, SumOverRanks(engine_, *costs_, plan_.tensor, stream),
           sums * layers, time);
+    }
+    if (plan_.tensor > 1 && NormsOneGroup(c)) {
+      Add(StepPart::kCommunication,
+          SumOverRanks(engine_, *costs_, plan_.tensor, Bytes(int64_t{tokens.own} * kSquares)),
+          layers, time);
     }
     if (!sends) return;
     const ExpertTransferTimes times = TransferTimes(c, plan_, engine_.experts, *costs_,

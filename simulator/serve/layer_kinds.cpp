@@ -7,7 +7,9 @@
 
 namespace foretrace::serve {
 
-std::vector<ServedKind> ServedKinds(const TransformerConfig& model) {
+std::vector<ServedKind> ServedKinds(const TransformerConfig& given, const ServingPlan& plan) {
+  TransformerConfig model = given;
+  if (model.state_groups == 1) model.state_groups = plan.tensor;
   std::vector<ServedKind> kinds;
   for (size_t kind = 0; kind < LayerKinds(model); ++kind) {
     const int64_t layers = LayersOfKindIn(model, kind);
@@ -19,7 +21,8 @@ std::vector<ServedKind> ServedKinds(const TransformerConfig& model) {
 }
 
 int64_t AttentionLayers(const TransformerConfig& model) {
-  return model.pattern.empty() ? model.layers : LayersWith(model, LayerPart::kAttention);
+  if (model.pattern.empty()) return model.layers;
+  return LayersWith(model, LayerPart::kAttention) + LayersWith(model, LayerPart::kParallel);
 }
 
 std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model) {
@@ -31,7 +34,7 @@ std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model) {
 }
 
 std::optional<StateLayers> StateLayersOf(const TransformerConfig& model, const ServingPlan& plan) {
-  for (const ServedKind& kind : ServedKinds(model)) {
+  for (const ServedKind& kind : ServedKinds(model, plan)) {
     const OperatorGraph& graph = kind.graph.graph;
     for (const GraphOp& op : graph.ops()) {
       if (op.kind != GraphOpKind::kStateScan) continue;

@@ -19,7 +19,9 @@ struct ServedKind {
   TransformerGraph graph;
   int64_t layers = 0;
 };
-std::vector<ServedKind> ServedKinds(const TransformerConfig& model);
+// Where all heads of states are one group, each rank has a copy of it (vLLM,
+// model_executor/layers/mamba/mamba_mixer2.py, extra_groups_for_head_shards).
+std::vector<ServedKind> ServedKinds(const TransformerConfig& model, const ServingPlan& plan);
 
 // Layers that attend alike.
 struct AttentionKind {

@@ -9,6 +9,7 @@ LayerScan::LayerScan(const TransformerConfig& model, const ServingPlan& plan,
     : costs_(std::move(costs)),
       layers_(StateLayersOf(model, plan)),
       state_width_(StateWidth(model, engine)),
+      normed_(model.state_norm),
       launch_gap_(engine.launch_gap()) {}
 
 void LayerScan::Add(const StepBatch& batch, StepTime& time) const {
@@ -17,6 +18,16 @@ void LayerScan::Add(const StepBatch& batch, StepTime& time) const {
   if (batch.decodes == 0) return;
   for (const KernelWork& work :
        UpdateKernels(layers_->scan, batch.decodes, batch.tokens_per_decode, state_width_)) {
+    AddKernel(work, time);
+  }
+  AddGate(int64_t{batch.decodes} * batch.tokens_per_decode, time);
+}
+
+void LayerScan::AddGate(int64_t tokens, StepTime& time) const {
+  if (normed_) return;
+  const StateScan& scan = layers_->scan;
+  const int64_t elements = tokens * scan.groups * scan.width;
+  for (const KernelWork& work : Kernels({ElementwiseOp{elements, elements}, scan.dtype})) {
     AddKernel(work, time);
   }
 }
@@ -38,6 +49,7 @@ void LayerScan::AddPrompts(const StepBatch& batch, StepTime& time) const {
   for (const OperatorCall& call : PromptScanCalls(scan, prompts)) {
     for (const KernelWork& work : Kernels(call)) AddKernel(work, time);
   }
+  AddGate(scan.tokens, time);
 }
 
 void LayerScan::AddKernel(const KernelWork& work, StepTime& time) const {

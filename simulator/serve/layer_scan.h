@@ -25,11 +25,14 @@ class LayerScan {
 
  private:
   void AddPrompts(const StepBatch& batch, StepTime& time) const;
+  // Of a model without a norm behind: the gate, whose bytes are counted with the results.
+  void AddGate(int64_t tokens, StepTime& time) const;
   void AddKernel(const KernelWork& work, StepTime& time) const;
 
   const std::shared_ptr<const DeviceCosts> costs_;
   const std::optional<StateLayers> layers_;
   const int64_t state_width_;
+  const bool normed_;
   const SimTime launch_gap_;
 };
 

@@ -19,7 +19,7 @@ struct StoredWeights {
 };
 StoredWeights WeightsOf(const TransformerConfig& model, const ServingPlan& plan) {
   StoredWeights weights;
-  for (const ServedKind& kind : ServedKinds(model)) {
+  for (const ServedKind& kind : ServedKinds(model, plan)) {
     const OperatorGraph& graph = kind.graph.graph;
     const Binding sizes = BindServing(kind, plan, 1);
     weights.before = weights.after = Bytes(0);

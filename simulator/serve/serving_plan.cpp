@@ -19,14 +19,16 @@ absl::Status ServingPlan::Fits(const TransformerConfig& model) const {
                           int64_t size) {
     return Infeasible("{} {} does not divide the {} {} of {}", degree, by, size, what, model.name);
   };
-  if (const auto undivided = FirstUndivided(model, tensor, expert)) {
+  TransformerConfig divided = model;
+  if (divided.state_groups == 1) divided.state_groups = tensor;  // copies: ServedKinds
+  if (const auto undivided = FirstUndivided(divided, tensor, expert)) {
     return refuse("tp", tensor, undivided->what, undivided->size);
   }
   if (kv > 1 && model.index_keys > 0) {
     return Infeasible("kvp {}: {} chooses of all positions, which no device would have", kv,
                       model.name);
   }
-  if (kv > 1 && HasPart(model, LayerPart::kMixer)) {
+  if (kv > 1 && HasStates(model)) {
     return Infeasible(
         "kvp {}: {} has state-space mixers, whose states are of whole sequences, not of positions",
         kv, model.name);

@@ -16,10 +16,11 @@
 namespace foretrace {
 namespace {
 
-// Megatron Core, ssm/mamba_hybrid_layer_allocation.py: Symbols; in the order of kinds.
+// Megatron Core, ssm/mamba_hybrid_layer_allocation.py: Symbols, and P; in the order of kinds.
 constexpr std::array<std::pair<char, LayerPart>, kMostLayerKinds> kLetters = {
     {{'E', LayerPart::kExperts},
      {'M', LayerPart::kMixer},
+     {'P', LayerPart::kParallel},
      {'*', LayerPart::kAttention},
      {'-', LayerPart::kFeedForward}}};
 
@@ -38,8 +39,8 @@ absl::Status CheckLetters(const TransformerConfig& c) {
         std::ranges::any_of(kLetters, [&](const auto& entry) { return entry.first == letter; });
     if (known) continue;
     return InvalidInput(
-        "workload '{}': '{}' in pattern is no layer; M is a state-space mixer, * attention, - a "
-        "dense feed-forward layer, E a mixture of experts",
+        "workload '{}': '{}' in pattern is no layer; M is a state-space mixer, * attention, P both "
+        "side by side, - a dense feed-forward layer, E a mixture of experts",
         c.name, letter);
   }
   if (c.pattern.size() > 1 && static_cast<int64_t>(c.pattern.size()) != c.layers) {
@@ -60,20 +61,23 @@ absl::Status CheckState(const TransformerConfig& c) {
       {"state_groups", c.state_groups, none.state_groups},
       {"state_convolution", c.state_convolution, none.state_convolution},
       {"state_chunk", c.state_chunk, none.state_chunk}};
-  const bool mixers = Has(c, 'M');
+  const bool mixers = HasStates(c);
   for (const auto& [what, size, without] : sizes) {
     if (mixers ? size < 1 || size > kMost : size != without) {
       return InvalidInput(
-          "workload '{}': {} {}; models whose pattern has state-space mixers (M) have one from 1 "
-          "to {}, others none",
+          "workload '{}': {} {}; models whose pattern has state-space mixers (M, P) have one from "
+          "1 to {}, others none",
           c.name, what, size, kMost);
     }
   }
   if (c.state_bits != 0 && (!mixers || (c.state_bits != 16 && c.state_bits != 32))) {
     return InvalidInput(
         "workload '{}': state_bits {}: states are kept in 16 or 32 bits, and models without "
-        "state-space mixers (M) have none",
+        "state-space mixers (M, P) have none",
         c.name, c.state_bits);
+  }
+  if (!c.state_norm && !mixers) {
+    return InvalidInput("workload '{}': state_norm is of state-space mixers (M, P)", c.name);
   }
   if (mixers && c.state_heads % c.state_groups != 0) {
     return InvalidInput("workload '{}': state_groups {} do not divide the {} state_heads", c.name,
@@ -92,9 +96,9 @@ absl::Status CheckState(const TransformerConfig& c) {
 }  // namespace
 
 std::string_view Name(LayerPart part) {
-  static constexpr std::array<std::string_view, 5> kNames = {
-      "whole layers", "state-space mixers", "attention", "dense feed-forward layers",
-      "mixtures of experts"};
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "whole layers", "state-space mixers",        "attention beside state-space mixers",
+      "attention",    "dense feed-forward layers", "mixtures of experts"};
   return EnumName(kNames, part);
 }
 
@@ -109,6 +113,10 @@ bool HasPart(const TransformerConfig& c, LayerPart part) {
   if (part == LayerPart::kWhole) return c.pattern.empty();
   return std::ranges::any_of(
       kLetters, [&](const auto& entry) { return entry.second == part && Has(c, entry.first); });
+}
+
+bool HasStates(const TransformerConfig& c) {
+  return HasPart(c, LayerPart::kMixer) || HasPart(c, LayerPart::kParallel);
 }
 
 int64_t LayersWith(const TransformerConfig& c, LayerPart part) {
@@ -179,7 +187,7 @@ std::string PatternNote(const TransformerConfig& c) {
         fmt::format("{} {}", LayersOfKindIn(c, kind), Name(PartOf(WithLayerKind(c, kind)))));
   }
   const std::string mixers =
-      HasPart(c, LayerPart::kMixer)
+      HasStates(c)
           ? fmt::format(
                 "; scans of mixers go by chunks of {} tokens, backward GEMMs with decays at the "
                 "rate that forward ones attain",

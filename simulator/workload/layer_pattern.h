@@ -13,7 +13,17 @@
 namespace foretrace {
 
 // What each layer of one kind has.
-enum class LayerPart : uint8_t { kWhole, kMixer, kAttention, kFeedForward, kExperts, kCount };
+// kParallel: attention and a mixer that read the same norm, whose results are added up (Falcon-H1,
+// 2025, arXiv 2507.22448).
+enum class LayerPart : uint8_t {
+  kWhole,
+  kMixer,
+  kParallel,
+  kAttention,
+  kFeedForward,
+  kExperts,
+  kCount
+};
 // As reports name layers that are one part alone.
 std::string_view Name(LayerPart part);
 
@@ -21,11 +31,13 @@ std::string_view Name(LayerPart part);
 LayerPart PartOf(const TransformerConfig& config);
 // Whether any layer is that part alone.
 bool HasPart(const TransformerConfig& config, LayerPart part);
+// Whether any layer has a state-space mixer.
+bool HasStates(const TransformerConfig& config);
 int64_t LayersWith(const TransformerConfig& config, LayerPart part);
 
 // Kinds of layers are counted from 0: the layers with experts first; dense ones, or the others of a
 // pattern, after them.
-inline constexpr size_t kMostLayerKinds = 4;
+inline constexpr size_t kMostLayerKinds = 5;
 size_t LayerKinds(const TransformerConfig& config);
 size_t LayerKindOf(const TransformerConfig& config, int64_t layer);
 int64_t LayersOfKindIn(const TransformerConfig& config, size_t kind);

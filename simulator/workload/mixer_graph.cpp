@@ -46,8 +46,11 @@ class Mixer : TransformerParts {
     const TensorId gated = Tensor("gated", Rows(of_input));
     scan.outputs = {gated, Tensor("scanned", Rows(of_input))};
     out_.graph.AddOp(std::move(scan));
-    const TensorId normal = Tensor("normalised groups", Rows(of_input));
-    Add(Op("mixer norm", GraphOpKind::kNorm, {gated, Weight("mixer scale", of_input)}, {normal}));
+    TensorId normal = gated;
+    if (c_.state_norm) {
+      normal = Add(Op("mixer norm", GraphOpKind::kNorm, {gated, Weight("mixer scale", of_input)},
+                      {Tensor("normalised groups", Rows(of_input))}));
+    }
     const TensorId mixed = Tensor("mixed", {a_.stream, hidden_});
     return Add(Op("mixer out", GraphOpKind::kMatmul,
                   {normal, Weight("mixer out", {a_.state_groups, width_, hidden_})}, {mixed}));

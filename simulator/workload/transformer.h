@@ -126,6 +126,7 @@ struct TransformerConfig {
   // Core, ssm/mamba_mixer.py: d_conv, chunk_size).
   int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
   int64_t state_convolution = 4, state_chunk = 128;
+  bool state_norm = true;  // of each group, before the mixer's last GEMM
   // Of an element of the states that inference keeps, as the published checkpoint has it kept; 0:
   // as the model's precision. Training has no such states.
   int64_t state_bits = 0;

@@ -54,6 +54,8 @@ class GraphBuilder : TransformerParts {
       case LayerPart::kMixer:
         return Residual("mixer residual", AddMixer(c_, hidden_, Norm("norm 1", entered), out_),
                         entered);
+      case LayerPart::kParallel:
+        return Parallel(entered);
       case LayerPart::kAttention:
         return Attention(entered);
       case LayerPart::kFeedForward:
@@ -90,6 +92,15 @@ class GraphBuilder : TransformerParts {
     const TensorId branch =
         AddAttention(c_, {hidden_, depth_, value_depth_}, causal, normalised_, out_);
     return Residual("attention residual", After("attention post norm", branch), x);
+  }
+
+  TensorId Parallel(TensorId x) {
+    const TensorId n = Norm("norm 1", x);
+    const TensorId attention = AddAttention(c_, {hidden_, depth_, value_depth_}, true, n, out_);
+    const TensorId mixed = AddMixer(c_, hidden_, n, out_);
+    const TensorId sum = Add(Op("branch sum", GraphOpKind::kAdd, {attention, mixed},
+                                {Tensor("branches", {out_.axes.stream, hidden_})}));
+    return Residual("mixer residual", sum, x);
   }
 
   TensorId CrossAttention(TensorId x) {

@@ -79,6 +79,7 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("state_convolution", c.state_convolution);
   in.Int("state_chunk", c.state_chunk);
   in.Int("state_bits", c.state_bits);
+  in.Bool("state_norm", c.state_norm);
 }
 
 std::optional<TransformerFamily> ParseFamily(std::string_view name) {

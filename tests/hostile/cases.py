@@ -278,6 +278,8 @@ def slips():
             ("groups", "s/state_groups: 8/state_groups: 7/", ("state_groups 7",)),
             ("no_state", "s/state_size: 128, //", ("state_size 0",)),
             ("state_bits", "s/state_bits: 32/state_bits: 8/", ("state_bits 8",)),
+            ("state_norm", "s/state_bits: 32/state_norm: 7/", ("state_norm",)),
+            ("parallel", "s/pattern: .M/pattern: \"PP/", ("pattern has 53 letters",)),
             ("huge", "s/state_size: 128/state_size: 999999999999/", ("state_size",)),
             ("list", "s/pattern: [^,]*,/pattern: [M],/", ("pattern",)),
             ("window", "s/ffn: 21504/ffn: 21504, window: 128/", ("window",))):
@@ -315,6 +317,8 @@ def slips():
                "sed -i 's,meta-llama/Llama-3.1-8B,nvidia/Nemotron-H-8B-Base-8K,' run/meta.json")
     yield Case("hybrid/groups_of_mapping", "generate nemotron-h-8b --platform dgx-h100 --gpus 16 "
                "--mapping 'tp16 dp1 mb1 gb1' -o out", (2, 3), ("groups of states",), check="test ! -e out")
+    yield Case("hybrid/one_group", "generate granite-4.0-h-micro --platform dgx-h100 --gpus 2 "
+               "--mapping 'tp2 dp1 mb1 gb1' -o out", (2, 3), ("groups of states",), check="test ! -e out")
     # Spaces and systems: each edit is one line's error, and leaves nothing behind.
     study = "$SRC/traces/workloads/studies/dfmodel-fft.yaml"
     for name, edit, exits, says in (

@@ -75,7 +75,8 @@ TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
   std::mt19937 rng(7);
   int compared = 0, experts = 0, sequences = 0;
   for (int round = 0; round < 2'000 && compared < 40; ++round) {
-    TransformerConfig model = rng() % 2 == 0 ? HybridModel() : HybridExperts();
+    const TransformerConfig models[] = {HybridModel(), HybridExperts(), HybridModel("P-P-M*P-")};
+    const TransformerConfig& model = models[rng() % 3];
     TransformerConfig drawn = TinyTransformer();
     drawn.experts = model.experts;
     ParallelMapping m = DrawMapping(rng, drawn);

@@ -89,7 +89,7 @@ std::vector<StudyRow> Drafts(const ServeStudy& o) {
 
 // Elements of a layer's GEMMs.
 int64_t GemmWeights(const TransformerConfig& model) {
-  const serve::ServedKind kind = serve::ServedKinds(model).front();
+  const serve::ServedKind kind = serve::ServedKinds(model, {}).front();
   const OperatorGraph& graph = kind.graph.graph;
   const Binding sizes = serve::BindServing(kind, {}, 1);
   int64_t weights = 0;

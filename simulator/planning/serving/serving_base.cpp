@@ -80,7 +80,7 @@ absl::Status AddRedundantExperts(int32_t copies, ServingBase& base) {
 
 // A model that drafts, where one was asked for.
 absl::Status AddDraft(const ServingOptions& options, ServingBase& base) {
-  if (!options.speculate.empty() && HasPart(base.model, LayerPart::kMixer)) {
+  if (!options.speculate.empty() && HasStates(base.model)) {
     return Infeasible(
         "--speculate: {} has state-space mixers, whose states of each drafted token are not "
         "covered",
@@ -88,7 +88,7 @@ absl::Status AddDraft(const ServingOptions& options, ServingBase& base) {
   }
   if (options.draft.empty()) return absl::OkStatus();
   FORETRACE_ASSIGN_OR_RETURN(base.draft, LoadServedModel(options.draft, base.notes));
-  if (HasPart(*base.draft, LayerPart::kMixer)) {
+  if (HasStates(*base.draft)) {
     return Infeasible(
         "--draft {}: a draft model with state-space mixers, whose states would lie beside the "
         "model's, is not covered",
@@ -177,7 +177,7 @@ absl::StatusOr<ServingBase> LoadServingBase(const ServingOptions& options, int32
     }
     base.model.weights = base.model.expert_weights = *format;
   }
-  if (HasPart(base.model, LayerPart::kMixer)) {
+  if (HasStates(base.model)) {
     base.notes.push_back(
         "prefixes are not found again, as states of mixers at their ends are not kept (vLLM unless "
         "--enable-prefix-caching, SGLang with --disable-radix-cache)");

@@ -82,7 +82,7 @@ absl::StatusOr<serve::EngineConfig> EngineOf(const ServingOptions& options,
                         fmt::join(serve::ExpertTransferNames(), ", "));
   }
   FORETRACE_RETURN_IF_ERROR(TakeFeatures(options.without, engine));
-  if (HasPart(model, LayerPart::kMixer)) {
+  if (HasStates(model)) {
     if (!engine.kv_tiers.empty()) {
       return Infeasible("--kv-tier: {} has state-space mixers, whose states no tier keeps",
                         model.name);

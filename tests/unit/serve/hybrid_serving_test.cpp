@@ -39,7 +39,7 @@ StepTime TimeOf(const TransformerConfig& model, const StepBatch& batch,
 TEST(HybridServing, LayersAreCountedByTheirParts) {
   EXPECT_EQ(AttentionLayers(Model()), 2);
   EXPECT_EQ(StateLayersOf(Model(), {})->layers, 3);
-  EXPECT_EQ(ServedKinds(Model()).size(), 3u);
+  EXPECT_EQ(ServedKinds(Model(), {}).size(), 3u);
   const TransformerConfig attention = HybridModel("**", 2);
   EXPECT_FALSE(StateLayersOf(attention, {}).has_value());
 }
@@ -95,6 +95,57 @@ TEST(HybridServing, GemmsAndSumsOfMixers) {
                    (8 + 1) * sum + logits);
   EXPECT_DOUBLE_EQ(Part(TimeOf(HybridExperts(), batch, plan), StepPart::kCommunication),
                    (8 + 1) * sum + logits);
+}
+
+// Attention and a mixer side by side are both of the layer; each is summed over ranks.
+TEST(HybridServing, ParallelBranches) {
+  StepBatch batch;
+  batch.AddDecode(100), batch.AddDecode(1000);
+  const TransformerConfig model = HybridModel("P-P-", 4);
+  EXPECT_EQ(AttentionLayers(model), 2);
+  EXPECT_EQ(StateLayersOf(model, {})->layers, 2);
+  const StepTime time = TimeOf(model, batch), apart = TimeOf(HybridModel("*M*M", 4), batch);
+  EXPECT_DOUBLE_EQ(Part(time, StepPart::kAttention), Part(apart, StepPart::kAttention));
+  EXPECT_DOUBLE_EQ(Part(time, StepPart::kStates), Part(apart, StepPart::kStates));
+  ServingPlan plan;
+  plan.tensor = 2;
+  const double sum = 2 * 256 * 2, logits = 2 * 1000.0 * 1000 * 2;
+  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
+                   (2 * 3 + 1) * sum + logits);
+  // Layers of both are as many as of either: one group each.
+  const MemoryLedger m = MakeLedger(model, {}, Engine(), Bytes(1 << 30));
+  EXPECT_EQ(m.window.states, 1);
+  EXPECT_EQ(m.kv_per_token.count(), 2 * 2 * 2 * 32 * 2);
+}
+
+// Without a norm the gate is a kernel of its own: the result is read and written once more.
+TEST(HybridServing, GatesWithoutNorms) {
+  StepBatch batch;
+  batch.AddDecode(10);
+  TransformerConfig plain = Model();
+  plain.state_norm = false;
+  EXPECT_DOUBLE_EQ(Part(TimeOf(plain, batch), StepPart::kStates) -
+                       Part(TimeOf(Model(), batch), StepPart::kStates),
+                   3.0 * 2 * kInputs * 2);
+}
+
+// Of one group each rank has a copy, and half of the heads; the squares of its norm are summed, 4
+// bytes a token.
+TEST(HybridServing, RanksCopyTheOneGroup) {
+  TransformerConfig model = Model();
+  model.state_groups = 1;
+  ServingPlan plan;
+  plan.tensor = 2;
+  ASSERT_TRUE(plan.Fits(model).ok()) << plan.Fits(model);
+  const StateScan scan = StateLayersOf(model, plan)->scan;
+  EXPECT_EQ(scan.groups, 1);
+  EXPECT_EQ(scan.width, kInputs / 2);
+  EXPECT_EQ(scan.heads, kSteps / 2);
+  EXPECT_EQ(StateLayersOf(model, {})->scan.width, kInputs);
+  StepBatch batch;
+  batch.AddDecode(10);
+  const double of_one = Part(TimeOf(model, batch, plan), StepPart::kCommunication);
+  EXPECT_DOUBLE_EQ(of_one - Part(TimeOf(Model(), batch, plan), StepPart::kCommunication), 3.0 * 4);
 }
 
 // States of a layer are 4 x 512 x 32 bytes and 3 x 768 x 2 of the convolution, 70,144; keys and

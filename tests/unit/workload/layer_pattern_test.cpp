@@ -28,8 +28,7 @@ TransformerGraph GraphOfKind(const TransformerConfig& c, LayerPart part) {
   return MakeTransformerGraph(c);
 }
 
-int64_t WeightsOf(LayerPart part) {
-  const TransformerConfig c = HybridModel();
+int64_t WeightsOf(LayerPart part, const TransformerConfig& c = HybridModel("M-M*PP-", 7)) {
   const TransformerGraph model = GraphOfKind(c, part);
   EXPECT_TRUE(model.graph.Validate().ok()) << model.graph.Validate();
   return Parameters(model.graph, BindTransformer(model, c, {}), true);
@@ -45,6 +44,34 @@ TEST(LayerPatternTest, Parameters) {
                                               kInputs * h);
   EXPECT_EQ(WeightsOf(LayerPart::kAttention), h + h * 32 * (8 + 2 + 2) + 8 * 32 * h);
   EXPECT_EQ(WeightsOf(LayerPart::kFeedForward), h + 2 * h * 1024);
+}
+
+// Attention and a mixer side by side have one norm; a mixer without a norm of its own X fewer.
+TEST(LayerPatternTest, ParallelParameters) {
+  EXPECT_EQ(WeightsOf(LayerPart::kParallel),
+            WeightsOf(LayerPart::kMixer) + WeightsOf(LayerPart::kAttention) - kHidden);
+  TransformerConfig c = HybridModel();
+  c.state_norm = false;
+  EXPECT_EQ(WeightsOf(LayerPart::kMixer) - WeightsOf(LayerPart::kMixer, c), kInputs);
+}
+
+// Both branches' GEMMs; kept are the layer's input and its norm once, and of either what it keeps
+// beyond these (the mixer's without its own norm: 4 X + 2 B + H; attention's q, k, v and context).
+TEST(LayerPatternTest, ParallelFlopAndStash) {
+  TransformerConfig c = HybridModel("P-P-M*", 6);
+  c.state_norm = false;
+  const auto of = [&](LayerPart part) {
+    const TransformerGraph model = GraphOfKind(c, part);
+    const Binding sizes = BindTransformer(model, c, {});
+    return std::pair(
+        GemmFlop(model.graph, sizes, 1).count() - GemmFlop(model.graph, sizes, 0).count(),
+        StashOfBlock(model.graph, sizes).whole.count());
+  };
+  const auto both = of(LayerPart::kParallel), mixer = of(LayerPart::kMixer),
+             attention = of(LayerPart::kAttention);
+  EXPECT_EQ(both.first, mixer.first + attention.first);
+  EXPECT_EQ(both.second, mixer.second + attention.second - 2 * kTokens * 2 * kHidden);
+  EXPECT_EQ(mixer.second, 2 * kTokens * (2 * kHidden + 4 * kInputs + 2 * kReaders + kHeads));
 }
 
 // GEMMs in and back, and the scan's (state_scan_test.cpp): states of 32, chunks of 16.
@@ -93,10 +120,28 @@ TEST(LayerPatternTest, ExchangesOfAMixer) {
   EXPECT_EQ(exchanges, "mixer in before; mixer out after; ");
 }
 
+// Either branch is summed by itself, as its last GEMM is divided by rows.
+TEST(LayerPatternTest, ExchangesOfParallelBranches) {
+  const TransformerConfig c = HybridModel("P-", 2);
+  const TransformerGraph model = GraphOfKind(c, LayerPart::kParallel);
+  TransformerShares two;
+  two.tensor = 2;
+  const ShardedGraph sharded = ShardGraph(model.graph, DivisionOf(model, c, two));
+  std::string sums;
+  for (const PlacedExchange& e : sharded.exchanges) {
+    const GraphOp& of = model.graph.op(e.of);
+    if (of.in_block && e.after) sums += of.name + "; ";
+  }
+  EXPECT_EQ(sums, "projection; mixer out; ");
+}
+
 // Layers with experts are the first kind; then mixers, attention, dense layers.
 TEST(LayerPatternTest, Kinds) {
   const TransformerConfig c = HybridModel("M-M*", 4), experts = HybridExperts();
   EXPECT_EQ(LayerKinds(c), 3u);
+  EXPECT_EQ(LayerKinds(HybridModel("P-M*", 4)), 4u);
+  EXPECT_EQ(LayersWith(HybridModel("P-M*P-", 6), LayerPart::kParallel), 2);
+  EXPECT_EQ(LayersWith(HybridModel("P-M*P-", 6), LayerPart::kWhole), 0);
   EXPECT_EQ(LayersOfKindIn(c, 0), 2);
   EXPECT_EQ(PartOf(WithLayerKind(c, 0)), LayerPart::kMixer);
   EXPECT_EQ(LayerKindOf(c, 1), 2u);
@@ -132,6 +177,15 @@ TEST(LayerPatternTest, Errors) {
   EXPECT_THAT(ErrorOf(c), HasSubstr("state_size 0"));
   c = HybridModel("-*", 2);
   EXPECT_THAT(ErrorOf(c), HasSubstr("state_heads 16"));
+  c = HybridModel();
+  c.state_bits = 8;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_bits 8"));
+  c = HybridModel("-*", 2);
+  c.state_heads = c.state_head_size = c.state_size = c.state_groups = 0;
+  c.state_chunk = TransformerConfig().state_chunk;
+  EXPECT_EQ(ErrorOf(c), "");
+  c.state_norm = false;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_norm is of state-space mixers"));
   c = HybridModel();
   c.window = 16;
   EXPECT_THAT(ErrorOf(c), HasSubstr("it goes with none of"));
