@@ -130,21 +130,23 @@ double ResultsOf(const BlockedGemm& gemm) {
 
 // cuBLAS's kernels for a vector have four to eight results a block (grids of the jobs in
 // traces/README.md, "Captured").
-SimTime LaunchedThinGemm(const KernelModels& models, const Launch& launch) {
+SimTime LaunchedThinGemm(const KernelModels& models, const Launch& launch, double depth) {
   constexpr int64_t kResults = 4;
   constexpr int64_t kMostBlocks = int64_t{1} << 31;
   const double blocks = std::min(launch.attr->blocks(), static_cast<double>(kMostBlocks));
-  const LinearOp op{1, kResults * static_cast<int64_t>(blocks),
-                    static_cast<int64_t>(kTypicalDepth)};
+  const LinearOp op{1, kResults * static_cast<int64_t>(blocks), static_cast<int64_t>(depth)};
   const KernelWork work = Kernels({op, DType::kFloat32, Direction::kForward}).front();
   return SimTime::FromUs(
       ThinGemmUs(models.device(), StreamEfficiency(models), work, WalksReduction(launch.name)));
 }
 
+// `depth` 0: as results and the recording's others make likely.
 SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t near_elements,
-                     double typical_results) {
+                     double typical_results, double depth = 0) {
   const GpuPeaks& device = models.device();
-  if (launch.attr != nullptr && IsThinGemm(launch.name)) return LaunchedThinGemm(models, launch);
+  if (launch.attr != nullptr && IsThinGemm(launch.name)) {
+    return LaunchedThinGemm(models, launch, depth > 0 ? depth : kTypicalDepth);
+  }
   const Precision precision = TraitsOfKernel(launch.name).precision;
   BlockedGemm gemm = BlocksOf(device, launch, precision);
   if (GoesThroughTiles(device, launch)) {
@@ -154,10 +156,12 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t n
   const double results = ResultsOf(gemm);
   gemm.depth = ContainsAny(launch.name, {"winograd"}) ? kTypicalChannels : kTypicalDepth;
   const bool attention = KindOfGemm(launch.name) == KernelKind::kAttention;
-  if (typical_results > 0 && results > 0 && !attention) {
-    const double typical = gemm.depth / kTypicalDepth * kTrainingDepth;
-    const double depth = typical * std::pow(typical_results / results, kDepthPower);
+  if (depth > 0) {
     gemm.depth = std::clamp(std::round(depth), kLeastDepth, kMostDepth);
+  } else if (typical_results > 0 && results > 0 && !attention) {
+    const double typical = gemm.depth / kTypicalDepth * kTrainingDepth;
+    const double likely = typical * std::pow(typical_results / results, kDepthPower);
+    gemm.depth = std::clamp(std::round(likely), kLeastDepth, kMostDepth);
   }
   gemm.written_bytes = results * static_cast<double>(gemm.element_bytes);
   gemm.read_bytes = std::max(results, 2 * gemm.depth * std::sqrt(results)) *
@@ -311,6 +315,14 @@ void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& wor
   work.instructions *= share;
 }
 
+double ResultsOfGemm(const GpuPeaks& device, const Launch& launch) {
+  return ResultsOf(BlocksOf(device, launch, TraitsOfKernel(launch.name).precision));
+}
+
+SimTime EstimateGemm(const KernelModels& models, const Launch& launch, double depth) {
+  return LaunchedGemm(models, launch, 0, 0, depth);
+}
+
 double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
   // Of equal launches, of which a recording has many, once.
   absl::flat_hash_map<std::pair<std::string_view, uint32_t>, double> results;
@@ -320,7 +332,7 @@ double MeanResults(const GpuPeaks& device, std::span<const Launch> launches) {
     const auto [it, added] = results.try_emplace({launch.name, launch.waves_milli}, 0);
     if (added && TraitsOfKernel(launch.name).role == KernelRole::kMatmul &&
         KindOfGemm(launch.name) != KernelKind::kAttention) {
-      it->second = ResultsOf(BlocksOf(device, launch, TraitsOfKernel(launch.name).precision));
+      it->second = ResultsOfGemm(device, launch);
     }
     if (!(it->second > 0)) continue;
     logarithms += std::log(it->second);

@@ -70,6 +70,11 @@ std::optional<KernelWork> WorkOfLaunch(const Launch& launch, const GpuPeaks& dev
 // gathered: work that rests on that is cut down to what the launch has threads for.
 void BoundByLaunch(const Launch& launch, const GpuPeaks& device, KernelWork& work);
 
+// How many results the blocks of a matrix kernel have, and the time of one that sums `depth`
+// products for each.
+double ResultsOfGemm(const GpuPeaks& device, const Launch& launch);
+SimTime EstimateGemm(const KernelModels& models, const Launch& launch, double depth);
+
 struct LaunchEstimate {
   SimTime time;
   KernelKind kind = KernelKind::kOther;

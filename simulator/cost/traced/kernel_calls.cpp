@@ -12,6 +12,7 @@
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
 #include "simulator/cost/traced/call_signatures.h"
+#include "simulator/cost/traced/recurrent_calls.h"
 
 namespace foretrace {
 namespace {
@@ -173,7 +174,8 @@ void TakeFunctions(const TraceStore& store, const RankTrace& rank, KernelCalls& 
   };
   take(calls.launched, [&](uint32_t call) {
     const std::optional<TracedOperator>& traced = calls.operators[call];
-    return traced && std::holds_alternative<OpaqueOp>(traced->op.shape);
+    return traced && std::holds_alternative<OpaqueOp>(traced->op.shape) &&
+           !IsRecurrence(store.name(rank, NodeIndex(call)));
   });
   take(calls.shapeless,
        [&](uint32_t call) { return !store.name(rank, NodeIndex(call)).starts_with("aten::"); });

@@ -107,6 +107,9 @@ class KernelCostModel : public CostModel {
   // Of a write through indices that runs as several kernels, those that sort and that write.
   void AssignIndexedWrites(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> mains, std::vector<Entry>& entries) const;
+  // All steps of a recurrence. False: the call is none, or not enough is known.
+  bool AssignRecurrence(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+                        std::vector<Entry>& entries) const;
   // Generated kernels say what they do, as do those of calls of which only the tensors are known.
   void NameKinds(const TraceStore& store, const RankTrace& rank, bool opaque,
                  std::span<const NodeIndex> kernels, std::vector<Entry>& entries);
