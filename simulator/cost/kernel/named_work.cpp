@@ -45,6 +45,10 @@ const Rule kRules[] = {
     // parameter of 16 bits, and one or two bytes of state.
     {Threads(KernelKind::kOptimizer, 3, 2, 1), {"kOptimizerStatic8bit2State"}},
     {Threads(KernelKind::kOptimizer, 2.5, 1.5, 8), {"kOptimizerStatic8bit1State"}},
+    // The same, kDequantizeBlockwise of values in 4 bits, whose kind the last parameter is: 8 bytes
+    // of
+    // two a thread.
+    {Threads(KernelKind::kElementwise, 0.25, 1, 16), {", 64, 8, 1>", ", 64, 8, 2>"}},
     {Threads(KernelKind::kOptimizer, 4, 3), {"multi_tensor", "multiTensor", "kOptimizer"}},
     {Threads(KernelKind::kElementwise, 1, 1), {"rotary", "Rotary", "rope_", "Rope", "RoPE"}},
     {Threads(KernelKind::kEmbedding, 1, 1),

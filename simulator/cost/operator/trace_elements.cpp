@@ -123,7 +123,10 @@ Result CumulativeSum(const Call& call) {
   const int64_t elements = Elements(call.in[0]);
   ElementwiseOp op{elements, elements};
   if (!call.out.empty()) op.output_dtype = call.out[0].dtype;
-  return Traced(op, call);
+  TracedOperator traced = Traced(op, call);
+  traced.access.elements = elements;
+  traced.access.rows = LeadingElements(call.in[0], 1);  // where the last dimension is summed along
+  return traced;
 }
 
 Result Concat(const Call& call) {

@@ -54,6 +54,8 @@ Result IndexPut(const Call& call) {
   const int64_t indices = call.in_ok(3) ? Elements(call.in[1]) : values;
   TracedOperator traced = Traced(IndexOp{values, indices, Elements(call.in[0])}, call);
   traced.access.elements = values;
+  // A mask of the whole destination, or one value for each of it: how many it chooses is not said.
+  traced.assumed = call.in.size() == 2 && values == Elements(call.in[0]);
   return traced;
 }
 

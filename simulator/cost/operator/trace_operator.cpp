@@ -67,6 +67,8 @@ constexpr Rule kRules[] = {
     {"mv", MatrixVector},
     {"_int_mm", [](const Call& c) { return Matmul(c, false); }},
     {"_scaled_mm", ScaledMatmul},
+    {"_weight_int4pack_mm", [](const Call& c) { return WeightsInFewBits("int4", c); }},
+    {"_weight_int8pack_mm", [](const Call& c) { return WeightsInFewBits("int8", c); }},
     {"_grouped_mm", GroupedMatmul},
     {"_scaled_grouped_mm", GroupedMatmul},
     {"cudnn_convolution_relu", ConvolutionForward},
@@ -229,6 +231,7 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
     if (rule.name == name) return rule.make(call);
   }
   if (name.starts_with("_foreach_")) return ForeachStep(name.substr(9), call);
+  if (name == "_amp_foreach_non_finite_check_and_unscale_") return ForeachStep("mul_", call);
   if (name.starts_with("_fused_")) return FusedStep(name.substr(7), call);
   if (const auto traits = FindElementwise(name)) {
     // A scalar second argument: what follows it can only be an out= tensor.

@@ -44,6 +44,8 @@ struct TracedOperator {
   // its input first and writes back.
   bool engine_norm = false;
   int64_t residuals = 0;
+  // An OpaqueOp whose bytes are what its kernels move: their names and launches say no more.
+  bool weighed = false;
 };
 
 // The operator behind one innermost framework call such as "aten::addmm". `inputs` holds every

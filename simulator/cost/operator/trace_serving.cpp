@@ -82,16 +82,23 @@ Result Quantised(const Call& call) {
   return traced;
 }
 
-// Two matrices [m, k] and [k, n], or [n, k], the second of 8 bits, among others: the first pair
-// whose sizes fit.
-Result QuantisedMatmul(const Call& call) {
-  for (size_t i = 0; i + 1 < call.in.size(); ++i) {
-    const auto &a = call.in[i].dims, &b = call.in[i + 1].dims;
-    if (a.size() != 2 || b.size() != 2) continue;
-    if (call.in[i].dtype != call.in[i + 1].dtype || ElementSize(call.in[i].dtype) != 1) continue;
-    if (a[1] != b[0] && a[1] != b[1]) continue;
-    TracedOperator traced = Traced(LinearOp{a[0], a[1] == b[0] ? b[1] : b[0], a[1], false}, call);
-    traced.op.dtype = call.in[i].dtype;
+// _C::paged_attention_v1(result, query [sequences, heads, d], keys [blocks, heads, d / x, tokens,
+// x], values [blocks, heads, d, tokens], ..., blocks of each sequence [sequences, most], ...), and
+// v2 with results of parts before the query (vLLM's csrc/torch_bindings.cpp): one token of each
+// sequence, whose keys are at most as many as its row of blocks has.
+Result PagedDecode(const Call& call) {
+  for (size_t i = 1; i + 2 < call.in.size(); ++i) {
+    const auto &q = call.in[i - 1].dims, &keys = call.in[i].dims, &values = call.in[i + 1].dims;
+    if (q.size() != 3 || keys.size() != 5 || values.size() != 4) continue;
+    const auto table =
+        std::find_if(call.in.begin() + static_cast<std::ptrdiff_t>(i) + 2, call.in.end(),
+                     [&](const TensorShape& t) { return t.dims.size() == 2 && t.dims[0] == q[0]; });
+    if (table == call.in.end() || keys[1] <= 0) return std::nullopt;
+    TracedOperator traced = Traced(
+        AttentionOp{q[0], q[1], keys[1], 1, SaturatingProduct({table->dims[1], values[3]}), q[2]},
+        call);
+    traced.op.dtype = call.in[i - 1].dtype;
+    traced.assumed = true;
     return traced;
   }
   return std::nullopt;
@@ -143,7 +150,14 @@ Result ExtensionCall(std::string_view name, const Call& call) {
   if (HasAny(name, {"::chunk_cat"})) return ChunkedGradients(call);
   if (HasAny(name, {"fused_experts"})) return FusedExperts(call);
   if (HasAny(name, {"and_mul"})) return GatedActivation(call);
-  if (HasAny(name, {"scaled_mm", "w8a8", "fp8_gemm"})) return QuantisedMatmul(call);
+  if (HasAny(name, {"scaled_mm", "w8a8", "fp8_gemm", "deep_gemm", "deepgemm"})) {
+    return QuantisedMatmul(call);
+  }
+  if (HasAny(name, {"gptq_gemm", "awq_gemm", "marlin_gemm", "machete_mm", "gemv_4bit"})) {
+    return WeightsInFewBits(name, call);
+  }
+  if (HasAny(name, {"::dequantize_4bit"})) return Dequantised(call);
+  if (HasAny(name, {"::optimizer_update_"})) return PackagedStep(call);
   if (HasAny(name, {"rms_norm_", "rmsnorm_"})) return std::nullopt;  // with quantisation, backward
   if (HasAny(name, {"::rms_norm", "::rmsnorm", "::fused_add_rms"})) return EngineNorm(name, call);
   if (HasAny(name, {"scaled_fp8_quant", "scaled_int8_quant", "per_token_quant"})) {
@@ -155,7 +169,8 @@ Result ExtensionCall(std::string_view name, const Call& call) {
 }  // namespace
 
 Result ServingCall(std::string_view name, const Call& call) {
-  if (name.find("reshape_and_cache") != name.npos) return CacheWrite(call);
+  if (HasAny(name, {"reshape_and_cache", "append_paged_kv_cache"})) return CacheWrite(call);
+  if (HasAny(name, {"::paged_attention_v"})) return PagedDecode(call);
   if (name.ends_with("::rotary_embedding")) return RotaryEmbedding(call);
   if (name.starts_with("vllm::unified_attention")) return UnifiedAttention(call);
   return ExtensionCall(name, call);

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "simulator/base/contains.h"
 #include "simulator/cost/kernel/grouped_gemms.h"
 #include "simulator/cost/kernel/launched_kernels.h"
 #include "simulator/cost/operator/trace_operator.h"
@@ -174,12 +175,36 @@ void TakeFunctions(const TraceStore& store, const RankTrace& rank, KernelCalls& 
   };
   take(calls.launched, [&](uint32_t call) {
     const std::optional<TracedOperator>& traced = calls.operators[call];
-    return traced && std::holds_alternative<OpaqueOp>(traced->op.shape) &&
+    return traced && std::holds_alternative<OpaqueOp>(traced->op.shape) && !traced->weighed &&
            !IsRecurrence(store.name(rank, NodeIndex(call)));
   });
   take(calls.shapeless,
        [&](uint32_t call) { return !store.name(rank, NodeIndex(call)).starts_with("aten::"); });
   for (const auto& [call, op] : calls.functions) calls.operators.erase(call);
+}
+
+// Products of a sparse matrix, whose sizes are those of a dense one: how many elements it has is
+// not recorded. What is known is moved: the dense factor, and the result, which may be added to.
+void WeighSparse(const TraceStore& store, const RankTrace& rank, KernelCalls& calls) {
+  for (const auto& [call, op] : calls.launched) {
+    const bool sparse = std::ranges::any_of(op.kernels, [&](NodeIndex node) {
+      return ContainsAny(store.name(rank, node),
+                         {"cusparse", "csrmm", "csrmv", "spmm", "rocsparse"});
+    });
+    std::optional<TracedOperator>& traced = calls.operators[call];
+    if (!sparse || !traced) continue;
+    const CallTensors tensors(rank, op.call);
+    const auto dense = OperatorFromTrace("aten::mm", tensors.inputs, tensors.outputs);
+    const auto* sizes = dense ? std::get_if<LinearOp>(&dense->op.shape) : nullptr;
+    if (sizes == nullptr) continue;
+    constexpr int64_t kMost = int64_t{1} << 61;
+    const auto bytes = [&](int64_t rows) {
+      return std::min(SaturatingProduct({rows, sizes->n, ElementSize(dense->op.dtype)}), kMost);
+    };
+    traced = dense;
+    traced->op.shape = OpaqueOp{bytes(sizes->k) + bytes(sizes->m), bytes(sizes->m)};
+    traced->assumed = traced->weighed = true;
+  }
 }
 
 // Whether no call launched a kernel, as far as is recorded.
@@ -227,6 +252,7 @@ KernelCalls FindKernelCalls(const TraceStore& store, const RankTrace& rank) {
   DropLikes(rank, calls);
   calls.shapeless = ShapelessCalls(rank, calls.launched);
   BorrowShapes(store, rank, calls);
+  WeighSparse(store, rank, calls);
   TakeFunctions(store, rank, calls);
   CompletePairs(known);
   CompleteFromFollowers(rank, known);

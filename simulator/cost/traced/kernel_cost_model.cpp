@@ -115,7 +115,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     const OperatorCall& traced = known->second->op;
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
     if (opaque && AssignRecurrence(store, rank, op, entries)) continue;
-    if (opaque && SayMore(rank, op.kernels)) continue;
+    if (opaque && !known->second->weighed && SayMore(rank, op.kernels)) continue;
     Assign(store, rank, *known->second, op, entries);
     NameKinds(store, rank, opaque, op.kernels, entries);
     if (opaque) {

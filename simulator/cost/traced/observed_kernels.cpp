@@ -10,6 +10,7 @@
 #include "simulator/cost/kernel/concat_kernels.h"
 #include "simulator/cost/kernel/element_instructions.h"
 #include "simulator/cost/kernel/launched_kernels.h"
+#include "simulator/cost/kernel/scan_steps.h"
 #include "simulator/cost/operator/element_work.h"
 #include "simulator/cost/traced/observed_norms.h"
 
@@ -307,6 +308,16 @@ bool SplitIntoCopies(const TraceStore& store, const RankTrace& rank, const Kerne
   return true;
 }
 
+// The type that a product is computed in: integers of 8 bits go through the same units as floating
+// point of 8, at one rate since Hopper.
+DType ArithmeticOf(const OperatorCall& call) {
+  const bool product = std::holds_alternative<LinearOp>(call.shape) ||
+                       std::holds_alternative<BatchedMatmulOp>(call.shape) ||
+                       std::holds_alternative<Conv2dOp>(call.shape);
+  const bool integers = call.dtype == DType::kInt8 || call.dtype == DType::kUInt8;
+  return product && integers ? DType::kFloat8 : call.dtype;
+}
+
 // The only kernel of an operator, of which its call has launched `kernels`.
 void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& rank,
             const TracedOperator& traced, const Seen& seen, std::span<const NodeIndex> kernels,
@@ -341,6 +352,10 @@ void Refine(const GpuPeaks& device, const TraceStore& store, const RankTrace& ra
     if (seen.last.role == KernelRole::kConcat)
       AsConcatByElements(device, launch, traced.access, work);
     AddBlocks(launch, traced.access, work);
+    if (const int64_t trips = TripsOfScan(launch, traced.access)) {
+      work.trips = trips;
+      work.trips_are_steps = true;
+    }
     AddStoresAcrossRows(device, launch, traced.access, work);
     if (const double share = BandwidthShareOfChunks(launch, device); share < 1) {
       work.kind = KernelKind::kOptimizer;
@@ -358,7 +373,7 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   ObservedKernels observed;
   observed.call = traced.op;
   const Seen seen = ReadNames(store, rank, kernels, observed);
-  observed.precision = seen.precision(observed.call.dtype);
+  observed.precision = seen.precision(ArithmeticOf(observed.call));
   observed.list = Kernels(observed.call);
   // A gradient without the product before it: a fused kernel's.
   if (std::holds_alternative<SoftmaxOp>(observed.call.shape) && observed.mains.size() == 1 &&

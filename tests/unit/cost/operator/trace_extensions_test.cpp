@@ -48,6 +48,77 @@ TEST(TraceExtensions, MatricesAmongScales) {
                    2.0 * 2048 * 512 * 256);
 }
 
+// vLLM's and SGLang's block-wise products have scales between their operands (DeepGEMM).
+TEST(TraceExtensions, OperandsWithScalesBetween) {
+  const double flop = 2.0 * 512 * 4096 * 1024;
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("vllm::w8a8_block_fp8_matmul_deepgemm", {{{512, 4096}, DType::kFloat8},
+                                                           {{512, 32}, DType::kFloat32},
+                                                           {{1024, 4096}, DType::kFloat8},
+                                                           {{8, 32}, DType::kFloat32},
+                                                           {{512, 1024}, DType::kBFloat16}})),
+      flop);
+}
+
+// 4,096 x 4,096 weights of 4 bits are 8 MiB, whatever integers they are packed into: vLLM's of 32
+// bits, bitsandbytes' of 8, PyTorch's of 32 in four dimensions.
+TEST(TraceExtensions, WeightsInFewBits) {
+  const Argument scales{{32, 4096}};
+  const auto weights_and = [](int64_t rows) {  // activations and results of two bytes beside
+    return (int64_t{1} << 23) + 2 * 2 * rows * 4096;
+  };
+  EXPECT_EQ(BytesOf(Find("_C::awq_gemm", {{{16, 4096}}, {{4096, 512}, DType::kInt32}, scales})),
+            weights_and(16));
+  EXPECT_EQ(BytesOf(Find("_C::gptq_marlin_gemm", {{{16, 4096}}, {{256, 8192}, DType::kInt32}})),
+            weights_and(16));
+  EXPECT_EQ(BytesOf(Find("bitsandbytes::gemv_4bit", {{{1, 4096}}, {{8388608, 1}, DType::kUInt8}})),
+            weights_and(1));
+  EXPECT_EQ(
+      BytesOf(Find("aten::_weight_int4pack_mm", {{{16, 4096}}, {{512, 64, 32, 2}, DType::kInt32}})),
+      weights_and(16));
+  // Of many rows it is a product like others.
+  EXPECT_DOUBLE_EQ(
+      FlopOf(Find("_C::awq_gemm", {{{2048, 4096}}, {{4096, 512}, DType::kInt32}, scales})),
+      2.0 * 2048 * 4096 * 4096);
+  // 8 MiB of two values each become 16 Mi of two bytes.
+  EXPECT_EQ(BytesOf(Find("bitsandbytes::dequantize_4bit", {{{8388608, 1}, DType::kUInt8}})),
+            5 * 8388608);
+  EXPECT_FALSE(Find("_C::awq_gemm", {{{16, 4096}}}).has_value());
+}
+
+// Gradient and parameter in 16 bits, two states in 8: ten bytes a parameter, of which the
+// gradient's two are read alone (bitsandbytes).
+TEST(TraceExtensions, OptimizersOfExtensions) {
+  const Argument tensor{{1000000}}, state{{1000000}, DType::kUInt8}, map{{256}, DType::kFloat32};
+  EXPECT_EQ(BytesOf(Find("bitsandbytes::optimizer_update_8bit_blockwise",
+                         {tensor, tensor, state, state, map, map})),
+            6000000 + 4000000);
+  // Gradients of a list of tensors, scaled in place.
+  EXPECT_EQ(BytesOf(Find("aten::_amp_foreach_non_finite_check_and_unscale_",
+                         {{{1000000}, DType::kFloat32}})),
+            8000000);
+}
+
+// Of 64 sequences one token each, whose keys are in up to 128 blocks of 16: read once for the eight
+// heads that four queries share.
+TEST(TraceExtensions, PagedDecodes) {
+  const Argument query{{64, 32, 128}}, keys{{4000, 8, 16, 16, 8}}, values{{4000, 8, 128, 16}},
+      table{{64, 128}, DType::kInt32}, lengths{{64}, DType::kInt32};
+  const auto first = Find("_C::paged_attention_v1", {query, query, keys, values, table, lengths});
+  ASSERT_TRUE(first.has_value());
+  const auto& op = std::get<AttentionOp>(first->op.shape);
+  EXPECT_EQ(op.b, 64);
+  EXPECT_EQ(op.heads, 32);
+  EXPECT_EQ(op.kv_heads, 8);
+  EXPECT_EQ(op.sq, 1);
+  EXPECT_EQ(op.skv, 128 * 16);
+  const Argument parts{{64, 32, 4}};
+  EXPECT_TRUE(Find("_C::paged_attention_v2",
+                   {query, parts, parts, {{64, 32, 4, 128}}, query, keys, values, table, lengths})
+                  .has_value());
+  EXPECT_FALSE(Find("_C::paged_attention_v1", {query, query, keys, values}).has_value());
+}
+
 // As torch.compile's code calls them, extern_kernels.mm(a, b, out=c), with c as the last argument.
 TEST(TraceExtensions, AProductThatIsWrittenToAnArgument) {
   const double flop = 2.0 * 512 * 4096 * 1024;

@@ -1,0 +1,87 @@
+// Products and optimizer steps of values in few bits, from the shapes of calls of engines and
+// extensions.
+
+#include <algorithm>
+
+#include "simulator/cost/operator/trace_call.h"
+
+namespace foretrace::trace_call {
+
+Result QuantisedMatmul(const Call& call) {
+  const TensorShape* first = nullptr;
+  for (const TensorShape& t : call.in) {
+    if (t.dims.size() != 2 || ElementSize(t.dtype) != 1) continue;
+    if (first == nullptr) {
+      first = &t;
+      continue;
+    }
+    const auto &a = first->dims, &b = t.dims;
+    if (first->dtype != t.dtype || (a[1] != b[0] && a[1] != b[1])) continue;
+    TracedOperator traced = Traced(LinearOp{a[0], a[1] == b[0] ? b[1] : b[0], a[1], false}, call);
+    traced.op.dtype = t.dtype;
+    return traced;
+  }
+  return std::nullopt;
+}
+
+// x [..., k] in 16 bits and weights of k x n in 4 bits, or in 8, packed into integers of any shape,
+// which are what a product of few rows moves (vLLM's csrc/quantization, bitsandbytes' gemv_4bit,
+// PyTorch's _weight_int4pack_mm). From so many rows on, it computes: a byte of weights takes part
+// in 4 FLOP a row, of which devices since Ampere have about 300 for each byte of memory's
+// bandwidth.
+Result WeightsInFewBits(std::string_view name, const Call& call) {
+  constexpr int64_t kComputing = 64;
+  const TensorShape *x = nullptr, *weights = nullptr;
+  for (const TensorShape& t : call.in) {
+    const bool floating = t.dtype == DType::kFloat16 || t.dtype == DType::kBFloat16;
+    if (floating && t.dims.size() >= 2 && x == nullptr) x = &t;
+    const bool integer = !floating && t.dtype != DType::kFloat32 && t.dtype != DType::kUnknown;
+    if (integer && (weights == nullptr || Elements(t) > Elements(*weights))) weights = &t;
+  }
+  if (x == nullptr || weights == nullptr || x->dims.back() <= 0) return std::nullopt;
+  const int64_t bytes = SaturatingProduct({Elements(*weights), ElementSize(weights->dtype)});
+  const int64_t of_byte = name.find("int8") == name.npos ? 2 : 1;
+  const int64_t k = x->dims.back(), m = LeadingElements(*x, 1);
+  const int64_t n = SaturatingProduct({bytes, of_byte}) / k;
+  if (n < 1) return std::nullopt;
+  if (m >= kComputing) {
+    TracedOperator traced = Traced(LinearOp{m, n, k, false}, call);
+    traced.op.dtype = x->dtype;
+    return traced;
+  }
+  const int64_t of_x = SaturatingProduct({m, k, 2}), of_result = SaturatingProduct({m, n, 2});
+  TracedOperator traced = Traced(
+      OpaqueOp{std::min(bytes, int64_t{1} << 61) + std::min(of_x, int64_t{1} << 61), of_result},
+      call);
+  traced.op.dtype = x->dtype;
+  traced.weighed = true;
+  return traced;
+}
+
+// bitsandbytes::dequantize_4bit(values, two a byte, scales, ...): to 16 bits each.
+Result Dequantised(const Call& call) {
+  if (!call.in_ok(1) || ElementSize(call.in[0].dtype) != 1) return std::nullopt;
+  const int64_t bytes = std::min(Elements(call.in[0]), int64_t{1} << 59);
+  TracedOperator traced = Traced(OpaqueOp{bytes, 4 * bytes}, call);
+  traced.weighed = true;
+  return traced;
+}
+
+// bitsandbytes::optimizer_update_8bit_blockwise(gradient, parameters, states, ...) and _32bit:
+// reads all that has a value for each parameter, and writes it but for the gradient.
+Result PackagedStep(const Call& call) {
+  if (!call.in_ok(2)) return std::nullopt;
+  const int64_t parameters = Elements(call.in[0]);
+  OpaqueOp op;
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    if (Elements(call.in[i]) != parameters) continue;
+    const int64_t bytes = SaturatingProduct({parameters, ElementSize(call.in[i].dtype)});
+    op.read_bytes += std::min(bytes, (int64_t{1} << 62) - op.read_bytes);
+    if (i > 0) op.written_bytes += std::min(bytes, (int64_t{1} << 62) - op.written_bytes);
+  }
+  TracedOperator traced = Traced(op, call);
+  traced.weighed = true;
+  return traced;
+}
+
+}  // namespace foretrace::trace_call

@@ -1,0 +1,57 @@
+// Products whose call's sizes mislead: of sparse matrices, and of integers.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "simulator/cost/traced/kernel_cost_model.h"
+#include "simulator/trace/builder.h"
+#include "tests/support/job_script.h"
+
+namespace foretrace {
+namespace {
+
+// Of one kernel within a call with two matrices.
+double Us(std::string_view call, std::string_view kernel, DType dtype, std::vector<int64_t> a,
+          std::vector<int64_t> b) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op(call, {0, 90});
+  for (const auto& dims : {a, b}) {
+    Tensor tensor;
+    tensor.dtype = dtype;
+    rank.builder().AddTensor(rank.Of(call), tensor, dims);
+  }
+  rank.Kernel(kernel, {10, 12}, 7, {20, 110}).Waves(kernel, 2000);
+  const TraceStore store = job.Build();
+  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
+                                                                   std::vector<KernelModel>{}),
+                              store);
+  return model.Predict(store, store.ranks()[0], rank.Of(kernel))->time.us();
+}
+
+// A graph of 170,000 nodes with 256 features: dense it would be 1.5e13 FLOP, of which 67 TFLOP/s
+// took 221 ms. The factor is read, the result is added to and written: 3 x 174 MB at 3.35 TB/s.
+TEST(SparseProducts, AreNotDense) {
+  const double least = 3 * 170000 * 256 * 4 / 3.35e6;
+  for (std::string_view call : {"aten::mm", "aten::_sparse_addmm"}) {
+    const double us = Us(call, "void cusparse::csrmm_v2_kernel<256, 3, int, float, float, float>",
+                         DType::kFloat32, {170000, 170000}, {170000, 256});
+    EXPECT_GT(us, least) << call;
+    EXPECT_LT(us, 1.5 * least) << call;
+  }
+}
+
+// 2 x 4,096^3 at 1,979 TOP/s, not at the rate of fp32.
+TEST(IntegerProducts, RunOnTensorCores) {
+  const double least = 2.0 * 4096 * 4096 * 4096 / 1979e6;
+  const double us = Us("aten::_int_mm", "cutlass_80_tensorop_i16832gemm_s8_256x128_64x3_tn_align16",
+                       DType::kInt8, {4096, 4096}, {4096, 4096});
+  EXPECT_GT(us, least);
+  EXPECT_LT(us, 4 * least);
+}
+
+}  // namespace
+}  // namespace foretrace
