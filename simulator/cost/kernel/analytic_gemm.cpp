@@ -84,9 +84,12 @@ GemmParameters ThroughRegisters() {
 
 // wgmma and later: copies run beside (TMA), and persistent kernels store the results of one tile
 // while they multiply the next ("CUTLASS 3.x: warp-specialised persistent kernels"), so that waves
-// and steps cost a fraction. Set by the H100 (aiconfigurator bf16, vidur fp16).
+// and steps cost a fraction. Set by the H100 (aiconfigurator bf16, vidur fp16). An instruction has
+// 64 rows and columns in eights (PTX ISA, wgmma.m64n8k16), of either operand ("nvjet_tst_64x8_...",
+// "..._64x16_..."): an H20, which has little arithmetic for its bandwidth, is bound by the latter.
 GemmParameters ByWarpgroups() {
   GemmParameters p;
+  p.narrowest_tile = 8;
   p.base_us = 2.7;
   p.compute_efficiency = 0.95;
   p.tile_intensity = 14;

@@ -19,6 +19,8 @@ struct Tile {
 constexpr std::array<Tile, 8> kTiles = {
     {{128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {32, 64}, {32, 32}, {256, 128}}};
 constexpr size_t kFullPrecisionTiles = 7;  // 256 x 128 needs the accumulators of tensor cores
+constexpr double kNarrowestTile = 32;      // the narrowest side of these
+constexpr size_t kNarrowTiles = 2;         // that are narrower (GemmParameters::narrowest_tile)
 constexpr size_t kSplits = 5;              // 1, 2, 4, 8, 16 parts of the reduction
 constexpr double kSmallestSplit = 256;     // of the reduction
 constexpr double kReductionBlock = 8;      // reductions run in multiples of it
@@ -46,7 +48,31 @@ class TileChoice {
 
  private:
   double spread_;
-  std::array<double, kTiles.size() * kSplits> times_;
+  std::array<double, (kTiles.size() + kNarrowTiles) * kSplits> times_;
+  size_t count_ = 0;
+};
+
+// What a library has for a GEMM.
+class Tiles {
+ public:
+  Tiles(const GemmParameters& p, Precision precision, double m, double n) {
+    if (p.tile_rows > 0) {
+      Add({p.tile_rows, p.tile_cols});
+      return;
+    }
+    const size_t among = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
+    for (size_t t = 0; t < among; ++t) Add(kTiles[t]);
+    const double least = std::min(m, n);
+    if (p.narrowest_tile <= 0 || least >= kNarrowestTile) return;
+    const double side = std::ceil(least / p.narrowest_tile) * p.narrowest_tile;
+    for (const double other : {64.0, 128.0}) Add(m <= n ? Tile{side, other} : Tile{other, side});
+  }
+  std::span<const Tile> all() const { return std::span(tiles_).first(count_); }
+
+ private:
+  void Add(Tile tile) { tiles_[count_++] = tile; }
+
+  std::array<Tile, kTiles.size() + kNarrowTiles> tiles_;
   size_t count_ = 0;
 };
 
@@ -144,10 +170,8 @@ GemmTime GemmRoofline(const GemmParameters& p, const GpuPeaks& device, Precision
   GemmTime best;
   best.compute_us = HUGE_VAL;
   TileChoice choice(p.choice_spread);
-  const Tile only{p.tile_rows, p.tile_cols};
-  const size_t among = precision == Precision::kFloat32 ? kFullPrecisionTiles : kTiles.size();
-  const std::span<const Tile> tiles =
-      only.rows > 0 ? std::span(&only, 1) : std::span(kTiles).first(among);
+  const Tiles having(p, precision, m, n);
+  const std::span<const Tile> tiles = having.all();
   for (size_t t = 0; t < tiles.size(); ++t) {
     const auto [rows, cols] = tiles[t];
     const double intensity = rows * cols / (rows + cols);

@@ -30,6 +30,9 @@ struct GemmParameters {
   double choice_spread = 0;
   // The one tile that the library has, of so many rows m and columns n; 0: any of several.
   double tile_rows = 0, tile_cols = 0;
+  // Of GEMMs with fewer than 32 rows or columns libraries have tiles whose narrow side is the least
+  // multiple of this that holds them; 0: none narrower than 32.
+  double narrowest_tile = 0;
   // A block takes at least this long for a step along the reduction, however small its tile: loads
   // from memory and barriers that nothing hides where the device holds few blocks. Of 8 elements in
   // fp32 without tensor cores, else of 16 bytes.
