@@ -66,6 +66,7 @@ class RankExplainer {
         end_(schedule.ranks[rank].end.data()),
         arrivals_(arrivals),
         rank_(rank) {
+    FindTransfers();
     if (!program_.contention) return;
     for (uint32_t i = 0; i < program_.items.size(); ++i) {
       const Item& item = program_.items[i];
@@ -152,6 +153,28 @@ class RankExplainer {
     event.binding = Ref(binding);
   }
 
+  void FindTransfers() {
+    for (uint32_t i = 0; i < program_.items.size(); ++i) {
+      const Item& item = program_.items[i];
+      if (item.kind != ItemKind::kComm) continue;
+      const uint32_t communicator = rendezvous_[item.rendezvous].communicator;
+      if (communicator != kNoItem) transfers_.emplace_back(communicator, end_[i], i);
+    }
+    std::ranges::sort(transfers_);
+  }
+
+  // Another item than `own`, whose transfer a communicator ended at that time; kNoItem: none of
+  // this rank.
+  uint32_t EndedAt(uint32_t communicator, SimTime time, uint32_t own) const {
+    for (auto at = std::ranges::lower_bound(transfers_, std::tuple(communicator, time, 0u));
+         at != transfers_.end(); ++at) {
+      const auto [of, end, item] = *at;
+      if (of != communicator || end != time) break;
+      if (item != own) return item;
+    }
+    return kNoItem;
+  }
+
   // The work of another stream whose last blocks found room when an item began; kNoItem: none.
   uint32_t PlacedAt(uint32_t index) const {
     const Item& item = program_.items[index];
@@ -186,6 +209,7 @@ class RankExplainer {
     if (!waited) return;
     if (active > std::max(last.at, event.start)) {
       event.end_cause = WaitCause::kCommunicatorBusy;
+      event.end_binding = Ref(EndedAt(rendezvous.communicator, active, index));
     } else {
       event.end_binding = last.node;
     }
@@ -213,6 +237,8 @@ class RankExplainer {
   uint32_t rank_;
   std::vector<uint32_t> order_;
   std::vector<std::pair<SimTime, uint32_t>> placed_;  // when all blocks of an item are placed
+  // Of communicators whose transfers do not overlap: which, when an item's ended, the item.
+  std::vector<std::tuple<uint32_t, SimTime, uint32_t>> transfers_;
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ struct NodeEvent {
   EstimateSource source = EstimateSource::kRecorded;
   bool extrapolated = false;  // see Estimate
   // What bound the start, and the node whose progress it waited for (invalid: none). For a blocked
-  // CPU call and for communication, `end_binding` is what it waited for after its start.
+  // CPU call and for communication, `end_binding` is what it waited for after its start: the last
+  // member's arrival, or the transfer that its communicator had to finish first.
   WaitCause cause = WaitCause::kNone;
   NodeRef binding;
   WaitCause end_cause = WaitCause::kNone;

@@ -39,6 +39,7 @@ void Add(RankIndex r, const ExecutedNode& event, const CommAttr* comm, Accumulat
   if (wait <= SimTime()) return;
   totals.wait += wait;
   a.summary.worst_wait = std::max(a.summary.worst_wait, wait);
+  if (event.end_cause == WaitCause::kCommunicatorBusy) return;
   if (event.end_binding.node.valid()) a.caused[Pack(event.end_binding)] += wait;
 }
 

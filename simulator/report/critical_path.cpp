@@ -137,6 +137,10 @@ class Walker {
         Take(event.start, at, event, PathActivity::kArrivalLatency);
         return {at, false};
       }
+      if (event.end_cause == WaitCause::kCommunicatorBusy) {
+        Take(binding->end, at, event, PathActivity::kArrivalLatency);
+        return {event.end_binding, true};
+      }
       // The last member's own arrival is where the wait ended.
       if (IsCommunicationKind(Kind(event.end_binding))) {
         Take(binding->start, at, event, PathActivity::kArrivalLatency);

@@ -193,7 +193,9 @@ class RunDrawer {
     writer_.Slice(track, names_.Of(rank.name(e.node)), Category(rank.kind(e.node)), start, end,
                   args_[static_cast<size_t>(group)][static_cast<size_t>(e.source)]);
     if (active > start) {
-      writer_.Slice(track, names_.Wait(WaitCause::kCollectiveArrival), "wait", start, active);
+      const bool busy = e.end_cause == WaitCause::kCommunicatorBusy;
+      writer_.Slice(track, names_.Wait(busy ? e.end_cause : WaitCause::kCollectiveArrival), "wait",
+                    start, active);
     }
     if (const ExecutedNode* call = table_.Find({r, rank.launcher(e.node)}); call != nullptr) {
       writer_.Flow(launch_, row.Base(call->lane), call->start - predicted_origin_, track, start);

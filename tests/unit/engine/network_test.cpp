@@ -127,6 +127,8 @@ TEST(Network, ABusyCommunicatorIsNamedAsWhatHoldsItsNextTransferUp) {
     } else if (event.node.node == y) {
       EXPECT_EQ(event.end_cause, WaitCause::kCommunicatorBusy);
       EXPECT_EQ(event.active_start, Us(105));
+      EXPECT_EQ(event.end_binding.node, x);
+      EXPECT_EQ(event.end_binding.rank, event.node.rank);
       ++busy;
     }
   }

@@ -159,6 +159,30 @@ TEST(CriticalPath, CrossesRanksAtTheLastArrival) {
   EXPECT_EQ(LongestRuns(path, 1)[0].time(), Us(31));
 }
 
+// Two transfers of one communicator, both ready at 0: one takes until 20, the other from then until
+// 50. There are transfers alone on the path.
+TEST(CriticalPath, GoesThroughTheTransferThatACommunicatorHadToFinish) {
+  Scenario s = MakeScenario();
+  EventTable table(*s.store);
+  const NodeRef first{1, s.nodes[1].all_reduce}, second{0, s.nodes[0].all_reduce};
+  for (const NodeRef node : {first, second}) {
+    NodeEvent e;
+    e.node = node;
+    e.lane = s.store->ranks()[node.rank].lane(node.node);
+    e.start = Us(0);
+    e.active_start = Us(node.rank == 1 ? 0 : 20);
+    e.end = Us(node.rank == 1 ? 20 : 50);
+    if (node.rank == 0) e.end_cause = WaitCause::kCommunicatorBusy;
+    if (node.rank == 0) e.end_binding = first;
+    table.OnNode(e);
+  }
+  for (IterationWindow& window : s.windows) window.predicted_end = Us(50);
+  const CriticalPath path = ComputeCriticalPath(table, Classifier(*s.store), s.windows);
+  EXPECT_EQ(path.total, Us(50));
+  EXPECT_EQ(Part(path, PathActivity::kTransfer), Us(50));
+  EXPECT_EQ(Part(path, PathActivity::kArrivalLatency), Us(0));
+}
+
 // A blocking copy: its call [10,57) waits for the device work that it issued itself, [12,55).
 // The path enters the call from that work and must go on to the call's own start.
 TEST(CriticalPath, PassesThroughACallThatWaitsForWhatItIssued) {
