@@ -125,6 +125,42 @@ std::optional<ParallelMapping> MoveLayersToFit(const Evaluator& evaluator,
   return moved;
 }
 
+std::optional<RankedMapping> ShiftLayersToBalance(const Evaluator& evaluator,
+                                                  const TransformerConfig& model,
+                                                  const RankedMapping& ranked) {
+  const ParallelMapping& start = ranked.mapping;
+  const bool line = start.chunks == 1 && !start.dual() && !start.returns();
+  if (!line || start.pipeline == 1) return std::nullopt;
+  RankedMapping best = ranked;
+  best.mapping.counted_ends = false;
+  if (best.mapping.layers.empty()) {
+    best.mapping.layers = SpreadLayers(model.layers, start.pipeline);
+  }
+  bool found = false;
+  const auto try_move = [&](const RankedMapping& now, size_t from, size_t to) {
+    RankedMapping moved = now;
+    if (from == to || moved.mapping.layers[from] < 2) return;
+    --moved.mapping.layers[from];
+    ++moved.mapping.layers[to];
+    if (!CheckMapping(model, moved.mapping, 0).ok() || !evaluator.Fits(moved.mapping)) return;
+    const auto evaluation = evaluator.Evaluate(moved.mapping);
+    if (!evaluation.ok() || evaluation->iteration >= best.evaluation.iteration) return;
+    moved.evaluation = *evaluation;
+    best = std::move(moved);
+    found = true;
+  };
+  const auto stages = static_cast<size_t>(start.pipeline);
+  for (bool better = true; better;) {
+    const RankedMapping now = best;
+    for (size_t to = 0; to < stages; ++to) {
+      try_move(now, stages - 1, to);
+      try_move(now, 0, to);
+    }
+    better = best.evaluation.iteration < now.evaluation.iteration;
+  }
+  return found ? std::optional(best) : std::nullopt;
+}
+
 std::optional<ParallelMapping> MakeFit(const Evaluator& evaluator, const TransformerConfig& model,
                                        const MappingSpace& space, const ParallelMapping& mapping) {
   const Fitter fitter(evaluator, model, space);

@@ -102,6 +102,13 @@ struct RankedMapping {
   Evaluation evaluation;
 };
 
+// Of a pipeline whose stages have one chunk each the same with layers moved, one at a time from its
+// first or last stage, which have embedding and output layer too, while that makes it faster;
+// nullopt: nothing does, or stages are not such. It fits.
+std::optional<RankedMapping> ShiftLayersToBalance(const Evaluator& evaluator,
+                                                  const TransformerConfig& model,
+                                                  const RankedMapping& ranked);
+
 struct SearchResult {
   std::vector<RankedMapping> ranked;  // best first; ties by memory, then by enumeration
   std::vector<size_t> pareto;         // of `ranked`: faster than all that need as little memory

@@ -50,6 +50,26 @@ std::vector<ParallelMapping> StartsOf(const TransformerConfig& model,
   return starts;
 }
 
+// The fastest of the first pipelines of `ranked` with their layers shifted; nullopt where none is
+// faster than all that is ranked. No bubble is as long as what separates later ones from the best.
+std::optional<RankedMapping> BestShifted(const Evaluator& evaluator, const TransformerConfig& model,
+                                         std::span<const RankedMapping> ranked) {
+  constexpr int kPipelines = 4;
+  constexpr double kWithin = 1.25;
+  const SimTime fastest = ranked.front().evaluation.iteration;
+  std::optional<RankedMapping> best;
+  int pipelines = 0;
+  for (const RankedMapping& r : ranked) {
+    if (r.evaluation.iteration.seconds() > kWithin * fastest.seconds()) break;
+    if (r.mapping.pipeline == 1 || r.mapping.chunks > 1) continue;
+    if (++pipelines > kPipelines) break;
+    const auto shifted = ShiftLayersToBalance(evaluator, model, r);
+    if (!shifted || shifted->evaluation.iteration >= fastest) continue;
+    if (!best || shifted->evaluation.iteration < best->evaluation.iteration) best = shifted;
+  }
+  return best;
+}
+
 absl::Status AddLocal(const SearchQuestion& o, const TrainingJob& job,
                       const IterationEvaluator& evaluator, const MappingSpace& space,
                       const SearchRun& run, std::span<const RankedMapping> ranked,
@@ -61,7 +81,12 @@ absl::Status AddLocal(const SearchQuestion& o, const TrainingJob& job,
   const std::stop_token stop = run.processes.size() == 1 ? run.context.stop : std::stop_token();
   const TransformerConfig& model = *job.model.transformer;
   RankedMapping best = ranked.front();
-  for (const ParallelMapping& start : StartsOf(model, ranked)) {
+  std::vector<ParallelMapping> starts = StartsOf(model, ranked);
+  if (const auto shifted = BestShifted(evaluator, model, ranked)) {
+    best = *shifted;
+    starts.insert(starts.begin(), shifted->mapping);
+  }
+  for (const ParallelMapping& start : starts) {
     FORETRACE_ASSIGN_OR_RETURN(const RankedMapping found,
                                SearchLocally(evaluator, model, space, start, steps, seed, stop));
     report.interrupted |= stop.stop_requested();

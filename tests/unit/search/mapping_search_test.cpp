@@ -401,6 +401,40 @@ TEST(MappingSearchTest, LayersMoveToStagesThatHaveRoom) {
   EXPECT_FALSE(MoveLayersToFit(evaluator, model, chunks).has_value());
 }
 
+// An output layer of 65,536 words computes what 2 h V / (24 h^2 + 4 s h) = 4.0 layers of 1,024
+// elements do over 2,048 tokens, so that the last stage has fewer: of all ways to divide 16 layers
+// in two the fastest.
+TEST(MappingSearchTest, LayersBalanceTheOutputLayer) {
+  ClusterParameters cluster;
+  cluster.exchanges = Exchanges();
+  TransformerConfig model;
+  model.hidden = 1024;
+  model.layers = model.heads = 16;
+  model.vocabulary = 65'536;
+  model.sequence = 2048;
+  model = WithDefaults(model);
+  const IterationEvaluator evaluator(model, cluster, Bytes(1'000'000'000'000));
+  std::optional<RankedMapping> fastest;
+  for (int first = 1; first < 16; ++first) {
+    const std::string words = fmt::format("pp2 mb1 layers={},{}", first, 16 - first);
+    RankedMapping r{*ParseMapping(words, 32, "test"), {}};
+    const auto evaluation = evaluator.Evaluate(r.mapping);
+    ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+    r.evaluation = *evaluation;
+    if (!fastest || r.evaluation.iteration < fastest->evaluation.iteration) fastest = r;
+  }
+  RankedMapping equal{*ParseMapping("pp2 mb1", 32, "test"), {}};
+  equal.evaluation = *evaluator.Evaluate(equal.mapping);
+  const auto found = ShiftLayersToBalance(evaluator, model, equal);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(ToString(found->mapping), ToString(fastest->mapping));
+  EXPECT_GT(found->mapping.layers[0], 8);
+  EXPECT_FALSE(ShiftLayersToBalance(evaluator, model, *found).has_value());
+  // Chunks of a stage are not moved.
+  RankedMapping chunks{*ParseMapping("pp2 mb1 v2", 32, "test"), {}};
+  EXPECT_FALSE(ShiftLayersToBalance(evaluator, model, chunks).has_value());
+}
+
 // Less than full recomputation needs: two layers to an input, or inputs divided over eight ranks
 // where these have the same; a host keeps them where there is one whose rate is known.
 TEST(MappingSearchTest, KeepsFewerInputs) {
