@@ -98,7 +98,7 @@ absl::InlinedVector<TensorId, 4> KeptBy(const GraphOp& op) {
     }
     case GraphOpKind::kStateScan: {
       absl::InlinedVector<TensorId, 4> kept(op.inputs.begin(), op.inputs.begin() + kScanTensors);
-      kept.push_back(op.outputs[1]);
+      kept.insert(kept.end(), op.outputs.begin() + 1, op.outputs.end());
       return kept;
     }
     case GraphOpKind::kLogSoftmax:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/graph/delta_rule.h"
+
 namespace foretrace {
 namespace {
 
@@ -179,10 +181,12 @@ StateScan ScanOf(const OperatorGraph& graph, const Binding& sizes, const GraphOp
   scan.taps = last(kScanTensors);
   scan.chunk = std::max<int64_t>(op.chunk, 1);
   scan.dtype = input.dtype;
+  scan.delta = op.function == kDeltaRule;
   return scan;
 }
 
 CallList ScanCalls(const StateScan& scan, Direction pass) {
+  if (scan.delta) return DeltaCalls(scan, pass);
   CallWriter writer(scan);
   return pass == Direction::kForward ? writer.Forward() : writer.Backward();
 }
@@ -195,9 +199,9 @@ bool WeighsByDecays(const StateScan& scan, const KernelWork& work) {
 
 double LeastSecondsOfDecays(const StateScan& scan, const KernelWork& work,
                             int32_t multiprocessors) {
-  constexpr double kFlopPerMultiprocessor = 0.76e12;  // a second
+  if (scan.delta) return LeastSecondsOfDelta(scan, work, multiprocessors);
   if (multiprocessors <= 0 || !WeighsByDecays(scan, work)) return 0;
-  return work.flop.count() / (kFlopPerMultiprocessor * multiprocessors);
+  return work.flop.count() / (kFlopOfDecays * multiprocessors);
 }
 
 int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width) {
@@ -207,6 +211,7 @@ int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width) {
 }
 
 CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts) {
+  if (scan.delta) return DeltaPromptCalls(scan, prompts);
   return CallWriter(scan, prompts.chunks).Prompts(prompts);
 }
 
@@ -223,13 +228,15 @@ KernelList UpdateKernels(const StateScan& scan, int64_t sequences, int64_t token
   convolution.written = convolution.read;
   convolution.flop = Flop(static_cast<double>(rows) * static_cast<double>(convolved) *
                           (2 * static_cast<double>(scan.taps) + kActivation));
-  // A state is multiplied by its decay, added to, and weighed for the result.
-  constexpr double kFlopOfState = 5;
+  // A state is multiplied by its decay, added to, and weighed for the result; under a delta rule
+  // weighed for the value first.
+  const double flop_of_state = scan.delta ? 7 : 5;
+  const int64_t steps = scan.delta ? 2 * scan.heads : scan.heads;
   KernelWork update = convolution;
-  update.read = Bytes(sequences * states * state_width +
-                      rows * (2 * inputs + 2 * readers + scan.heads) * element);
+  update.read =
+      Bytes(sequences * states * state_width + rows * (2 * inputs + 2 * readers + steps) * element);
   update.written = Bytes(rows * (states * state_width + inputs * element));
-  update.flop = Flop(static_cast<double>(rows) * static_cast<double>(states) * kFlopOfState);
+  update.flop = Flop(static_cast<double>(rows) * static_cast<double>(states) * flop_of_state);
   return {convolution, update};
 }
 

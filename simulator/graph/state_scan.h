@@ -4,6 +4,8 @@
 // MambaSplitConv1dScanCombinedFn, which Megatron Core runs (ssm/mamba_mixer.py,
 // use_mem_eff_path).
 
+#include <string_view>
+
 #include "simulator/cost/operator/kernel_work.h"
 #include "simulator/graph/operator_graph.h"
 
@@ -17,13 +19,17 @@ struct StateScan {
   int64_t heads = 0, state = 0;
   int64_t chunk = 0, taps = 0;  // tokens of a chunk, and that the convolution reaches over
   DType dtype = DType::kBFloat16;
+  bool delta = false;  // a gated delta rule instead (delta_rule.h)
 };
+// What an operator's `function` says of that.
+inline constexpr std::string_view kDeltaRule = "delta rule";
 
 // An operator's first inputs, which its backward pass reads, beside the second output, the result
 // before the gate: gate and input [batch, groups, tokens, width], what writes and what reads states
 // [batch, groups, tokens, state], steps [batch, heads, tokens]. Then weights: filters of the three
 // that are convolved, [.., taps], their biases, and by head the decay, the skip and the step's
-// bias.
+// bias. Of a delta rule the first are step sizes [batch, heads, tokens], values, keys, queries and
+// decays [batch, heads, tokens], without biases and skip; it keeps all of its further outputs.
 inline constexpr int kScanTensors = 5;
 
 StateScan ScanOf(const OperatorGraph& graph, const Binding& sizes, const GraphOp& op);
@@ -51,6 +57,7 @@ bool WeighsByDecays(const StateScan& scan, const KernelWork& work);
 // "Original"), of which the others take 180 to 290 by their bytes; 0.64 ms for 16,384 tokens of 80
 // heads, chunks of 256 (TileOPs, pull request 1608, 2p7b-b4-4k). Backward kernels are taken to be
 // alike.
+inline constexpr double kFlopOfDecays = 0.76e12;  // a second and multiprocessor
 double LeastSecondsOfDecays(const StateScan& scan, const KernelWork& work, int32_t multiprocessors);
 
 // Of a sequence that is served, between its steps: the states, of `state_width` bytes an element,
@@ -67,6 +74,7 @@ int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width);
 struct PromptScan {
   int64_t chunks = 0, sequences = 0, continued = 0;
   int64_t state_width = 4;
+  int64_t longest = 0;  // chunks of one prompt
 };
 CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts);
 

@@ -221,6 +221,12 @@ absl::Status CheckContext(const TransformerConfig& model, const ParallelMapping&
     return Infeasible("mapping {}: ring needs context parallelism", ToString(m));
   }
   const int64_t together = int64_t{m.tensor} * m.context;
+  if (m.context > 1 && HasPart(model, LayerPart::kDelta)) {
+    return Infeasible(
+        "mapping {}: context parallelism of gated delta nets is not covered; tensor parallelism "
+        "divides their heads",
+        ToString(m));
+  }
   if (m.context > 1 && HasStates(model) && model.state_groups % together != 0) {
     return Infeasible(
         "mapping {}: under context parallelism devices scan whole sequences of a part of the {} "

@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, 3> kColumns = {"model", "gpus", "gpu"};
 std::string NotCovered(const Fields& f, const std::optional<TransformerConfig>& known) {
   if (known && HasStates(*known)) return "";
   const std::string model = PlainName(f.Text("model"));
-  for (const std::string_view hybrid : {"mamba", "nemotronh", "hybrid", "falconh1", "granite4"}) {
+  for (const std::string_view hybrid :
+       {"mamba", "nemotronh", "hybrid", "falconh1", "granite4", "deltanet"}) {
     if (model.find(hybrid) == std::string::npos) continue;
     return fmt::format(
         "model '{}': a model with state-space layers needs a file that says which layers they "

@@ -20,6 +20,10 @@ namespace {
 // The operator of transformer_graph.h that makes keys and values from latents.
 constexpr std::string_view kLatentsUp = "key and value up";
 
+// That of mixer_graph.h which multiplies a delta rule's norm by the gate, in the norm's kernel here
+// (vLLM, model_executor/layers/fla/ops/layernorm_guard.py).
+constexpr std::string_view kMixerGate = "mixer gate";
+
 int64_t Share(int64_t of, int64_t by) { return (of + by - 1) / by; }
 
 TransformerConfig Inference(TransformerConfig model) {
@@ -32,12 +36,9 @@ TransformerConfig Inference(TransformerConfig model) {
 int SumsOfLayer(const TransformerConfig& c, bool sends) {
   const LayerPart part = PartOf(c);
   const bool mixes = part != LayerPart::kFeedForward && part != LayerPart::kExperts;
-  const bool feeds =
-      part != LayerPart::kMixer && part != LayerPart::kAttention && part != LayerPart::kParallel;
-  return (part == LayerPart::kParallel ? 2
-          : mixes                      ? 1
-                                       : 0) +
-         (feeds && (!sends || c.shared_ffn > 0) ? 1 : 0);
+  const bool feeds = part == LayerPart::kWhole || !mixes;
+  const int branches = part == LayerPart::kParallel ? 2 : mixes ? 1 : 0;
+  return branches + (feeds && (!sends || c.shared_ffn > 0) ? 1 : 0);
 }
 
 class GraphStepModel : public StepModel {
@@ -165,6 +166,7 @@ class GraphStepModel : public StepModel {
         continue;
       }
       if (op.name == kLatentsUp) continue;  // of prompts alone: LayerAttention
+      if (op.name == kMixerGate) continue;  // of the norm before it: LayerScan
       const bool experts = in_block && kind.config.experts > 0 &&
                            (op.name == "ffn up" || op.name == "ffn down" || op.name == "dispatch");
       const bool as_one = measured && (experts || op.name == "activation");
@@ -221,7 +223,8 @@ class GraphStepModel : public StepModel {
   // bits (vLLM, model_executor/layers/mamba/mamba_mixer2.py, Mixer2RMSNormGated).
   static constexpr int64_t kSquares = 4;
   bool NormsOneGroup(const TransformerConfig& c) const {
-    return HasStates(c) && c.state_norm && config_.state_groups == 1;
+    return HasStates(c) && c.state_norm && PartOf(c) != LayerPart::kDelta &&
+           config_.state_groups == 1;
   }
 
   // Sums over the tensor-parallel ranks after attention and the feed-forward part, or the one part

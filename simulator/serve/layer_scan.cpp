@@ -43,7 +43,9 @@ void LayerScan::AddPrompts(const StepBatch& batch, StepTime& time) const {
   prompts.sequences = static_cast<int64_t>(batch.prefills.size());
   for (const PrefillChunk& part : batch.prefills) {
     const int64_t begin = part.cached / scan.chunk;
-    prompts.chunks += (int64_t{part.cached} + part.tokens + scan.chunk - 1) / scan.chunk - begin;
+    const int64_t own = (int64_t{part.cached} + part.tokens + scan.chunk - 1) / scan.chunk - begin;
+    prompts.chunks += own;
+    prompts.longest = std::max(prompts.longest, own);
     prompts.continued += part.cached > 0 ? 1 : 0;
   }
   for (const OperatorCall& call : PromptScanCalls(scan, prompts)) {

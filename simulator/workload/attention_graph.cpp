@@ -18,7 +18,9 @@ class AttentionBuilder : TransformerParts {
   }
 
   TensorId Self(TensorId n, bool causal) {
-    return Projected("", Context(c_.latent > 0 ? LatentHeads(n) : PlainHeads(n), causal));
+    const Heads heads = c_.latent > 0 ? LatentHeads(n) : PlainHeads(n);
+    const TensorId context = Context(heads, causal);
+    return Projected("", c_.attention_gate ? Gated(context, heads.gate) : context);
   }
 
   TensorId Cross(TensorId x) {
@@ -39,8 +41,19 @@ class AttentionBuilder : TransformerParts {
 
  private:
   struct Heads {
-    TensorId q, k, v;
+    TensorId q, k, v, gate = -1;
   };
+
+  // By the gate of each element, through a sigmoid.
+  TensorId Gated(TensorId context, TensorId gate) {
+    const TransformerAxes& a = out_.axes;
+    GraphOp op = Op("attention gate", GraphOpKind::kElementwise, {context, gate},
+                    {Tensor("gated context", {a.batch, a.heads, a.queries, value_depth_})});
+    op.kept = 2;
+    op.flop_per_element = 4;
+    op.function = "multiply";
+    return Add(std::move(op));
+  }
 
   TensorId Context(const Heads& h, bool causal) {
     return c_.fused_attention ? Fused(h, causal) : Plain(h);
@@ -68,6 +81,7 @@ class AttentionBuilder : TransformerParts {
     Ids inputs = {n, Weight("query", {hidden_, a.heads, depth_}),
                   Weight("key", {hidden_, a.kv_heads, depth_}),
                   Weight("value", {hidden_, a.kv_heads, depth_})};
+    if (c_.attention_gate) inputs.push_back(Weight("gate", {hidden_, a.heads, depth_}));
     if (HasQkvBiases(c_)) {
       inputs.push_back(Weight("query bias", {a.heads, depth_}));
       inputs.push_back(Weight("key bias", {a.kv_heads, depth_}));
@@ -75,17 +89,20 @@ class AttentionBuilder : TransformerParts {
     }
     TensorId q = Tensor("q", q_axes), k = Tensor("k", kv_axes);
     const TensorId v = Tensor("v", kv_axes);
-    Add(Op("qkv", GraphOpKind::kMatmul, inputs, {q, k, v}));
+    const TensorId gate = c_.attention_gate ? Tensor("gate", q_axes) : -1;
+    Ids outputs = {q, k, v};
+    if (c_.attention_gate) outputs.push_back(gate);
+    Add(Op("qkv", GraphOpKind::kMatmul, inputs, outputs));
     if (c_.qk_norm) {
       q = Add(Op("query norm", GraphOpKind::kNorm, {q, Weight("query scale", {depth_})},
                  {Tensor("normalised q", q_axes)}));
       k = Add(Op("key norm", GraphOpKind::kNorm, {k, Weight("key scale", {depth_})},
                  {Tensor("normalised k", kv_axes)}));
     }
-    if (!IsRotary(c_)) return {q, k, v};
+    if (!IsRotary(c_)) return {q, k, v, gate};
     const TensorId q2 = Tensor("rotated q", q_axes), k2 = Tensor("rotated k", kv_axes);
     Add(Rotary({q, k}, {q2, k2}));
-    return {q2, k2, v};
+    return {q2, k2, v, gate};
   }
 
   // Down to the latents on the stream's tokens, whole on every tensor-parallel rank, and up to its

@@ -21,6 +21,7 @@ constexpr std::array<std::pair<char, LayerPart>, kMostLayerKinds> kLetters = {
     {{'E', LayerPart::kExperts},
      {'M', LayerPart::kMixer},
      {'P', LayerPart::kParallel},
+     {'G', LayerPart::kDelta},
      {'*', LayerPart::kAttention},
      {'-', LayerPart::kFeedForward}}};
 
@@ -40,12 +41,31 @@ absl::Status CheckLetters(const TransformerConfig& c) {
     if (known) continue;
     return InvalidInput(
         "workload '{}': '{}' in pattern is no layer; M is a state-space mixer, * attention, P both "
-        "side by side, - a dense feed-forward layer, E a mixture of experts",
+        "side by side, G a gated delta net, - a dense feed-forward layer, E a mixture of experts",
         c.name, letter);
   }
   if (c.pattern.size() > 1 && static_cast<int64_t>(c.pattern.size()) != c.layers) {
     return InvalidInput("workload '{}': pattern has {} letters for {} layers", c.name,
                         c.pattern.size(), c.layers);
+  }
+  return absl::OkStatus();
+}
+
+// What fla's kernels take (ops/gated_delta_rule/chunk_fwd.py, ops/common/chunk_delta_h.py).
+absl::Status CheckDelta(const TransformerConfig& c) {
+  if (Has(c, 'M') || Has(c, 'P')) {
+    return InvalidInput(
+        "workload '{}': pattern has gated delta nets (G) and state-space mixers (M, P), which "
+        "share "
+        "the sizes state_*; one of them would do",
+        c.name);
+  }
+  const bool chunk = c.state_chunk == 16 || c.state_chunk == 32 || c.state_chunk == 64;
+  if (!chunk || c.state_size > 256 || !c.state_norm) {
+    return InvalidInput(
+        "workload '{}': gated delta nets (G) take a state_chunk of 16, 32 or 64, not {}, a "
+        "state_size of at most 256, not {}, and have a state_norm",
+        c.name, c.state_chunk, c.state_size);
   }
   return absl::OkStatus();
 }
@@ -65,20 +85,21 @@ absl::Status CheckState(const TransformerConfig& c) {
   for (const auto& [what, size, without] : sizes) {
     if (mixers ? size < 1 || size > kMost : size != without) {
       return InvalidInput(
-          "workload '{}': {} {}; models whose pattern has state-space mixers (M, P) have one from "
-          "1 to {}, others none",
+          "workload '{}': {} {}; models whose pattern has mixers with states (M, P, G) have one "
+          "from 1 to {}, others none",
           c.name, what, size, kMost);
     }
   }
   if (c.state_bits != 0 && (!mixers || (c.state_bits != 16 && c.state_bits != 32))) {
     return InvalidInput(
         "workload '{}': state_bits {}: states are kept in 16 or 32 bits, and models without "
-        "state-space mixers (M, P) have none",
+        "mixers (M, P, G) have none",
         c.name, c.state_bits);
   }
   if (!c.state_norm && !mixers) {
     return InvalidInput("workload '{}': state_norm is of state-space mixers (M, P)", c.name);
   }
+  if (HasPart(c, LayerPart::kDelta)) FORETRACE_RETURN_IF_ERROR(CheckDelta(c));
   if (mixers && c.state_heads % c.state_groups != 0) {
     return InvalidInput("workload '{}': state_groups {} do not divide the {} state_heads", c.name,
                         c.state_groups, c.state_heads);
@@ -96,9 +117,10 @@ absl::Status CheckState(const TransformerConfig& c) {
 }  // namespace
 
 std::string_view Name(LayerPart part) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "whole layers", "state-space mixers",        "attention beside state-space mixers",
-      "attention",    "dense feed-forward layers", "mixtures of experts"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "whole layers",       "state-space mixers", "attention beside state-space mixers",
+      "gated delta nets",   "attention",          "dense feed-forward layers",
+      "mixtures of experts"};
   return EnumName(kNames, part);
 }
 
@@ -116,7 +138,8 @@ bool HasPart(const TransformerConfig& c, LayerPart part) {
 }
 
 bool HasStates(const TransformerConfig& c) {
-  return HasPart(c, LayerPart::kMixer) || HasPart(c, LayerPart::kParallel);
+  return HasPart(c, LayerPart::kMixer) || HasPart(c, LayerPart::kParallel) ||
+         HasPart(c, LayerPart::kDelta);
 }
 
 int64_t LayersWith(const TransformerConfig& c, LayerPart part) {

@@ -14,11 +14,12 @@ namespace foretrace {
 
 // What each layer of one kind has.
 // kParallel: attention and a mixer that read the same norm, whose results are added up (Falcon-H1,
-// 2025, arXiv 2507.22448).
+// 2025, arXiv 2507.22448). kDelta: a gated delta net (Qwen3-Next, 2025).
 enum class LayerPart : uint8_t {
   kWhole,
   kMixer,
   kParallel,
+  kDelta,
   kAttention,
   kFeedForward,
   kExperts,
@@ -31,13 +32,13 @@ std::string_view Name(LayerPart part);
 LayerPart PartOf(const TransformerConfig& config);
 // Whether any layer is that part alone.
 bool HasPart(const TransformerConfig& config, LayerPart part);
-// Whether any layer has a state-space mixer.
+// Whether any layer has a mixer with states.
 bool HasStates(const TransformerConfig& config);
 int64_t LayersWith(const TransformerConfig& config, LayerPart part);
 
 // Kinds of layers are counted from 0: the layers with experts first; dense ones, or the others of a
 // pattern, after them.
-inline constexpr size_t kMostLayerKinds = 5;
+inline constexpr size_t kMostLayerKinds = 6;
 size_t LayerKinds(const TransformerConfig& config);
 size_t LayerKindOf(const TransformerConfig& config, int64_t layer);
 int64_t LayersOfKindIn(const TransformerConfig& config, size_t kind);

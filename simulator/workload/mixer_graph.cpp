@@ -56,6 +56,50 @@ class Mixer : TransformerParts {
                   {normal, Weight("mixer out", {a_.state_groups, width_, hidden_})}, {mixed}));
   }
 
+  TensorId BuildDelta(TensorId normalised) {
+    const AxisId depth = Axis("value depth", c_.state_head_size);
+    const Axes heads = {a_.state_heads}, of_values = {a_.state_groups, width_};
+    const Axes of_keys = {a_.state_groups, state_}, of_heads = {a_.state_heads, depth};
+    const Axes parts[] = {heads, of_values, of_keys, of_keys, heads, of_heads};
+    GraphOp in = Op("mixer in", GraphOpKind::kMatmul, {normalised}, {});
+    for (const Axes& axes : parts) {
+      in.inputs.push_back(Weight("mixer in", Joined({hidden_}, axes)));
+      in.outputs.push_back(Tensor("projected", Rows(axes)));
+    }
+    const TensorId gate = in.outputs.back();
+    GraphOp rule = Op("delta rule", GraphOpKind::kStateScan, {}, {});
+    rule.function = kDeltaRule;
+    rule.chunk = c_.state_chunk;
+    rule.inputs.assign(in.outputs.begin(), in.outputs.end() - 1);
+    out_.graph.AddOp(std::move(in));
+    for (size_t i = 1; i < 4; ++i) {
+      rule.inputs.push_back(Weight("filters", Joined(parts[i], {taps_})));
+    }
+    for (const std::string_view name : {"decay", "step bias"}) {
+      rule.inputs.push_back(Weight(name, heads));
+    }
+    const AxisId both = Axis("keys and queries", 2 * c_.state_size);
+    const TensorId result = Tensor("result", Rows(of_heads));
+    rule.outputs = {result, Tensor("convolved values", Rows(of_values)),
+                    Tensor("normalised", Rows({a_.state_groups, both})),
+                    Tensor("inverse", Rows({a_.state_heads, Axis("chunk", c_.state_chunk)}))};
+    if (c_.state_heads > c_.state_groups) {
+      rule.outputs.push_back(Tensor("repeated", Rows({a_.state_heads, both})));
+    }
+    out_.graph.AddOp(std::move(rule));
+    const TensorId normal =
+        Add(Op("mixer norm", GraphOpKind::kNorm, {result, Weight("mixer scale", {depth})},
+               {Tensor("normalised heads", Rows(of_heads))}));
+    GraphOp gated = Op("mixer gate", GraphOpKind::kElementwise, {normal, gate},
+                       {Tensor("gated", Rows(of_heads))});
+    gated.kept = 2;
+    gated.flop_per_element = 6;
+    gated.function = "multiply";
+    return Add(Op("mixer out", GraphOpKind::kMatmul,
+                  {Add(std::move(gated)), Weight("mixer out", {a_.state_heads, depth, hidden_})},
+                  {Tensor("mixed", {a_.stream, hidden_})}));
+  }
+
  private:
   static Axes Joined(Axes first, const Axes& then) {
     for (const AxisId axis : then) first.push_back(axis);
@@ -74,6 +118,11 @@ class Mixer : TransformerParts {
 TensorId AddMixer(const TransformerConfig& config, AxisId hidden, TensorId normalised,
                   TransformerGraph& model) {
   return Mixer(config, hidden, model).Build(normalised);
+}
+
+TensorId AddDeltaMixer(const TransformerConfig& config, AxisId hidden, TensorId normalised,
+                       TransformerGraph& model) {
+  return Mixer(config, hidden, model).BuildDelta(normalised);
 }
 
 }  // namespace foretrace

@@ -11,4 +11,10 @@ namespace foretrace {
 TensorId AddMixer(const TransformerConfig& config, AxisId hidden, TensorId normalised,
                   TransformerGraph& model);
 
+// A gated delta net instead, as Megatron Core has it (ssm/gated_delta_net.py): a GEMM to queries,
+// keys, values, gate, step sizes and decays; the delta rule; a norm of each head of values, times
+// the gate; the GEMM back.
+TensorId AddDeltaMixer(const TransformerConfig& config, AxisId hidden, TensorId normalised,
+                       TransformerGraph& model);
+
 }  // namespace foretrace

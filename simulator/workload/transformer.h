@@ -95,6 +95,8 @@ struct TransformerConfig {
   std::optional<bool> learned_positions;  // a table of them
   std::optional<bool> rotary;
   bool qk_norm = false;         // RMS norm of each head's queries and keys
+  bool attention_gate = false;  // of what attention gives, from a GEMM beside queries (Qwen3-Next)
+  bool shared_gate = false;     // of what shared experts give, one number a token
   bool embedding_norm = false;  // of the embedding's result
   bool post_norms = false;  // of what attention and feed-forward layers give, too (Gemma 2, 2024)
   // The feed-forward layer reads what attention reads, not its result (GPT-J, 2021): the same norm
@@ -126,6 +128,8 @@ struct TransformerConfig {
   // Core, ssm/mamba_mixer.py: d_conv, chunk_size).
   int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
   int64_t state_convolution = 4, state_chunk = 128;
+  // Of a gated delta net (arXiv 2412.06464): heads of values, of so many elements each; elements of
+  // a key; heads of keys, which are as many groups; chunks of 64 tokens at most.
   bool state_norm = true;  // of each group, before the mixer's last GEMM
   // Of an element of the states that inference keeps, as the published checkpoint has it kept; 0:
   // as the model's precision. Training has no such states.

@@ -200,6 +200,13 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
     return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
                         c.shared_ffn, kMaxSize);
   }
+  if ((c.attention_gate && (c.latent > 0 || c.decoder_layers > 0)) ||
+      (c.shared_gate && c.shared_ffn == 0)) {
+    return InvalidInput(
+        "workload '{}': attention_gate goes with neither latent attention nor a decoder, and "
+        "shared_gate with shared_ffn",
+        c.name);
+  }
   FORETRACE_RETURN_IF_ERROR(CheckDepartures(c));
   if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
     return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);

@@ -54,6 +54,9 @@ class GraphBuilder : TransformerParts {
       case LayerPart::kMixer:
         return Residual("mixer residual", AddMixer(c_, hidden_, Norm("norm 1", entered), out_),
                         entered);
+      case LayerPart::kDelta:
+        return Residual("mixer residual", AddDeltaMixer(c_, hidden_, Norm("norm 1", entered), out_),
+                        entered);
       case LayerPart::kParallel:
         return Parallel(entered);
       case LayerPart::kAttention:
@@ -188,9 +191,19 @@ class GraphBuilder : TransformerParts {
     op.kept = 1;
     op.flop_per_element = 8;
     op.function = Gate();
-    return Add(Op("shared down", GraphOpKind::kMatmul,
-                  {Add(std::move(op)), Weight("shared down", {a.shared, hidden_})},
-                  {Tensor("shared down", {a.stream, hidden_})}));
+    const TensorId down = Add(Op("shared down", GraphOpKind::kMatmul,
+                                 {Add(std::move(op)), Weight("shared down", {a.shared, hidden_})},
+                                 {Tensor("shared down", {a.stream, hidden_})}));
+    if (!c_.shared_gate) return down;
+    const AxisId one = Axis("shared gate", 1);
+    const TensorId gate =
+        Add(Op("shared gate", GraphOpKind::kMatmul, {n, Weight("shared gate", {hidden_, one})},
+               {Tensor("shared gate", {a.stream, one})}));
+    GraphOp weigh = Op("shared weighing", GraphOpKind::kElementwise, {down, gate},
+                       {Tensor("weighed", {a.stream, hidden_})});
+    weigh.kept = 2;
+    weigh.function = "multiply";
+    return Add(std::move(weigh));
   }
 
   // BERT's GEMM of each sample's first token.

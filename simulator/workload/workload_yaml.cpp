@@ -53,6 +53,8 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Bool("learned_positions", c.learned_positions);
   in.Bool("rotary", c.rotary);
   in.Bool("qk_norm", c.qk_norm);
+  in.Bool("attention_gate", c.attention_gate);
+  in.Bool("shared_gate", c.shared_gate);
   in.Bool("embedding_norm", c.embedding_norm);
   in.Bool("post_norms", c.post_norms);
   in.Int("parallel_norms", c.parallel_norms);

@@ -287,6 +287,21 @@ def slips():
                    says + ("h.yaml",), f"sed '{edit}' {hybrid} > h.yaml; ! cmp -s h.yaml {hybrid}")
     yield Case("hybrid/architect", f"architect {hybrid} --space $SRC/tests/golden/architect_small/space.yaml "
                "--devices 4 --hbm 32 --global-batch 64", (2, 3), ("state-space mixers",))
+    delta = "$SRC/traces/workloads/qwen3-next-80b-a3b.yaml"
+    for name, edit, says in (
+            ("chunk", "s/state_chunk: 64/state_chunk: 128/", ("state_chunk",)),
+            ("key", "s/state_size: 128/state_size: 512/", ("state_size",)),
+            ("mixed", "s/GE/ME/", ("one of them",)),
+            ("norm", "s/state_chunk: 64/state_chunk: 64, state_norm: false/", ("state_norm",)),
+            ("gate", "s/attention_gate: true/attention_gate: 2/", ("attention_gate",)),
+            ("shared", "s/shared_ffn: 512, //", ("shared_gate",)),
+            ("heads", "s/state_groups: 16/state_groups: 12/", ("state_groups 12",))):
+        yield Case(f"delta/{name}", "search d.yaml --platform dgx-h100 --gpus 8 --global-batch 8", (2,),
+                   says + ("d.yaml",), f"sed '{edit}' {delta} > d.yaml; ! cmp -s d.yaml {delta}")
+    yield Case("delta/context", "generate qwen3-next-80b-a3b --platform dgx-h100 --gpus 16 "
+               "--mapping 'cp2 dp8 mb1 gb16' -o out", (2, 3), ("gated delta nets",), check="test ! -e out")
+    yield Case("delta/serve_positions", "serve qwen3-next-80b-a3b --platform dgx-h100 --parallel 'tp4 kvp2'", (3,),
+               ("not of positions",))
     served = "serve nemotron-h-8b --platform dgx-h100 --count 2 "
     for name, options, says in (
             ("positions", "--parallel kvp2", ("not of positions",)),

@@ -74,9 +74,10 @@ TEST(FoldingTest, EqualsReplayOfGeneratedTraces) {
 TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
   std::mt19937 rng(7);
   int compared = 0, experts = 0, sequences = 0;
-  for (int round = 0; round < 2'000 && compared < 40; ++round) {
-    const TransformerConfig models[] = {HybridModel(), HybridExperts(), HybridModel("P-P-M*P-")};
-    const TransformerConfig& model = models[rng() % 3];
+  for (int round = 0; round < 4'000 && compared < 80; ++round) {
+    const TransformerConfig models[] = {HybridModel(), HybridExperts(), HybridModel("P-P-M*P-"),
+                                        DeltaModel()};
+    const TransformerConfig& model = models[rng() % 4];
     TransformerConfig drawn = TinyTransformer();
     drawn.experts = model.experts;
     ParallelMapping m = DrawMapping(rng, drawn);
@@ -94,7 +95,7 @@ TEST(FoldingTest, HybridLayersEqualReplayOfGeneratedTraces) {
     EXPECT_EQ(ReplayedEnd(PlanOf(model, m, folded->passes)).ps(), folded->time.ps())
         << ToString(m) << " " << Name(m.schedule);
   }
-  EXPECT_EQ(compared, 40);
+  EXPECT_EQ(compared, 80);
   EXPECT_GT(experts, 2);
   EXPECT_GT(sequences, 2);
 }

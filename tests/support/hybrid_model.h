@@ -31,6 +31,14 @@ inline TransformerConfig HybridModel(const std::string& pattern = "M-M*-M*-", in
   return WithDefaults(c);
 }
 
+// With gated delta nets: 4 heads of keys of 32 elements, 16 heads of values of 32; attention with a
+// gate.
+inline TransformerConfig DeltaModel(const std::string& pattern = "G-G*-G*-") {
+  TransformerConfig c = HybridModel(pattern, static_cast<int64_t>(pattern.size()));
+  c.attention_gate = true;
+  return c;
+}
+
 // Three layers of 8 experts, of which a token has 2, and a dense one of 2,048 among them.
 inline TransformerConfig HybridExperts() {
   TransformerConfig c = HybridModel("MEM*-EME", 8);

@@ -39,6 +39,8 @@ KernelList KernelExpander::operator()(const BatchedMatmulOp& op) const {
     KernelWork work = Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.n, op.k, false);
     work.read += Bytes(op.read_beside);
     work.written += Bytes(op.written_beside);
+    work.flop = Flop(work.flop.count() + 2 * RealProduct({op.b, op.products_beside}));
+    work.turns = op.turns;
     return {AcrossReduction(work, 1)};
   }
   return {Gemm(KernelKind::kBatchedGemm, op.b, op.m, op.k, op.n, false),

@@ -29,6 +29,9 @@ struct BatchedMatmulOp {
   // Bytes that its kernel moves besides, forward: of operands and results of other types than the
   // call's, and of what is fused with it.
   int64_t read_beside = 0, written_beside = 0;
+  // Multiply-adds of other GEMMs of the same kernel, for each of the batch, forward; chunks of a
+  // sequence that its blocks go through one after the other (0: none waits for another).
+  int64_t products_beside = 0, turns = 0;
 };
 
 // NCHW input [n,c,h,w], filters [k,c/groups,r,s], output [n,k,oh,ow].

@@ -31,6 +31,10 @@ ParallelMapping Of(const std::string& words) {
   return m.value_or(ParallelMapping());
 }
 
+std::string Refused(const TransformerConfig& c, const std::string& words) {
+  return std::string(CheckMapping(c, Of(words), 0).message());
+}
+
 // M-M* on the first of two stages, -M*- on the second.
 TEST(HybridLayersTest, StagesDivideThePattern) {
   const TransformerConfig c = HybridModel("M-M*-M*-");
@@ -124,10 +128,6 @@ TEST(HybridLayersTest, ModelFlop) {
   EXPECT_DOUBLE_EQ(ModelFlopOf(c).count(), 3 * all);
 }
 
-std::string Refused(const TransformerConfig& c, const std::string& words) {
-  return std::string(CheckMapping(c, Of(words), 0).message());
-}
-
 TEST(HybridLayersTest, WhatDoesNotDivideOrIsNotCovered) {
   const TransformerConfig c = HybridModel();
   EXPECT_EQ(Refused(c, "tp2 sp pp2 dp2 mb1 gb4"), "");
@@ -137,6 +137,24 @@ TEST(HybridLayersTest, WhatDoesNotDivideOrIsNotCovered) {
   EXPECT_THAT(Refused(c, "tp8 dp1 mb1 gb4"), HasSubstr("does not divide the 4 groups of states"));
   EXPECT_THAT(Refused(c, "pp1 dp1 mb1 gb4 last2"), HasSubstr("lastN"));
   EXPECT_EQ(Refused(HybridExperts(), "ep2 dp2 mb1 gb4"), "");
+}
+
+// Chunks of a delta rule go one after the other, 1.2 us each forward and, the states again, 1.2 and
+// 2.3 backward: of 4 chunks 4.8 and 14 us at least, whatever the device.
+TEST(HybridLayersTest, ChunksOfADeltaRuleWait) {
+  const TransformerConfig delta = DeltaModel("G");
+  TransformerConfig one = delta;
+  one.state_chunk = 64;
+  const ParallelMapping m = Of("pp1 dp1 mb1 gb1");
+  ClusterParameters p = Cluster();
+  p.issue = SimTime();
+  const auto four = TimePasses(delta, m, p), whole = TimePasses(one, m, p);
+  ASSERT_TRUE(four.ok() && whole.ok());
+  EXPECT_GT((four->layer_forward - whole->layer_forward).us(), 3 * 1.2 - 2);
+  EXPECT_GT((four->layer_backward - whole->layer_backward).us(), 3 * 3.5 - 4);
+  EXPECT_THAT(Refused(delta, "cp2 dp1 mb1 gb1"), HasSubstr("not covered"));
+  EXPECT_EQ(Refused(delta, "tp4 sp dp1 mb1 gb1"), "");
+  EXPECT_THAT(Refused(delta, "tp8 dp1 mb1 gb1"), HasSubstr("does not divide"));
 }
 
 // Nemotron-H 8B: for each FLOP mixers take longer than feed-forward layers, as memory bounds their

@@ -118,6 +118,32 @@ TEST(HybridServing, ParallelBranches) {
   EXPECT_EQ(m.kv_per_token.count(), 2 * 2 * 2 * 32 * 2);
 }
 
+// Gated delta nets: 16 heads of values of 32 x 32, two numbers each; the norm has the gate in it,
+// so that of its layer's dense part the GEMMs are h (2 X + 2 B + 2 H) + X h. Two prompts of 32
+// tokens: chunks of 16, two one after the other.
+TEST(HybridServing, GatedDeltaNets) {
+  StepBatch batch;
+  batch.AddDecode(100), batch.AddDecode(1000);
+  const TransformerConfig model = DeltaModel();
+  EXPECT_EQ(StateLayersOf(model, {})->layers, 3);
+  EXPECT_TRUE(StateLayersOf(model, {})->scan.delta);
+  const int64_t convolution = 2 * (2 + 2 * 3) * kConvolved * 2;
+  const int64_t update =
+      2 * (2 * 2 * kStates + 2 * (2 * kInputs + 2 * kReaders + 2 * kSteps) + 2 * kInputs);
+  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch), StepPart::kStates), 3.0 * (convolution + update));
+  ServingPlan plan;
+  plan.tensor = 2;
+  const double sum = 2 * 256 * 2, logits = 2 * 1000.0 * 1000 * 2;
+  EXPECT_DOUBLE_EQ(Part(TimeOf(model, batch, plan), StepPart::kCommunication),
+                   (8 + 1) * sum + logits);
+  const MemoryLedger m = MakeLedger(model, {}, Engine(), Bytes(1 << 30));
+  EXPECT_EQ(m.state_per_sequence.count(), 3 * (2 * kStates + 3 * kConvolved * 2));
+  batch.Clear();
+  batch.prefills = {{32, 0}, {32, 0}};
+  const double flop = 2.0 * 64 * 16 * (16 * 32 + 16 * 64 + 2 * 32 * 32 + 32 * 32 + 2 * 16 * 32);
+  EXPECT_GT(Part(TimeOf(model, batch), StepPart::kStates), 3 * flop);
+}
+
 // Without a norm the gate is a kernel of its own: the result is read and written once more.
 TEST(HybridServing, GatesWithoutNorms) {
   StepBatch batch;

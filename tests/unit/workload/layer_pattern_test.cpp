@@ -74,6 +74,39 @@ TEST(LayerPatternTest, ParallelFlopAndStash) {
   EXPECT_EQ(mixer.second, 2 * kTokens * (2 * kHidden + 4 * kInputs + 2 * kReaders + kHeads));
 }
 
+// A gated delta net: a norm; to gate and values (2 X), keys and queries (2 B), decays and step
+// sizes (2 H); four taps of all but gate and these; decay and bias of each head; a norm of a head's
+// 32 elements; back. Attention with a gate has as many weights more as queries.
+TEST(LayerPatternTest, DeltaParameters) {
+  const TransformerConfig c = DeltaModel();
+  EXPECT_EQ(WeightsOf(LayerPart::kDelta, c),
+            kHidden + kHidden * (2 * kInputs + 2 * kReaders + 2 * kHeads) +
+                4 * (kInputs + 2 * kReaders) + 2 * kHeads + 32 + kInputs * kHidden);
+  EXPECT_EQ(WeightsOf(LayerPart::kAttention, c) - WeightsOf(LayerPart::kAttention),
+            kHidden * 8 * 32);
+}
+
+// GEMMs in and back, and the rule's (delta_rule_test.cpp). Kept of each token, in 2 bytes: the
+// layer's input and its norm (2 h); all that is projected (2 X + 2 B + 2 H); values behind the
+// convolution (X), keys and queries normalised (2 B) and repeated for each head of values (2 x 16 x
+// 32), the inverse (16 x 16); the result, its norm and that times the gate (3 X).
+TEST(LayerPatternTest, DeltaFlopAndStash) {
+  const TransformerConfig c = DeltaModel();
+  const TransformerGraph model = GraphOfKind(c, LayerPart::kDelta);
+  const Binding sizes = BindTransformer(model, c, {});
+  const double gemms = kHidden * (2 * kInputs + 2 * kReaders + 2 * kHeads) + kInputs * kHidden;
+  const double rule = 16 * (16 * 32 + 16 * 64 + 2 * 32 * 32 + 32 * 32 + 2 * 16 * 32);
+  EXPECT_EQ(GemmFlop(model.graph, sizes, 1).count() - GemmFlop(model.graph, sizes, 0).count(),
+            2 * kTokens * (gemms + rule));
+  const int64_t divided = 2 * kInputs + 2 * kReaders + 2 * kHeads + kInputs + 2 * kReaders +
+                          2 * 16 * 32 + 16 * 16 + 3 * kInputs;
+  EXPECT_EQ(StashOfBlock(model.graph, sizes).whole.count(), 2 * kTokens * (2 * kHidden + divided));
+  TransformerShares two;
+  two.tensor = 2;
+  EXPECT_EQ(StashOfBlock(model.graph, BindTransformer(model, c, two)).whole.count(),
+            2 * kTokens * (2 * kHidden + divided / 2));
+}
+
 // GEMMs in and back, and the scan's (state_scan_test.cpp): states of 32, chunks of 16.
 TEST(LayerPatternTest, FlopOfAMixer) {
   const TransformerConfig c = HybridModel();
@@ -186,6 +219,14 @@ TEST(LayerPatternTest, Errors) {
   EXPECT_EQ(ErrorOf(c), "");
   c.state_norm = false;
   EXPECT_THAT(ErrorOf(c), HasSubstr("state_norm is of state-space mixers"));
+  EXPECT_EQ(ErrorOf(DeltaModel()), "");
+  EXPECT_THAT(ErrorOf(DeltaModel("G-M*")), HasSubstr("one of them would do"));
+  c = DeltaModel();
+  c.state_chunk = 128;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("state_chunk of 16, 32 or 64, not 128"));
+  c = DeltaModel();
+  c.shared_gate = true;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("shared_gate with shared_ffn"));
   c = HybridModel();
   c.window = 16;
   EXPECT_THAT(ErrorOf(c), HasSubstr("it goes with none of"));

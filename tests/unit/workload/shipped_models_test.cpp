@@ -177,6 +177,7 @@ const std::map<std::string, Published>& Table() {
       {"qwen3-32b", {32'762'123'264}},
       {"qwen3-30b-a3b", {30'532'122'624}},
       {"qwen3-235b-a22b", {235'093'634'560}},
+      {"qwen3-next-80b-a3b", {79'674'391'296}},
       {"starcoder2-3b", {3'030'371'328}},
       {"starcoder2-7b", {7'173'923'840}},
       {"starcoder2-15b", {15'957'889'024}},
