@@ -35,7 +35,7 @@ KernelRole RoleOf(std::string_view name) {
        {"fbgemm_gpu::", "convert_", "_convert", "causal_conv1d", "conv_depthwise", "ConvDepthwise",
         "dwconv", "grouped_direct_kernel",
         // TensorRT-LLM's and FlashInfer's passes around the GEMMs of experts.
-        "cutlass_kernels", "moe::dev::", "deformable_"}},
+        "cutlass_kernels", "deformable_"}},
       {KernelRole::kSort,
        {"RadixSort", "DeviceScan", "DeviceReduceByKey", "linearize_index", "DeviceCompactInit",
         "MergeSort", "SortKVInPlace"}},

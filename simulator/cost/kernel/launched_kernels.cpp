@@ -20,6 +20,7 @@
 #include "simulator/cost/kernel/tiled_convolution.h"
 #include "simulator/cost/kernel/warpgroup_gemm.h"
 #include "simulator/cost/operator/element_work.h"
+#include "simulator/trace/name_roles.h"
 
 namespace foretrace {
 namespace {
@@ -197,19 +198,23 @@ bool IsAroundAttention(std::string_view name) {
 }
 
 KernelKind KindOfKernel(std::string_view name) {
+  if (ClassOfKernel(name).peers) return KernelKind::kOther;  // what ranks exchange
   if (IsMatrixKernel(name)) return KindOfGemm(name);
   const KernelKind named = NamedWorkOf(name).kind;
-  if (named != KernelKind::kOther) return named;
   switch (TraitsOfKernel(name).role) {
     case KernelRole::kElementwise:
     case KernelRole::kConverted:
     case KernelRole::kStrided:
-    case KernelRole::kStridedConverted:
-      return KernelKind::kElementwise;
+    case KernelRole::kStridedConverted: {
+      // Their functors have names of what they are a part of.
+      const bool moves = named == KernelKind::kFill || named == KernelKind::kCopy ||
+                         named == KernelKind::kConcat || named == KernelKind::kIndex;
+      return moves ? named : KernelKind::kElementwise;
+    }
     case KernelRole::kGather:
       return KernelKind::kIndex;
     default:
-      return KernelKind::kOther;
+      return named;
   }
 }
 

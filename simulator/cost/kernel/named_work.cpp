@@ -32,8 +32,6 @@ const Rule kRules[] = {
     {Threads(KernelKind::kReduction, 1, 0, kGenerated), {"triton_red_", "triton_per_"}},
     {Threads(KernelKind::kElementwise, 2, 1, kGenerated), {"triton_poi_"}},
     {Threads(KernelKind::kConcat, 1, 1, kGenerated), {"triton_for_"}},
-    // Of all ranks: peer_reductions.h.
-    {Neighbours(KernelKind::kOther, 1, 1), {"all_reduce_kernel", "cross_device_reduce"}},
     // cuDNN's normalisation reads what it is given once for the statistics and once more; backward
     // those are two tensors.
     {Neighbours(KernelKind::kBatchNorm, 1, 1), {"singleread"}},
@@ -73,7 +71,9 @@ const Rule kRules[] = {
     // A thread of aten/src/ATen/native/cuda/GridSampler.cu has a place in the result and goes
     // through
     // its channels, one of UpSampleBilinear2d.cu and UpSampleBicubic2d.cu through samples too.
-    {Neighbours(KernelKind::kIndex, 1, 1), {"grid_sampler_"}},
+    {Neighbours(KernelKind::kIndex, 1, 1), {"grid_sampler_", "indexFuncLargeIndex"}},
+    // A block for each channel of a sample: an input, its steps and its gate.
+    {Neighbours(KernelKind::kOther, 3, 1), {"selective_scan"}},
     {Neighbours(KernelKind::kOther, 1, 1),
      {"upsample_bilinear2d_out_frame", "upsample_bicubic2d_out_frame"}},
     // Others of UpSample*.cu, of ReflectionPad.cu, ReplicationPadding.cu and

@@ -135,9 +135,15 @@ Result FusedStep(std::string_view name, const Call& call);
 // nullopt: not one of these.
 Result ServingCall(std::string_view name, const Call& call);
 
+// trace_scans.cpp
+// Of state-space models; nullopt: another call.
+Result SelectiveScan(std::string_view name, const Call& call);
+
 // trace_quantised.cpp
 // Two matrices of 8 bits, [m, k] and [k, n] or [n, k], among their scales and others.
 Result QuantisedMatmul(const Call& call);
+// The same of values in 4 bits.
+Result PackedMatmul(const Call& call);
 // Of an activation in 16 bits by weights in 4 or 8, packed.
 Result WeightsInFewBits(std::string_view name, const Call& call);
 Result Dequantised(const Call& call);

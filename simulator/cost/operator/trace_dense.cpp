@@ -21,6 +21,21 @@ Plane PlaneOf(const TensorShape& t) {
   return plane;
 }
 
+// Whether a convolution of `x` with a result like `dy` is a transposed one: its filters [c, k /
+// groups, r, s] have the input's channels first. Where those are as many as the result's, it is
+// taken for one if the result is larger.
+bool IsTransposed(const TensorShape& x, const TensorShape& w, const TensorShape& dy) {
+  if (x.dims.size() < 3 || dy.dims.size() != x.dims.size() || w.dims.size() != x.dims.size()) {
+    return false;
+  }
+  const auto area = [](const TensorShape& t) {
+    return SaturatingProduct({PlaneOf(t).rows, PlaneOf(t).columns});
+  };
+  if (x.dims[1] != w.dims[0]) return false;
+  constexpr int64_t kLarger = 2;  // than padding makes it
+  return dy.dims[1] != w.dims[0] || area(dy) >= SaturatingProduct({kLarger, area(x)});
+}
+
 // Over one to three dimensions.
 Result Convolution(const TensorShape& x, const TensorShape& w, const TensorShape* y, bool bias,
                    const Call& call, Direction pass) {
@@ -177,7 +192,11 @@ Result ConvolutionForward(const Call& call) {
 Result ConvolutionBackward(const Call& call, bool input_first) {
   if (!call.in_ok(3)) return std::nullopt;
   const TensorShape &x = call.in[input_first ? 0 : 1], &dy = call.in[input_first ? 1 : 0];
-  Result traced = Convolution(x, call.in[2], &dy, false, call, Direction::kBackward);
+  // Of a transposed one what was spread is gathered again: the same products, of an image as large
+  // as the gradient.
+  const bool spread = IsTransposed(x, call.in[2], dy);
+  Result traced = Convolution(spread ? dy : x, call.in[2], spread ? &x : &dy, false, call,
+                              Direction::kBackward);
   // An output mask that leaves out the input's gradient shows as a missing first result.
   if (traced && !call.out.empty() && call.out[0].dims.size() == x.dims.size()) {
     const bool first_is_input = std::ranges::equal(call.out[0].dims, x.dims);

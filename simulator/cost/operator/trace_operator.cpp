@@ -196,6 +196,7 @@ constexpr Rule kRules[] = {
     {"_index_put_impl_", IndexPut},
     {"index_add_", IndexPut},
     {"index_copy_", IndexPut},
+    {"index_reduce_", IndexPut},
     {"scatter_", IndexPut},
     {"scatter_add_", IndexPut},
     {"scatter_reduce_", IndexPut},
@@ -222,6 +223,7 @@ Result OperatorFromTrace(std::string_view name, std::span<const TensorShape> inp
       name.find("SplitLookupFunction") != name.npos) {
     return BatchedLookup(name, CallOf(inputs, outputs));
   }
+  if (const auto scan = SelectiveScan(name, CallOf(inputs, outputs))) return scan;
   // A generated kernel's name lists the operators that it begins or ends for, and computes none.
   if (name.starts_with(kGenerated)) return std::nullopt;
   if (!name.starts_with(kNamespace)) return ServingCall(name, CallOf(inputs, outputs));

@@ -24,6 +24,16 @@ Result QuantisedMatmul(const Call& call) {
   return std::nullopt;
 }
 
+// Each byte has two values of 4 bits, [m, k / 2] and [n, k / 2].
+Result PackedMatmul(const Call& call) {
+  Result traced = QuantisedMatmul(call);
+  if (!traced) return traced;
+  auto& op = std::get<LinearOp>(traced->op.shape);
+  op.k = SaturatingProduct({2, op.k});
+  traced->op.dtype = DType::kFloat8;
+  return traced;
+}
+
 // x [..., k] in 16 bits and weights of k x n in 4 bits, or in 8, packed into integers of any shape,
 // which are what a product of few rows moves (vLLM's csrc/quantization, bitsandbytes' gemv_4bit,
 // PyTorch's _weight_int4pack_mm). From so many rows on, it computes: a byte of weights takes part

@@ -153,6 +153,7 @@ Result ExtensionCall(std::string_view name, const Call& call) {
   if (HasAny(name, {"scaled_mm", "w8a8", "fp8_gemm", "deep_gemm", "deepgemm"})) {
     return QuantisedMatmul(call);
   }
+  if (HasAny(name, {"fp4_gemm", "fp4_mm"})) return PackedMatmul(call);
   if (HasAny(name, {"gptq_gemm", "awq_gemm", "marlin_gemm", "machete_mm", "gemv_4bit"})) {
     return WeightsInFewBits(name, call);
   }

@@ -96,8 +96,9 @@ int64_t PackedSequences(std::span<const TensorShape> inputs) {
 }
 
 // Queries, keys and values: [samples, s, heads, d], or [s, samples, heads, d], as Megatron has
-// them; sequences are taken to be longer than there are samples. Or [tokens, heads, d] of several
-// sequences. The mask is no tensor: causal, as Transformer Engine's is unless told otherwise.
+// them, or [samples, heads, s, d]; sequences are taken to be longer than there are samples. Or
+// [tokens, heads, d] of several sequences. The mask is no tensor: causal, as Transformer Engine's
+// is unless told otherwise.
 std::optional<AttentionOp> AttentionOf(std::span<const TensorShape> inputs) {
   for (size_t i = 0; i + 2 < inputs.size(); ++i) {
     const auto &q = inputs[i].dims, &k = inputs[i + 1].dims, &v = inputs[i + 2].dims;
@@ -111,9 +112,14 @@ std::optional<AttentionOp> AttentionOf(std::span<const TensorShape> inputs) {
     const bool alike = q.size() == 4 && k.size() == 4 && v.size() == 4 && q[3] == k[3] &&
                        k[2] == v[2] && k[0] == v[0] && k[1] == v[1];
     if (!alike || !IsFloating(inputs[i].dtype) || q[3] > kMostHeadDimension) continue;
-    const size_t sequence = q[0] > q[1] ? 0 : 1, samples = 1 - sequence;
-    const AttentionOp op{q[samples], q[2], k[2], q[sequence], k[sequence], q[3], true};
-    const bool fits = k[2] > 0 && q[2] % k[2] == 0 && q[samples] == k[samples];
+    // [samples, heads, s, d], as PyTorch has it: models have no more than so many heads.
+    constexpr int64_t kMostHeads = 128;
+    const bool heads_second = q[2] > kMostHeads && q[1] <= kMostHeads;
+    const size_t heads = heads_second ? 1 : 2;
+    const size_t sequence = heads_second ? 2 : q[0] > q[1] ? 0 : 1;
+    const size_t samples = heads_second ? 0 : 1 - sequence;
+    const AttentionOp op{q[samples], q[heads], k[heads], q[sequence], k[sequence], q[3], true};
+    const bool fits = k[heads] > 0 && q[heads] % k[heads] == 0 && q[samples] == k[samples];
     if (fits) return op;
   }
   return std::nullopt;

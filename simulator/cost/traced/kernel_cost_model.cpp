@@ -117,7 +117,7 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     if (opaque && AssignRecurrence(store, rank, op, entries)) continue;
     if (opaque && !known->second->weighed && SayMore(rank, op.kernels)) continue;
     Assign(store, rank, *known->second, op, entries);
-    NameKinds(store, rank, opaque, op.kernels, entries);
+    NameKinds(store, rank, traced, op.kernels, entries);
     if (opaque) {
       AssignExperts(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
@@ -224,16 +224,21 @@ void KernelCostModel::Assign(const TraceStore& store, const RankTrace& rank,
   }
 }
 
-void KernelCostModel::NameKinds(const TraceStore& store, const RankTrace& rank, bool opaque,
-                                std::span<const NodeIndex> kernels, std::vector<Entry>& entries) {
+void KernelCostModel::NameKinds(const TraceStore& store, const RankTrace& rank,
+                                const OperatorCall& call, std::span<const NodeIndex> kernels,
+                                std::vector<Entry>& entries) {
   const bool generated =
       kernels.size() == 1 && store.name(rank, kernels.front()).starts_with("triton_");
-  if (!opaque && !generated) return;
+  const bool opaque = std::holds_alternative<OpaqueOp>(call.shape);
+  const bool elements = std::holds_alternative<ElementwiseOp>(call.shape);
+  if (!opaque && !elements && !generated) return;
   for (const NodeIndex node : kernels) {
     if (rank.kind(node) != NodeKind::kKernel) continue;
     const auto [named, added] = named_kinds_.try_emplace(rank.name(node).value);
     if (added) named->second = KindOfKernel(store.name(rank, node));
-    if (generated || named->second != KernelKind::kOther) entries[node.value].kind = named->second;
+    const bool tells =
+        elements ? named->second == KernelKind::kIndex : named->second != KernelKind::kOther;
+    if (generated || tells) entries[node.value].kind = named->second;
   }
 }
 

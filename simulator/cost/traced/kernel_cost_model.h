@@ -110,8 +110,9 @@ class KernelCostModel : public CostModel {
   // All steps of a recurrence. False: the call is none, or not enough is known.
   bool AssignRecurrence(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                         std::vector<Entry>& entries) const;
-  // Generated kernels say what they do, as do those of calls of which only the tensors are known.
-  void NameKinds(const TraceStore& store, const RankTrace& rank, bool opaque,
+  // Generated kernels say what they do, as do those of calls of which only the tensors are known,
+  // or what their launches say.
+  void NameKinds(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                  std::span<const NodeIndex> kernels, std::vector<Entry>& entries);
   // Of the gradient of a whole table.
   void AssignDenseGradient(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,

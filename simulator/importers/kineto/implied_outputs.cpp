@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -237,6 +238,35 @@ std::vector<ImpliedOutput> ResizedOf(const Event& event) {
   return {result};
 }
 
+// (image, grid [samples, places..., coordinates], ...): a place of the grid each.
+std::vector<ImpliedOutput> SampledOf(const Event& event) {
+  const auto x = TensorOf(event, 0), places = TensorOf(event, 1);
+  if (!x || !places) return {};
+  const auto image = DimsOf(event, *x), grid = DimsOf(event, *places);
+  if (image.size() <= kLeading || grid.size() != image.size()) return {};
+  ImpliedOutput result{*x, {image[0], image[1]}};
+  result.dims.insert(result.dims.end(), grid.begin() + 1, grid.end() - 1);
+  return {result};
+}
+
+// (image, [before, behind] of the last dimension, then of the one before, ...).
+std::vector<ImpliedOutput> PaddedOf(const Event& event) {
+  const auto x = TensorOf(event, 0);
+  if (!x || event.concrete.size() < 2) return {};
+  const auto padding = json::ParseIntegerList(event.concrete[1]);
+  const auto image = DimsOf(event, *x);
+  if (!padding || padding->size() % 2 != 0 || padding->size() / 2 > image.size()) return {};
+  ImpliedOutput result{*x, {image.begin(), image.end()}};
+  for (size_t i = 0; i < padding->size(); ++i) {
+    if (std::abs((*padding)[i]) > kMostSize) return {};
+    int64_t& size = result.dims[image.size() - 1 - i / 2];
+    if (size > kMostSize) return {};
+    size += (*padding)[i];
+    if (i % 2 == 1 && size < 1) return {};
+  }
+  return {result};
+}
+
 std::vector<ImpliedOutput> SelectedOf(const Event& event) {
   const auto x = TensorOf(event, 0), index = TensorOf(event, 2);
   if (!x || !index || event.concrete.size() < 2) return {};
@@ -255,12 +285,18 @@ std::vector<ImpliedOutput> ImpliedOutputs(const Event& event) {
   const std::string_view name = event.Text(Field::kName);
   if (event.concrete.empty() || !name.starts_with("aten::")) return {};
   if (name == "aten::index_select") return SelectedOf(event);
+  if (name == "aten::grid_sampler_2d" || name == "aten::grid_sampler_3d") return SampledOf(event);
+  const bool backward = name.ends_with("backward");
+  if (!backward &&
+      (name.starts_with("aten::reflection_pad") || name.starts_with("aten::replication_pad"))) {
+    return PaddedOf(event);
+  }
   if (const auto* reduced = std::ranges::find(kReduced, name, &Reduced::name);
       reduced != std::end(kReduced)) {
     return ReducedOf(event, *reduced);
   }
   if (std::ranges::any_of(kResized, [&](std::string_view r) { return name.starts_with(r); })) {
-    return name.ends_with("backward") ? std::vector<ImpliedOutput>() : ResizedOf(event);
+    return backward ? std::vector<ImpliedOutput>() : ResizedOf(event);
   }
   const bool convolution = name.find("convolution") != std::string_view::npos;
   if (convolution && IsTrue(event, kTransposedArgument) && !name.starts_with("aten::cudnn")) {

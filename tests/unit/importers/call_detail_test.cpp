@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/unit/importers/import_text.h"
 
@@ -42,6 +43,40 @@ TEST(Kineto, ScalarsSayHowAttentionIsMasked) {
   // PyTorch 2.1 has one argument less before it: whether the sums are kept stands there.
   EXPECT_EQ(MaskOf(efficient, R"("","","","","","","","0.","1","True")"), AttentionMask::kUnknown);
   EXPECT_EQ(MaskOf("aten::add", R"("","","","","True")"), AttentionMask::kUnknown);
+}
+
+std::vector<int64_t> ResultOf(const std::string& name, const std::string& dims,
+                              const std::string& concrete) {
+  const auto store = ImportEvents(
+      CallEvent(name, R"("Input Dims":[)" + dims + R"(],"Concrete Inputs":[)" + concrete +
+                          R"(],"Input type":["float","float","Scalar","Scalar","Scalar"])"));
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return {};
+  const RankTrace& rank = store->ranks()[0];
+  for (const Tensor& tensor : rank.tensors(FindNode(*store, rank, name))) {
+    const auto result = rank.dims(tensor);
+    if (tensor.is_output) return {result.begin(), result.end()};
+  }
+  return {};
+}
+
+// A place of the grid each; what is padded is as much larger, the last dimension first.
+TEST(Kineto, ResultsOfSamplingAndPadding) {
+  using Dims = std::vector<int64_t>;
+  EXPECT_EQ(ResultOf("aten::grid_sampler_2d", "[8,256,64,64],[8,128,32,2],[],[],[]",
+                     R"("","","0","0","False")"),
+            (Dims{8, 256, 128, 32}));
+  EXPECT_EQ(ResultOf("aten::grid_sampler_2d", "[8,256,64,64],[8,128,2],[],[],[]",
+                     R"("","","0","0","False")"),
+            Dims());
+  EXPECT_EQ(ResultOf("aten::reflection_pad1d", "[8,512,16000],[]", R"("","[3, 4]")"),
+            (Dims{8, 512, 16007}));
+  EXPECT_EQ(
+      ResultOf("aten::replication_pad3d", "[1,512,3,90,160],[]", R"("","[1, 1, 1, 1, 2, 0]")"),
+      (Dims{1, 512, 5, 92, 162}));
+  EXPECT_EQ(ResultOf("aten::replication_pad3d", "[1,512,3],[]", R"("","[1, 1, 1, 1, 1, 1, 2, 0]")"),
+            Dims());
+  EXPECT_EQ(ResultOf("aten::reflection_pad1d", "[8,512,4],[]", R"("","[-3, -3]")"), Dims());
 }
 
 std::optional<int> ScatteredOf(const std::string& dims, const std::string& strides,

@@ -86,6 +86,26 @@ TEST(TraceExtensions, WeightsInFewBits) {
   EXPECT_FALSE(Find("_C::awq_gemm", {{{16, 4096}}}).has_value());
 }
 
+// Two values of 4 bits a byte (vLLM's csrc/quantization/fp4, TensorRT-LLM).
+TEST(TraceExtensions, OperandsOfTwoValuesAByte) {
+  const Argument a{{512, 2048}, DType::kUInt8}, b{{1024, 2048}, DType::kUInt8};
+  EXPECT_DOUBLE_EQ(FlopOf(Find("_C::cutlass_scaled_fp4_mm", {{{512, 1024}}, a, b})),
+                   2.0 * 512 * 4096 * 1024);
+}
+
+// mamba_ssm: 8 samples of 3,072 channels and 2,048 positions, 16 states each with 15 FLOP; a whole
+// layer is given twice the channels.
+TEST(TraceExtensions, SelectiveScans) {
+  const double flop = 8.0 * 3072 * 2048 * 16 * 15;
+  const Argument u{{8, 3072, 2048}}, states{{3072, 16}};
+  EXPECT_DOUBLE_EQ(FlopOf(Find("SelectiveScanFn", {u, u, states})), flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("MambaInnerFn", {{{8, 6144, 2048}}, {{3072, 1, 4}}, states})), flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("MambaInnerFnBackward", {u})), 3 * flop);
+  // 32 states.
+  EXPECT_DOUBLE_EQ(FlopOf(Find("SelectiveScanFn", {u, u, {{3072, 32}}})), 2 * flop);
+  EXPECT_FALSE(Find("SelectiveScanFn", {states}).has_value());
+}
+
 // Gradient and parameter in 16 bits, two states in 8: ten bytes a parameter, of which the
 // gradient's two are read alone (bitsandbytes).
 TEST(TraceExtensions, OptimizersOfExtensions) {

@@ -151,6 +151,20 @@ TEST(TraceOperator, ConvolutionBackwardKnowsItsOutputFromTheGradient) {
   EXPECT_FALSE(call.as<Conv2dOp>().needs_input_gradient);
 }
 
+// Of nn.ConvTranspose2d(512, 256, 4, stride=2, padding=1), filters [512, 256, 4, 4]: each of 32 x
+// 32 places is multiplied by them, for either gradient. Where channels are as many, sizes tell.
+TEST(TraceOperator, GradientsOfTransposedConvolutions) {
+  const Lookup call("aten::convolution_backward",
+                    {{8, 256, 64, 64}, {8, 512, 32, 32}, {512, 256, 4, 4}});
+  EXPECT_DOUBLE_EQ(TotalWork(call.op()).flop.count(), 2 * 2.0 * 8 * 32 * 32 * 512 * 256 * 16);
+  const Lookup equal("aten::convolution_backward",
+                     {{8, 256, 64, 64}, {8, 256, 32, 32}, {256, 256, 2, 2}});
+  EXPECT_DOUBLE_EQ(TotalWork(equal.op()).flop.count(), 2 * 2.0 * 8 * 32 * 32 * 256 * 256 * 4);
+  const Lookup plain("aten::convolution_backward",
+                     {{8, 256, 32, 32}, {8, 256, 32, 32}, {256, 256, 3, 3}});
+  EXPECT_DOUBLE_EQ(TotalWork(plain.op()).flop.count(), 2 * 2.0 * 8 * 32 * 32 * 256 * 256 * 9);
+}
+
 TEST(TraceOperator, BinaryWithOutArgumentReadsTwoOperands) {
   // mul(self, scalar, out=self), as DDP's gradient averaging shows in a trace.
   EXPECT_EQ(Lookup("aten::mul", {{512}, {}, {512}}).bytes(), 2 * 512 * 4);

@@ -66,6 +66,17 @@ TEST(FunctionLayers, AttentionEitherWayRound) {
   }
 }
 
+// FlexAttention's are [samples, heads, s, d], as PyTorch's own: no model has 2,048 heads.
+TEST(FunctionLayers, AttentionWithHeadsBeforeTheSequence) {
+  const auto q = Dims({4, 32, 2048, 128}), k = Dims({4, 8, 2048, 128});
+  const FunctionWork work = WorkOf({q, k, k});
+  ASSERT_TRUE(work.attention.has_value());
+  EXPECT_EQ(work.attention->b, 4);
+  EXPECT_EQ(work.attention->heads, 32);
+  EXPECT_EQ(work.attention->kv_heads, 8);
+  EXPECT_EQ(work.attention->sq, 2048);
+}
+
 // 3 sequences of 12,288 tokens, by where they begin.
 TEST(FunctionLayers, AttentionOfPackedSequences) {
   const std::vector<int64_t> begins = {4}, q = {12288, 32, 128}, k = {12288, 8, 128};
