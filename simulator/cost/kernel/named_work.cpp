@@ -106,6 +106,9 @@ const Rule kRules[] = {
       "InstanceNorm"}},
     {Neighbours(KernelKind::kPooling, 1, 1), {"pool", "Pool"}},
     {Neighbours(KernelKind::kDropout, 1, 1.25), {"dropout", "Dropout"}},
+    // As many blocks as the device holds at most go over all of a tensor of random numbers
+    // (aten/src/ATen/native/cuda/DistributionTemplates.h, calc_execution_policy).
+    {Neighbours(KernelKind::kFill, 0, 1), {"distribution_elementwise_grid_stride_kernel"}},
     {Threads(KernelKind::kFill, 0, 1),
      {"distribution_", "FillFunctor", "fill_kernel", "arange", "linspace",
       "elementwise_kernel_with_index", "fillBuffer", "memset", "rng_", "curand", "randperm",
@@ -134,7 +137,7 @@ const Rule kRules[] = {
     // 23).
     {Threads(KernelKind::kOther, 1, 1, 16),
      {"RadixSortOnesweep", "RadixSortDownsweep", "DeviceScanKernel", "DeviceScanByKeyKernel"}},
-    {Threads(KernelKind::kOther, 1, 0, 16), {"RadixSortHistogram", "RadixSortUpsweep"}},
+    {Threads(KernelKind::kOther, 1, 0, 16), {"RadixSortUpsweep"}},
     {Neighbours(KernelKind::kReduction, 1, 0),
      {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",
       "DeviceSegmentedReduce", "nll_loss", "ClassNLLCriterion", "cross_entropy", "CrossEntropy",

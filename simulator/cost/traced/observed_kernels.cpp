@@ -225,6 +225,13 @@ void Specify(std::string_view name, const KernelTraits& traits, OperatorCall& ca
     const DType listed = strided ? ElementNamed(name) : OfSize(traits.element_bytes);
     if (listed != DType::kUnknown) call.dtype = listed;
   }
+  // "FusedAdamMathFunctor<c10::BFloat16, 4, ..." (aten/src/ATen/native/cuda/ForeachFunctors.cuh).
+  const bool listed = std::holds_alternative<OptimizerOp>(call.shape) ||
+                      std::holds_alternative<ElementwiseOp>(call.shape);
+  if (listed && ContainsAny(name, {"multi_tensor_apply_kernel<"}) &&
+      ContainsAny(name, {"Functor<c10::BFloat16", "Functor<c10::Half"})) {
+    call.dtype = DType::kFloat16;
+  }
   auto* attention = std::get_if<AttentionOp>(&call.shape);
   if (attention != nullptr && traits.flash_attention_2) attention->causal = traits.causal;
 }

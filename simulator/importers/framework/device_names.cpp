@@ -113,11 +113,13 @@ MemcpyKind ParseMemcpyKind(std::string_view name, bool& host_kind_known) {
 
 bool IsCollectiveKernel(std::string_view name) {
   // ncclKernel_AllReduce_RING_LL_Sum_float(...), ncclDevKernel_SendRecv(...), ncclSymDevKernel_...,
-  // ncclKernel(ncclDevComm*) of RCCL, ncclDevKernel_Generic_4(...).
+  // ncclKernel(ncclDevComm*) and mscclKernel_Sum_half_Simple_false(...) of RCCL,
+  // ncclDevKernel_Generic_4(...).
   const size_t space = name.starts_with("void ") ? 5 : 0;
   name.remove_prefix(space);
-  return (name.starts_with("nccl") || name.starts_with("rccl")) &&
-         name.find("Kernel") != std::string_view::npos;
+  const bool library =
+      name.starts_with("nccl") || name.starts_with("rccl") || name.starts_with("mscclKernel");
+  return library && name.find("Kernel") != std::string_view::npos;
 }
 
 }  // namespace foretrace

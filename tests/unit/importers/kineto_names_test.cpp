@@ -112,6 +112,7 @@ TEST(Classify, XpuCallsAndCopies) {
 }
 
 TEST(Classify, CollectiveKernels) {
+  EXPECT_TRUE(IsCollectiveKernel("mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"));
   EXPECT_TRUE(IsCollectiveKernel("ncclSymDevKernel_AllReduce_AGxLL_R_f32(ncclSymDevArgs)"));

@@ -109,6 +109,22 @@ TEST(LaunchedKernels, ElementsOfThreads) {
   EXPECT_LT(sort, 3 * 16 * least);
 }
 
+// As many blocks as the device holds go over all of a tensor
+// (aten/src/ATen/native/cuda/DistributionTemplates.h): what is beside them says how large it is.
+// Such a kernel of hta-traces/critical_path/alexnet takes 71 us.
+TEST(LaunchedKernels, RandomNumbersFillWhatIsBesideThem) {
+  const LaunchAttr grid = {{640, 1, 1}, {256, 1, 1}};
+  const Launch launch{.name =
+                          "void at::native::(anonymous namespace)::"
+                          "distribution_elementwise_grid_stride_kernel<float, 4, f>",
+                      .waves_milli = 1000,
+                      .attr = &grid};
+  const int64_t elements = 50'000'000;
+  // 4 bytes each at 900 GB/s.
+  EXPECT_GT(EstimateLaunch(Models(), launch, elements, 0)->time.us(), elements * 4 / 0.9e6);
+  EXPECT_LT(EstimateLaunch(Models(), launch, 0, 0)->time.us(), 20);
+}
+
 // Apex's Adam on the A100 of trace_diff/control: 303 blocks, each a chunk of four lists, took 407
 // us.
 TEST(LaunchedKernels, AnOptimizersBlocksAreChunks) {
