@@ -115,11 +115,15 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     const OperatorCall& traced = known->second->op;
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
     if (opaque && AssignRecurrence(store, rank, op, entries)) continue;
-    if (opaque && !known->second->weighed && SayMore(rank, op.kernels)) continue;
+    if (opaque && !known->second->weighed && SayMore(rank, op.kernels)) {
+      AssignLosses(store, rank, op, entries);
+      continue;
+    }
     Assign(store, rank, *known->second, op, entries);
     NameKinds(store, rank, traced, op.kernels, entries);
     if (opaque) {
       AssignExperts(store, rank, op, entries);
+      AssignLosses(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);
       AssignBags(store, rank, std::get<OpaqueOp>(traced.shape), op, entries);
     }

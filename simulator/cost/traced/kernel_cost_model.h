@@ -107,6 +107,9 @@ class KernelCostModel : public CostModel {
   // Of a write through indices that runs as several kernels, those that sort and that write.
   void AssignIndexedWrites(const TraceStore& store, const RankTrace& rank, const OperatorCall& call,
                            std::span<const NodeIndex> mains, std::vector<Entry>& entries) const;
+  // Of chunks of rows of a loss.
+  void AssignLosses(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
+                    std::vector<Entry>& entries) const;
   // All steps of a recurrence. False: the call is none, or not enough is known.
   bool AssignRecurrence(const TraceStore& store, const RankTrace& rank, const CallKernels& op,
                         std::vector<Entry>& entries) const;

@@ -60,6 +60,39 @@ void KernelCostModel::AssignPeerReductions(const TraceStore& store, const RankTr
   }
 }
 
+// Liger's losses (liger_kernel/ops/cross_entropy.py; fused_linear_cross_entropy.py launches one for
+// every few rows): a block reads a row of scores for its softmax, then again, and writes the
+// gradient over it. A row is as long as the scores that the call is given, or as the weights that
+// make them have rows.
+void KernelCostModel::AssignLosses(const TraceStore& store, const RankTrace& rank,
+                                   const CallKernels& op, std::vector<Entry>& entries) const {
+  constexpr int64_t kReads = 2;
+  const auto tensors = rank.tensors(op.call);
+  const bool fused = store.name(rank, op.call).find("FusedLinear") != std::string_view::npos;
+  const Tensor* of_row = nullptr;  // scores, else weights
+  for (const Tensor& t : tensors) {
+    if (rank.dims(t).size() < 2) continue;
+    of_row = &t;
+    if (!fused) break;
+  }
+  if (of_row == nullptr) return;
+  const auto dims = rank.dims(*of_row);
+  const int64_t columns = fused ? dims.front() : dims.back();
+  for (const NodeIndex node : op.kernels) {
+    const LaunchAttr* launch = rank.launch(node);
+    if (launch == nullptr || store.name(rank, node) != "liger_cross_entropy_kernel") continue;
+    const int64_t bytes = SaturatingProduct({launch->grid[0], columns, ElementSize(of_row->dtype)});
+    KernelWork work;
+    work.kind = KernelKind::kOther;
+    work.read = Bytes(SaturatingProduct({kReads, bytes}));
+    work.written = Bytes(bytes);
+    entries[node.value].estimate = {models_->Predict(work, Precision::kFloat32).time,
+                                    EstimateSource::kAnalytic, true};
+    entries[node.value].kind = KernelKind::kSoftmax;
+    entries[node.value].call = op.call;
+  }
+}
+
 void KernelCostModel::AssignBags(const TraceStore& store, const RankTrace& rank,
                                  const OpaqueOp& call, const CallKernels& op,
                                  std::vector<Entry>& entries) const {

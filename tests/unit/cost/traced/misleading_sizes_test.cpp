@@ -45,6 +45,31 @@ TEST(SparseProducts, AreNotDense) {
   }
 }
 
+// Liger's fused loss of 8,192 tokens, of which this launch has 256: scores for 128,256 words, which
+// the weights have rows for, of two bytes, are read twice and written once.
+TEST(Losses, OfSomeRowsAtATime) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  constexpr std::string_view kCall = "LigerFusedLinearCrossEntropyFunction",
+                             kKernel = "liger_cross_entropy_kernel";
+  rank.Op(kCall, {0, 90});
+  for (const auto& dims : {std::vector<int64_t>{8192, 4096}, {128256, 4096}, {8192}}) {
+    Tensor tensor;
+    tensor.dtype = DType::kBFloat16;
+    rank.builder().AddTensor(rank.Of(kCall), tensor, dims);
+  }
+  rank.Kernel(kKernel, {10, 12}, 7, {20, 110});
+  rank.Launched(kKernel, {{256, 1, 1}, {1024, 1, 1}}).Waves(kKernel, 970);
+  const TraceStore store = job.Build();
+  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
+                                                                   std::vector<KernelModel>{}),
+                              store);
+  const double us = model.Predict(store, store.ranks()[0], rank.Of(kKernel))->time.us();
+  const double least = 3.0 * 256 * 128256 * 2 / 3.35e6;
+  EXPECT_GT(us, least);
+  EXPECT_LT(us, 1.5 * least);
+}
+
 // Profiles leave out the types of lists; the functor has that of its tensors: 100 million of two
 // bytes, read and written at 3.35 TB/s.
 TEST(Lists, HaveTheTypeOfTheirFunctor) {
