@@ -114,14 +114,15 @@ std::vector<KernelCostModel::Entry> KernelCostModel::Prepare(const TraceStore& s
     SetMask(store, rank, op, *known->second);
     const OperatorCall& traced = known->second->op;
     const bool opaque = std::holds_alternative<OpaqueOp>(traced.shape);
-    if (opaque && AssignRecurrence(store, rank, op, entries)) continue;
+    const bool has_call = op.call.valid();  // kernels of a graph have none
+    if (opaque && has_call && AssignRecurrence(store, rank, op, entries)) continue;
     if (opaque && !known->second->weighed && SayMore(rank, op.kernels)) {
-      AssignLosses(store, rank, op, entries);
+      if (has_call) AssignLosses(store, rank, op, entries);
       continue;
     }
     Assign(store, rank, *known->second, op, entries);
     NameKinds(store, rank, traced, op.kernels, entries);
-    if (opaque) {
+    if (opaque && has_call) {
       AssignExperts(store, rank, op, entries);
       AssignLosses(store, rank, op, entries);
       AssignPeerReductions(store, rank, op, entries);

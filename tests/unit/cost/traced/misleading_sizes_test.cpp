@@ -70,6 +70,22 @@ TEST(Losses, OfSomeRowsAtATime) {
   EXPECT_LT(us, 1.5 * least);
 }
 
+// Kernels that a CUDA graph launches have no call whose tensors could be looked at.
+TEST(Graphs, GeneratedKernelsHaveNoCall) {
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  constexpr std::string_view kKernel = "triton_poi_fused_add_gelu_0";
+  rank.InFlight(kKernel, 7, {20, 30});
+  rank.Launched(kKernel, {{4096, 1, 1}, {128, 1, 1}}).Waves(kKernel, 1940);
+  const TraceStore store = job.Build();
+  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
+                                                                   std::vector<KernelModel>{}),
+                              store);
+  // 4,096 blocks of 1,024 elements of four bytes, of which two tensors are read.
+  const double us = model.Predict(store, store.ranks()[0], rank.Of(kKernel))->time.us();
+  EXPECT_GT(us, 3.0 * 4096 * 1024 * 4 / 3.35e6);
+}
+
 // Profiles leave out the types of lists; the functor has that of its tensors: 100 million of two
 // bytes, read and written at 3.35 TB/s.
 TEST(Lists, HaveTheTypeOfTheirFunctor) {
