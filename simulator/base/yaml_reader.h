@@ -58,6 +58,7 @@ class YamlReader {
   int32_t AsInteger(int32_t low, int32_t high) const;
   std::string AsString() const;  // of a non-empty scalar
   bool IsMap() const { return node_.IsDefined() && node_.IsMap(); }
+  bool IsScalar() const { return node_.IsDefined() && node_.IsScalar(); }
 
   void Fail(std::string_view key, std::string_view message) const;
   void FailMissing(std::string_view key) const;

@@ -12,6 +12,7 @@
 #include "simulator/base/input.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/yaml_reader.h"
+#include "simulator/sharding/table_csv.h"
 #include "simulator/sharding/task.h"
 #include "simulator/sharding/zipf_access.h"
 
@@ -68,7 +69,7 @@ class TaskReader {
     ReadOptimizer();
     ReadCpu();
     if (root_.Has("uvm")) ReadUvm();
-    ReadTables();
+    FORETRACE_RETURN_IF_ERROR(ReadTables());
     FORETRACE_RETURN_IF_ERROR(root_.status());
     FORETRACE_RETURN_IF_ERROR(CheckInteraction());
     return std::move(task_);
@@ -146,16 +147,29 @@ class TaskReader {
     task_.uvm.host_memory = Bytes(std::llround(uvm.Number("host_memory_GB", 0.001, 1e6) * kGiga));
   }
 
-  void ReadTables() {
-    const std::vector<YamlReader> items = root_.Child("tables").Items();
-    if (root_.ok() && items.empty()) root_.Fail("tables", "a task has at least one table");
+  // A list, or the name of a CSV beside the task's file.
+  absl::Status ReadTables() {
+    if (!root_.Has("tables") || !root_.Child("tables").IsScalar()) {
+      ReadTables(root_);
+      return root_.status();
+    }
+    FORETRACE_RETURN_IF_ERROR(root_.status());
+    const auto path = std::filesystem::path(file_).parent_path() / root_.String("tables");
+    FORETRACE_ASSIGN_OR_RETURN(const YamlReader csv, ReadTableCsv(path.string()));
+    ReadTables(csv);
+    return csv.status();
+  }
+
+  void ReadTables(const YamlReader& root) {
+    const std::vector<YamlReader> items = root.Child("tables").Items();
+    if (root.ok() && items.empty()) root.Fail("tables", "a task has at least one table");
     if (items.size() > static_cast<size_t>(kMaxTables)) {
-      return root_.Fail("tables", fmt::format("more than {} tables", kMaxTables));
+      return root.Fail("tables", fmt::format("more than {} tables", kMaxTables));
     }
     std::set<std::string> names;
     for (const YamlReader& item : items) {
       ReadTable(item);
-      if (!root_.ok()) return;
+      if (!item.ok()) return;
       if (!names.insert(task_.tables.back().name).second) {
         return item.Fail("name", fmt::format("'{}' is given twice", task_.tables.back().name));
       }

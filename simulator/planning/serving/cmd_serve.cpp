@@ -371,6 +371,8 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
       "foretrace serve llama3.1-70b --platform dgx-h100 --search --rate 4 --ttft 500 --tpot 40",
       "foretrace serve deepseek-v3 --platform dgx-h100 --engine sglang-0.5 --parallel 'dp32 ep' "
       "--expert-exchange deepep --rate 20",
+      "foretrace sweep serve llama3.1-8b --platform dgx-h100 --rate 90 --count 1000 --over "
+      "replicas=1:4  # how many engines keep up",
   }));
   command->callback([o, &context] { context.run = [o, &context] { return Serve(*o, context); }; });
 }

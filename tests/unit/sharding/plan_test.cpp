@@ -13,6 +13,7 @@
 #include "simulator/sharding/plan_work.h"
 #include "simulator/sharding/sharder.h"
 #include "tests/support/sharding_tasks.h"
+#include "tests/support/temp_folder.h"
 
 namespace foretrace {
 namespace {
@@ -347,6 +348,39 @@ TEST(TaskYaml, ReadsAndWritesTheSame) {
   const auto again = ParseShardingTask(ShardingTaskYaml(*task), "t.yaml");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(ShardingTaskYaml(*again), ShardingTaskYaml(*task));
+}
+
+// The same tables as a list says: 2 lookups of 64 samples are 128.
+TEST(TaskYaml, TablesMayBeRowsOfACsv) {
+  const TempFolder folder;
+  std::string text = kTask;
+  text.replace(text.find("tables:"), std::string::npos, "tables: my tables.csv\n");
+  const std::string file = folder.Write("t.yaml", text);
+  const auto read = [&](const std::string& csv) {
+    folder.Write("my tables.csv", csv);
+    return LoadShardingTask(file);
+  };
+  const auto task =
+      read("Table,num_embeddings,pooling,zipf,dim,owner\n\"a, b\",1000,2,1,16,us\n\n");
+  ASSERT_TRUE(task.ok()) << task.status();
+  ASSERT_EQ(task->tables.size(), 1u);
+  EXPECT_EQ(task->tables[0].name, "a, b");
+  EXPECT_EQ(task->tables[0].rows, 1000);
+  EXPECT_EQ(task->tables[0].access.lookups, 128);
+  const auto error = [&](const std::string& csv) {
+    return std::string(read(csv).status().message());
+  };
+  EXPECT_THAT(error("name,rows,dim,pooling\na,1000,16,2\n"),
+              HasSubstr("my tables.csv:1: no column 'zipf'"));
+  EXPECT_THAT(error("name,rows,dim,pooling,zipf\na,1000,16,2,1\nb,many,16,2,1\n"),
+              HasSubstr("my tables.csv:3: key 'tables[1].rows': must be a number"));
+  EXPECT_THAT(error("name,rows,dim,pooling,zipf\na,1000,16,2,1,7\n"),
+              HasSubstr("my tables.csv:2: 6 fields, where the first line has 5"));
+  EXPECT_THAT(error("name,rows,dim,pooling,zipf\na,1000,16,2,1\na,1000,16,2,1\n"),
+              HasSubstr("my tables.csv:3: key 'tables[1].name': 'a' is given twice"));
+  EXPECT_THAT(error("name,rows,dim,pooling,zipf\na,1000,16,,1\n"),
+              HasSubstr("my tables.csv:2: key 'tables[0].pooling': missing"));
+  EXPECT_THAT(error("name,rows,dim,pooling,zipf\n"), HasSubstr("at least one table"));
 }
 
 TEST(TaskYaml, FeaturesNeedNoBottomLayers) {
