@@ -138,6 +138,7 @@ absl::Status RunSearch(const SearchCommandOptions& o, const CommandContext& cont
   report.workload = job.model.workload.name;
   report.devices = job.devices;
   report.global_batch = o.job.global_batch;
+  if (job.model.transformer) report.sequence = job.model.transformer->sequence;
   if (job.software) report.software = job.software->Text();
   report.notes = job.notes;
   if (o.energy) {

@@ -136,6 +136,12 @@ void WriteSearch(JsonWriter& json, const SearchReport& report) {
     json.Key(key);
     json.Int64(value);
   }
+  json.Key("sequence");
+  if (report.sequence > 0) {
+    json.Int64(report.sequence);
+  } else {
+    json.Null();
+  }
   json.Key("seconds");
   json.Double(report.took.seconds());
   json.Key("evaluations_per_second");

@@ -145,8 +145,10 @@ std::string NotesText(const SearchReport& report) {
 
 // Of what a report is.
 std::string JobText(const SearchReport& report) {
-  return fmt::format("{} on {} devices, {} samples an iteration\n", report.workload, report.devices,
-                     report.global_batch);
+  const std::string tokens =
+      report.sequence > 0 ? fmt::format(" of {} tokens", report.sequence) : "";
+  return fmt::format("{} on {} devices, {} samples{} an iteration\n", report.workload,
+                     report.devices, report.global_batch, tokens);
 }
 
 }  // namespace
@@ -192,6 +194,14 @@ std::string SearchText(const SearchReport& report, size_t top, const TextStyle& 
         "rated {:.0f} W\n",
         joules / 1e3, joules / std::max(report.global_batch, 1), report.devices,
         report.device_watts);
+  }
+  if (report.sequence > 0 && !report.rows.empty()) {
+    const SearchRow& first = report.rows.front();
+    const SimTime time = first.simulated > SimTime() ? first.simulated : first.evaluation.iteration;
+    const double tokens = static_cast<double>(report.global_batch) *
+                          static_cast<double>(report.sequence) / time.seconds();
+    text += fmt::format("tokens of the first: {:.0f} a second; {:.3g} device hours for 10^9\n",
+                        tokens, static_cast<double>(report.devices) * 1e9 / tokens / 3600);
   }
   if (report.pareto.size() > 1 && !SameShown(report.rows, report.pareto, top)) {
     text += "\nTime against memory: the fastest, and each next one that needs less\n";

@@ -51,6 +51,7 @@ struct SearchReport {
   std::string workload;
   int64_t devices = 0;
   int32_t global_batch = 0;
+  int64_t sequence = 0;               // tokens of a sample; 0: it has none
   std::vector<SearchRow> rows;        // best first
   std::vector<SearchRow> pareto;      // time against memory, fastest first
   std::vector<std::string> failures;  // searchers without a plan, and why
