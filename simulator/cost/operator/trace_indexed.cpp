@@ -17,7 +17,7 @@ Result Gather(const Call& call, Direction pass) {
   traced.assumed = call.out.empty();
   traced.access.elements = op.elements;
   traced.access.indices = std::ssize(call.in) - 1;
-  if (op.index_count == op.elements && !call.in[1].dims.empty() && call.in[1].dims.back() > 0) {
+  if (call.in_ok(2) && op.index_count == op.elements && call.in[1].dims.back() > 0) {
     traced.access.rows = op.index_count / call.in[1].dims.back();
   }
   return traced;

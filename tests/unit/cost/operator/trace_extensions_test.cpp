@@ -86,6 +86,12 @@ TEST(TraceExtensions, WeightsInFewBits) {
   EXPECT_FALSE(Find("_C::awq_gemm", {{{16, 4096}}}).has_value());
 }
 
+// Nothing is chosen of nothing: a call without indices, of a tensor without elements.
+TEST(TraceExtensions, GathersOfNothing) {
+  EXPECT_EQ(BytesOf(Find("aten::tril", {{{8, 0, 0}}})), 0);
+  EXPECT_EQ(BytesOf(Find("aten::index", {{{0, 4}}})), 0);
+}
+
 // Two values of 4 bits a byte (vLLM's csrc/quantization/fp4, TensorRT-LLM).
 TEST(TraceExtensions, OperandsOfTwoValuesAByte) {
   const Argument a{{512, 2048}, DType::kUInt8}, b{{1024, 2048}, DType::kUInt8};
