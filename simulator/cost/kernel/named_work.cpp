@@ -47,6 +47,8 @@ const Rule kRules[] = {
     // of
     // two a thread.
     {Threads(KernelKind::kElementwise, 0.25, 1, 16), {", 64, 8, 1>", ", 64, 8, 2>"}},
+    // lion_pytorch/triton.py: of the parameter, its gradient and one state.
+    {Threads(KernelKind::kOptimizer, 3, 2), {"update_fn_kernel"}},
     {Threads(KernelKind::kOptimizer, 4, 3), {"multi_tensor", "multiTensor", "kOptimizer"}},
     {Threads(KernelKind::kElementwise, 1, 1), {"rotary", "Rotary", "rope_", "Rope", "RoPE"}},
     {Threads(KernelKind::kEmbedding, 1, 1),

@@ -11,6 +11,7 @@
 #include "simulator/cost/kernel/kernel_names.h"
 #include "simulator/cost/kernel/named_work.h"
 #include "simulator/cost/operator/trace_call.h"
+#include "simulator/cost/traced/launch_place.h"
 
 namespace foretrace {
 namespace {
@@ -281,7 +282,8 @@ FunctionLayers::Part FunctionLayers::Next(const LaunchFlow& flow, size_t i, Node
   const FunctionWork& work = pass.work;
   if (part.kernels.empty()) return part;
   if (Attends(kernel)) {
-    if (work.attention) part.traced = Assumed(*work.attention, work.dtype, pass.backward);
+    const bool backward = pass.backward || NamesGradient(kernel);
+    if (work.attention) part.traced = Assumed(*work.attention, work.dtype, backward);
   } else if (IsMatmul(kernel)) {
     const bool float8 = TraitsOfKernel(kernel).precision == Precision::kFloat8;
     const DType dtype = float8 ? DType::kFloat8 : work.dtype;

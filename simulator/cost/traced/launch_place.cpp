@@ -14,7 +14,12 @@ namespace foretrace {
 namespace {
 
 // Norms (PyTorch's, and engines' of root mean squares) and rows of scores or logits: a block each.
+// Gradients written in Triton (Liger's ops/rms_norm.py, FlashAttention's ops/triton/layer_norm.py)
+// have a block for each multiprocessor, Liger's norms of blocks several rows each.
 bool IsRowKernel(std::string_view name) {
+  if (name.starts_with("_") && (NamesGradient(name) || ContainsAny(name, {"block_rms_norm"}))) {
+    return false;
+  }
   return ContainsAny(name, {"layer_norm", "rms_norm", "RowwiseMoments", "cunn_SoftMax"}) &&
          !ContainsAny(name, {"GammaBeta", "gamma_beta"});
 }

@@ -160,6 +160,18 @@ TEST(FunctionLayers, AttentionAndItsGradients) {
   }
 }
 
+// FlexAttention's kernels are calls of their own, and name their pass.
+TEST(FunctionLayers, AttentionThatNamesItsPass) {
+  LaunchedCalls calls;
+  const std::string name = "triton_tem_fused_flex_attention_backward_1";
+  calls.Add(name, name, {{32, 128, 1}, {256, 1, 1}});
+  calls.Shapes(name, {{4, 32, 2048, 128}, {4, 8, 2048, 128}, {4, 8, 2048, 128}});
+  const auto found = calls.Inferred(name);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].pass, Direction::kBackward);
+  ExpectAttention(found[0], 4, 32, 2048, 128);
+}
+
 // 8 experts of [512, 1,024]: Transformer Engine's _GroupedLinear has a matrix each, grouped_gemm
 // one array; kernels for each expert, or one for all.
 TEST(FunctionLayers, ExpertsShareTheRows) {
