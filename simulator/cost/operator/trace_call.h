@@ -118,6 +118,7 @@ Result Reduction(const Call& call);
 Result Copy(const Call& call);
 // Reads its one tensor and writes as much.
 Result CumulativeSum(const Call& call);
+Result FourierTransform(const Call& call);
 Result Concat(const Call& call);
 Result MaxPool(const Call& call);
 Result MaxPoolBackward(const Call& call);

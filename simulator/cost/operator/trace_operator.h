@@ -46,6 +46,7 @@ struct TracedOperator {
   int64_t residuals = 0;
   // An OpaqueOp whose bytes are what its kernels move: their names and launches say no more.
   bool weighed = false;
+  bool every_kernel = false;  // each of which moves all of it
 };
 
 // The operator behind one innermost framework call such as "aten::addmm". `inputs` holds every

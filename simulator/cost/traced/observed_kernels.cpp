@@ -397,6 +397,9 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
       AddStepsOfWeights(device, store.name(rank, observed.mains[1]), weights);
     }
   }
+  if (traced.every_kernel && !observed.mains.empty()) {
+    observed.list.resize(observed.mains.size(), KernelWork(observed.list[0]));
+  }
   if (observed.list.size() != 1) return observed;
   KernelWork& work = observed.list[0];
   const NodeIndex together = ChannelsLast(store, rank, observed.mains);

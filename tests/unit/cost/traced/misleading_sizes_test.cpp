@@ -45,6 +45,35 @@ TEST(SparseProducts, AreNotDense) {
   }
 }
 
+// 64 x 256 x 256 complex numbers of 8 bytes, of which cuFFT's kernels for rows and for columns read
+// and write all.
+TEST(FourierTransforms, EachKernelPassesOverAll) {
+  constexpr std::string_view kRows = "void vector_fft<256u, EPT<16u>, 16u, 8u>(x)",
+                             kColumns = "void regular_fft<256u, EPT<16u>, 16u, 2u>(x)";
+  JobScript job(1);
+  RankScript& rank = job.rank(0);
+  rank.Op("aten::_fft_c2c", {0, 90});
+  Tensor tensor;
+  tensor.dtype = DType::kComplex64;
+  rank.builder().AddTensor(rank.Of("aten::_fft_c2c"), tensor, std::vector<int64_t>{64, 256, 256});
+  rank.Kernel(kRows, {10, 12}, 7, {20, 50}).Kernel(kColumns, {13, 15}, 7, {51, 80});
+  const TraceStore store = job.Build();
+  const KernelCostModel model(std::make_shared<const KernelModels>(*FindGpuPeaks("h100-sxm5-80gb"),
+                                                                   std::vector<KernelModel>{}),
+                              store);
+  const double least = 2.0 * 64 * 256 * 256 * 8 / 3.35e6;
+  int kernels = 0;
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    const NodeIndex node(i);
+    if (store.ranks()[0].kind(node) != NodeKind::kKernel) continue;
+    ++kernels;
+    const double us = model.Predict(store, store.ranks()[0], node)->time.us();
+    EXPECT_GT(us, least);
+    EXPECT_LT(us, 1.5 * least);
+  }
+  EXPECT_EQ(kernels, 2);
+}
+
 // Liger's fused loss of 8,192 tokens, of which this launch has 256: scores for 128,256 words, which
 // the weights have rows for, of two bytes, are read twice and written once.
 TEST(Losses, OfSomeRowsAtATime) {

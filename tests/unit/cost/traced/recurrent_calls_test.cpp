@@ -77,8 +77,10 @@ std::vector<double> Times(int64_t steps, const std::vector<Kernel>& kernels) {
                                                                    std::vector<KernelModel>{}),
                               store);
   std::vector<double> times;
-  for (const Kernel& kernel : kernels) {
-    times.push_back(model.Predict(store, store.ranks()[0], rank.Of(kernel.name))->time.us());
+  for (uint32_t i = 0; i < store.ranks()[0].size(); ++i) {
+    const NodeIndex node(i);
+    if (store.ranks()[0].kind(node) != NodeKind::kKernel) continue;
+    times.push_back(model.Predict(store, store.ranks()[0], node)->time.us());
   }
   return times;
 }
