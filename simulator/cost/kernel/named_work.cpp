@@ -55,10 +55,9 @@ const Rule kRules[] = {
      {"mbedding", "compute_grad_weight", "krn_partial", "sum_and_scatter", "bounds_check_indices"}},
     {Threads(KernelKind::kOptimizer, 4, 3),
      {"Adam", "adam", "Adagrad", "adagrad", "Lamb", "lamb_", "sgd_", "SGD"}},
-    // A result a thread, or less, where each channel has a filter of its own.
-    {Threads(KernelKind::kConvolution, 1, 1, 1), {"grouped_direct_kernel"}},
     {Threads(KernelKind::kConvolution, 1, 1),
-     {"conv_depthwise", "ConvDepthwise", "dwconv", "causal_conv1d", "fft2d_", "OffsetsKernel"}},
+     {"conv_depthwise", "grouped_direct_kernel", "ConvDepthwise", "dwconv", "causal_conv1d",
+      "fft2d_", "OffsetsKernel"}},
     {Threads(KernelKind::kCopy, 1, 1), {"reshape_and_cache", "concat_and_cache", "gather_cache"}},
     {Neighbours(KernelKind::kCopy, 1, 1), {"AppendPaged"}},
     // Rows of FlashInfer, in whose namespace all is ("flash"): a block each. Sampling reads a row

@@ -94,7 +94,7 @@ constexpr KernelCase kRealNames[] = {
      Family::kOther},
     {"void flashinfer::AppendPagedKVCacheKernel<128u, 1u, __nv_bfloat16, int>", Family::kMemory},
     {"triton_tem_fused_flex_attention_0", Family::kAttention},
-    {"_fwd_grouped_kernel_stage1", Family::kAttention},
+    {"_fwd_grouped_kernel_stage1", Family::kAttention, Direction::kForward},
     {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", Family::kCommunication},
     {"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float> >",
      Family::kUnknown},
