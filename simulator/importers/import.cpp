@@ -61,6 +61,11 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
                           ((prefix[first] == '{' && prefix[last] == '}') ||
                            (prefix[first] == '[' && prefix[last] == ']'));
   if (!must_be_trace && small_json) return nullptr;
+  if (small_json && prefix.find("\"model_type\"") != std::string_view::npos) {
+    return InvalidInput(
+        "{}: sizes of a model, not a recording; search, generate and serve predict it",
+        document.name());
+  }
   std::string known;
   for (const auto& importer : importers) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", importer->name());

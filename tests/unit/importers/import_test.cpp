@@ -207,6 +207,9 @@ TEST(ImportTraces, SaysWhatIsWrongInOneLine) {
       ErrorOf({folder.Write("side.json", R"({"1": [0, 1]})")}),
       HasSubstr(
           "side.json: not a trace of a known format (kineto, pytorch_et, chakra_json, chakra)"));
+  EXPECT_THAT(ErrorOf({folder.Write("config.json", R"({"model_type": "llama"})")}),
+              HasSubstr("config.json: sizes of a model, not a recording; search, generate and "
+                        "serve predict it"));
   EXPECT_EQ(ErrorOf({}), "no traces given");
   // --ignore is of files, not of members.
   std::filesystem::create_directory(folder.path() + "/saved");
