@@ -117,6 +117,7 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
     e.candidate = candidate;
     e.summary = Summarize(trace, *result, level, candidate.devices(), Since::kArrival);
     e.overloaded_from = result->overloaded_from;
+    e.arrivals_per_s = ArrivalRate(result->outcomes);
     outcome.ranked.push_back(std::move(e));
   }
   if (outcome.ranked.empty()) {
@@ -128,6 +129,11 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
   std::stable_sort(outcome.ranked.begin(), outcome.ranked.end(), Better);
   MarkPareto(outcome.ranked);
   outcome.why = Why(outcome.ranked);
+  const EvaluatedCandidate& best = outcome.ranked.front();
+  const double wanted = RequestsThatTell(best.arrivals_per_s, best.summary.e2e.mean);
+  if (wanted > static_cast<double>(best.summary.requests)) {
+    outcome.requests_wanted = static_cast<int64_t>(std::min(wanted, 1e15));
+  }
   return outcome;
 }
 
@@ -160,6 +166,14 @@ std::string SearchText(const SearchOutcome& outcome, size_t top) {
   std::string text =
       fmt::format("Verdict: {}\n{} configurations, {} of them infeasible{}\n\n", outcome.why,
                   outcome.evaluated, outcome.infeasible, outcome.stopped ? ", stopped early" : "");
+  if (outcome.requests_wanted > 0) {
+    const EvaluatedCandidate& best = outcome.ranked.front();
+    text.insert(text.size() - 1,
+                fmt::format("Note: {} requests are too few to tell which configurations keep up "
+                            "with {:.1f} a second, and their order may be another with more; {} "
+                            "would tell of the first\n",
+                            best.summary.requests, best.arrivals_per_s, outcome.requests_wanted));
+  }
   std::vector<const EvaluatedCandidate*> shown = Different(outcome.ranked);
   const size_t alike = outcome.ranked.size() - shown.size();
   shown.resize(std::min(shown.size(), top));
@@ -192,6 +206,7 @@ std::string SearchJson(const SearchOutcome& outcome) {
   out.Field("infeasible", static_cast<uint64_t>(outcome.infeasible));
   out.Field("stopped", outcome.stopped);
   out.Field("why", outcome.why);
+  out.Field("requests_wanted", outcome.requests_wanted);
   out.Key("configurations");
   out.StartArray();
   for (const EvaluatedCandidate& e : outcome.ranked) {

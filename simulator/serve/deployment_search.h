@@ -31,7 +31,8 @@ struct EvaluatedCandidate {
   Candidate candidate;
   ServingSummary summary;
   SimTime overloaded_from = SimTime::Max();
-  bool pareto = false;  // no other has more tokens/s a GPU and a user
+  double arrivals_per_s = 0;  // 0: all came at once
+  bool pareto = false;        // no other has more tokens/s a GPU and a user
 };
 
 struct SearchOutcome {
@@ -41,6 +42,8 @@ struct SearchOutcome {
   bool stopped = false;
   std::string first_refusal;  // why the first infeasible one is
   std::string why;            // the first is first
+  // So many would tell whether the first keeps up with the requests; 0: there are as many.
+  int64_t requests_wanted = 0;
 };
 
 // `progress` is told how many are done, and says whether to go on. Errors: none is feasible (the

@@ -1,6 +1,7 @@
 #include "simulator/serve/metrics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrace::serve {
 namespace {
@@ -96,6 +97,21 @@ ServingSummary Summarize(const RequestTrace& trace, const ServingResult& result,
   }
   if (s.tpot.mean > RealSeconds()) s.tokens_per_s_per_user = 1 / s.tpot.mean.seconds();
   return s;
+}
+
+double ArrivalRate(const std::vector<RequestOutcome>& outcomes) {
+  SimTime first = SimTime::Max(), last;
+  for (const RequestOutcome& outcome : outcomes) {
+    first = std::min(first, outcome.arrival);
+    last = std::max(last, outcome.arrival);
+  }
+  if (outcomes.empty() || last <= first) return 0;
+  return static_cast<double>(outcomes.size() - 1) / (last - first).seconds();
+}
+
+// Most of ten answers' time is neither the first's nor the last's.
+double RequestsThatTell(double rate, RealSeconds answer) {
+  return std::ceil(10 * rate * answer.seconds());
 }
 
 }  // namespace foretrace::serve

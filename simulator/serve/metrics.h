@@ -60,4 +60,10 @@ struct ServingSummary {
 ServingSummary Summarize(const RequestTrace& trace, const ServingResult& result,
                          const ServiceLevel& level, int32_t devices, Since since);
 
+// Requests a second; 0: all came at once.
+double ArrivalRate(const std::vector<RequestOutcome>& outcomes);
+// How many requests tell whether so many a second, which are answered after so long, are kept up
+// with.
+double RequestsThatTell(double rate, RealSeconds answer);
+
 }  // namespace foretrace::serve

@@ -33,17 +33,6 @@ bool CameAtOnce(const std::vector<RequestOutcome>& outcomes) {
   return !outcomes.empty() && last_arrival < first_end;
 }
 
-// Requests a second; 0: all came at once.
-double ArrivalRate(const std::vector<RequestOutcome>& outcomes) {
-  SimTime first = SimTime::Max(), last;
-  for (const RequestOutcome& outcome : outcomes) {
-    first = std::min(first, outcome.arrival);
-    last = std::max(last, outcome.arrival);
-  }
-  if (outcomes.empty() || last <= first) return 0;
-  return static_cast<double>(outcomes.size() - 1) / (last - first).seconds();
-}
-
 double BusyShare(const ServingReport& r) {
   SimTime busy;
   for (const SimTime b : r.result->busy) busy += b;
@@ -259,11 +248,10 @@ std::string LoadVerdict(const ServingReport& r) {
                   r.summary.requests, r.summary.time.seconds());
   const double rate = ArrivalRate(r.result->outcomes);
   if (rate <= 0) return text;
-  // Most of ten answers' time is neither the first's nor the last's.
   return text + fmt::format(
                     ", too few to tell whether {:.1f} a second are kept up with; {:.0f} of them "
                     "would",
-                    rate, std::ceil(10 * rate * r.summary.e2e.mean.seconds()));
+                    rate, RequestsThatTell(rate, r.summary.e2e.mean));
 }
 
 // Where there is more than one engine.

@@ -305,6 +305,24 @@ TEST(DeploymentSearch, TheBestIsFirst) {
   EXPECT_TRUE(outcome->ranked.front().pareto);  // faster for each user
 }
 
+// Ten a second, each of two steps for its prompt and nine after them, of 5 ms: 55 ms. Ten answers'
+// time has 10 x 10 x 0.055 = 5.5 of them, so that five are too few and six are not.
+TEST(DeploymentSearch, SaysThatRequestsAreTooFew) {
+  const auto deploy = [](const Candidate&) -> absl::StatusOr<Deployment> {
+    return DeploymentOf(SmallEngine(), 5000.0, 0);
+  };
+  for (const int count : {5, 6}) {
+    std::vector<Request> requests;
+    for (int i = 0; i < count; ++i) requests.push_back(At(100 * i, 100, 10));
+    const auto outcome = SearchDeployments(TraceOf(requests), {{ServingPlan(), 1, 0, 4, 64}},
+                                           deploy, {}, [](size_t) { return true; });
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(outcome->requests_wanted, count == 5 ? 6 : 0);
+    EXPECT_EQ(SearchText(*outcome, 1).find("5 requests are too few") != std::string::npos,
+              count == 5);
+  }
+}
+
 // Sixty-four sequences or more where no step has so many: one line of the table. How many there are
 // is of all configurations, of those below the table too: one of the faster plan, two of the
 // slower.
