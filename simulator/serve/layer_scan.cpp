@@ -32,7 +32,8 @@ void LayerScan::AddGate(int64_t tokens, StepTime& time) const {
   }
 }
 
-// Chunks of a prompt that goes on begin where those before it end.
+// Chunks of a prompt that goes on begin where those before it end, or with its own first token
+// (delta rules: vllm/model_executor/layers/fla/ops/index.py, prepare_chunk_indices).
 void LayerScan::AddPrompts(const StepBatch& batch, StepTime& time) const {
   if (batch.prefills.empty()) return;
   StateScan scan = layers_->scan;
@@ -42,8 +43,8 @@ void LayerScan::AddPrompts(const StepBatch& batch, StepTime& time) const {
   prompts.state_width = state_width_;
   prompts.sequences = static_cast<int64_t>(batch.prefills.size());
   for (const PrefillChunk& part : batch.prefills) {
-    const int64_t begin = part.cached / scan.chunk;
-    const int64_t own = (int64_t{part.cached} + part.tokens + scan.chunk - 1) / scan.chunk - begin;
+    const int64_t before = scan.delta ? 0 : part.cached % scan.chunk;
+    const int64_t own = (before + part.tokens + scan.chunk - 1) / scan.chunk;
     prompts.chunks += own;
     prompts.longest = std::max(prompts.longest, own);
     prompts.continued += part.cached > 0 ? 1 : 0;

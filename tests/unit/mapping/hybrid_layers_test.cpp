@@ -186,6 +186,42 @@ TEST(HybridLayersTest, TimeOfPublishedMixers) {
   EXPECT_LT(ratio, 2);
 }
 
+// Qwen3-Next: a gated delta net takes longer than its FLOP at the peak's rate, as bytes, chunks
+// that wait and copies are most of it, and as long for a token however many there are, where
+// attention's share grows: of 4,096 tokens a layer takes more than one with attention, of 131,072
+// less.
+TEST(HybridLayersTest, TimeOfPublishedDeltaNets) {
+  const auto file =
+      LoadModel(std::string(FORETRACE_SOURCE_DIR "/traces/workloads/qwen3-next-80b-a3b.yaml"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto seconds = [&](LayerPart part, int64_t tokens) {
+    for (size_t kind = 0; kind < LayerKinds(*file->transformer); ++kind) {
+      TransformerConfig own = WithLayerKind(*file->transformer, kind);
+      if (PartOf(own) != part) continue;
+      own.sequence = tokens;
+      ClusterParameters p = Cluster();
+      p.multiprocessors = 108;
+      const auto passes = TimePasses(own, Of("pp1 dp1 mb1 gb1"), p);
+      EXPECT_TRUE(passes.ok()) << passes.status();
+      const double time = (passes->layer_forward + passes->layer_backward).seconds();
+      const TransformerGraph graph = MakeTransformerGraph(own);
+      const Binding sizes = BindTransformer(graph, own, {});
+      const double flop =
+          GemmFlop(graph.graph, sizes, 1).count() - GemmFlop(graph.graph, sizes, 0).count();
+      if (part == LayerPart::kDelta) {
+        EXPECT_GT(time, 3 * flop / 312e12) << tokens;
+        EXPECT_LT(time, 30 * flop / 312e12) << tokens;
+      }
+      return time;
+    }
+    return 0.0;
+  };
+  const double few = seconds(LayerPart::kDelta, 4096), many = seconds(LayerPart::kDelta, 131'072);
+  EXPECT_NEAR(many / few, 32, 4);
+  EXPECT_GT(few, seconds(LayerPart::kAttention, 4096));
+  EXPECT_LT(many, seconds(LayerPart::kAttention, 131'072));
+}
+
 absl::StatusOr<std::optional<TransformerConfig>> KnownHybrid(const std::string& name, bool) {
   if (name != "nemotron-h-small") return std::nullopt;
   TransformerConfig c = HybridModel();
