@@ -26,11 +26,13 @@ std::string NotCovered(const Fields& f, const std::optional<TransformerConfig>& 
   if (known && HasStates(*known)) return "";
   const std::string model = PlainName(f.Text("model"));
   for (const std::string_view hybrid :
-       {"mamba", "nemotronh", "hybrid", "falconh1", "granite4", "deltanet"}) {
+       {"mamba", "nemotronh", "hybrid", "falconh1", "granite40h", "deltanet", "jamba", "zamba",
+        "bamba", "qwen3next", "kimilinear", "minimax01", "minimaxtext01", "lightningattention"}) {
     if (model.find(hybrid) == std::string::npos) continue;
     return fmt::format(
-        "model '{}': a model with state-space layers needs a file that says which layers they "
-        "are; foretrace list workloads says which have one (Nemotron-H, Granite 4.0 H, Falcon-H1)",
+        "model '{}': a model with state-space layers or linear attention needs a file that says "
+        "which layers they are; foretrace list workloads says which have one (Nemotron-H, Granite "
+        "4.0 H, Falcon-H1, Qwen3-Next)",
         f.Text("model"));
   }
   return "";
