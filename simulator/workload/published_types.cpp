@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simulator/workload/published_config.h"
+#include "simulator/workload/published_hybrids.h"
 #include "simulator/workload/published_parts.h"
 
 namespace foretrace {
@@ -118,23 +119,6 @@ void Nemotron(Keys& k, Config& c) {
   Llama(k, c);
   c.gated = false;
   c.norm_biases = true;
-}
-void NemotronH(Keys& k, Config& c) {
-  Llama(k, c);
-  c.gated = c.rotary = false;
-  c.pattern = k.Word({"hybrid_override_pattern"}, "");
-  if (c.pattern.empty()) k.Refuse("lacks 'hybrid_override_pattern'");
-  c.state_heads = k.Size({"mamba_num_heads"});
-  c.state_head_size = k.Size({"mamba_head_dim"});
-  c.state_size = k.Size({"ssm_state_size"});
-  c.state_groups = k.Size({"n_groups", "mamba_n_groups"});
-  c.state_convolution = k.Size({"conv_kernel"}, c.state_convolution);
-  c.state_chunk = k.Size({"chunk_size"}, c.state_chunk);
-  if (c.pattern.find('E') == std::string::npos) return;
-  ReadExperts(k, c);
-  c.ffn = k.Size({"moe_intermediate_size"});
-  c.shared_ffn =
-      k.Size({"moe_shared_expert_intermediate_size"}, 0) * k.Size({"n_shared_experts"}, 1);
 }
 
 void Glm4(Keys& k, Config& c) {
@@ -310,71 +294,75 @@ void T5(Keys& k, Config& c) {
 }  // namespace
 
 const std::vector<PublishedType>& PublishedTypes() {
-  static const auto* const kTypes = new std::vector<PublishedType>{{"baichuan", Llama},
-                                                                   {"bert", Bert},
-                                                                   {"bloom", Bloom},
-                                                                   {"chatglm", ChatGlm},
-                                                                   {"codegen", GptJ},
-                                                                   {"cohere", Cohere},
-                                                                   {"cohere2", Cohere},
-                                                                   {"dbrx", Dbrx},
-                                                                   {"deepseek", DeepSeek},
-                                                                   {"deepseek_v2", DeepSeekV2},
-                                                                   {"deepseek_v3", DeepSeekV2},
-                                                                   {"deepseek_v32", DeepSeekV32},
-                                                                   {"falcon", Falcon},
-                                                                   {"gemma", Gemma},
-                                                                   {"gemma2", Gemma2},
-                                                                   {"gemma3_text", Gemma3},
-                                                                   {"glm", Llama},
-                                                                   {"glm4", Glm4},
-                                                                   {"glm4_moe", Glm4Moe},
-                                                                   {"glm_moe_dsa", DeepSeekV32},
-                                                                   {"gpt2", Gpt},
-                                                                   {"gpt_bigcode", GptBigCode},
-                                                                   {"gpt_neo", GptNeo},
-                                                                   {"gpt_neox", GptNeoX},
-                                                                   {"gpt_oss", GptOss},
-                                                                   {"gptj", GptJ},
-                                                                   {"granite", Llama},
-                                                                   {"granitemoe", GraniteMoe},
-                                                                   {"granitemoeshared", GraniteMoe},
-                                                                   {"internlm2", Llama},
-                                                                   {"kimi_k2", DeepSeekV2},
-                                                                   {"llama", Llama},
-                                                                   {"llama4_text", Llama4},
-                                                                   {"minicpm", Tied},
-                                                                   {"mistral", Mistral},
-                                                                   {"mixtral", Mixtral},
-                                                                   {"mpt", Mpt},
-                                                                   {"mt5", T5},
-                                                                   {"nemotron", Nemotron},
-                                                                   {"nemotron_h", NemotronH},
-                                                                   {"olmo", Llama},
-                                                                   {"olmo2", Olmo2},
-                                                                   {"olmo3", Olmo2},
-                                                                   {"olmoe", OlMoe},
-                                                                   {"opt", Opt},
-                                                                   {"phi", Phi},
-                                                                   {"phi3", Phi3},
-                                                                   {"phimoe", PhiMoe},
-                                                                   {"qwen", Qwen},
-                                                                   {"qwen2", Qwen2},
-                                                                   {"qwen2_5_vl", Qwen2},
-                                                                   {"qwen2_5_vl_text", Qwen2},
-                                                                   {"qwen2_moe", Qwen2Moe},
-                                                                   {"qwen2_vl", Qwen2},
-                                                                   {"qwen2_vl_text", Qwen2},
-                                                                   {"qwen3", Qwen3},
-                                                                   {"qwen3_moe", Qwen3Moe},
-                                                                   {"qwen3_vl_moe_text", Qwen3Moe},
-                                                                   {"qwen3_vl_text", Qwen3},
-                                                                   {"roberta", Roberta},
-                                                                   {"smollm3", Tied},
-                                                                   {"stablelm", StableLm},
-                                                                   {"starcoder2", Starcoder2},
-                                                                   {"t5", T5},
-                                                                   {"xlm-roberta", Roberta}};
+  static const auto* const kTypes =
+      new std::vector<PublishedType>{{"baichuan", Llama},
+                                     {"bert", Bert},
+                                     {"bloom", Bloom},
+                                     {"chatglm", ChatGlm},
+                                     {"codegen", GptJ},
+                                     {"cohere", Cohere},
+                                     {"cohere2", Cohere},
+                                     {"dbrx", Dbrx},
+                                     {"deepseek", DeepSeek},
+                                     {"deepseek_v2", DeepSeekV2},
+                                     {"deepseek_v3", DeepSeekV2},
+                                     {"deepseek_v32", DeepSeekV32},
+                                     {"falcon", Falcon},
+                                     {"falcon_h1", ReadFalconH1},
+                                     {"gemma", Gemma},
+                                     {"gemma2", Gemma2},
+                                     {"gemma3_text", Gemma3},
+                                     {"glm", Llama},
+                                     {"glm4", Glm4},
+                                     {"glm4_moe", Glm4Moe},
+                                     {"glm_moe_dsa", DeepSeekV32},
+                                     {"gpt2", Gpt},
+                                     {"gpt_bigcode", GptBigCode},
+                                     {"gpt_neo", GptNeo},
+                                     {"gpt_neox", GptNeoX},
+                                     {"gpt_oss", GptOss},
+                                     {"gptj", GptJ},
+                                     {"granite", Llama},
+                                     {"granitemoe", GraniteMoe},
+                                     {"granitemoehybrid", ReadGraniteHybrid},
+                                     {"granitemoeshared", GraniteMoe},
+                                     {"internlm2", Llama},
+                                     {"kimi_k2", DeepSeekV2},
+                                     {"llama", Llama},
+                                     {"llama4_text", Llama4},
+                                     {"minicpm", Tied},
+                                     {"mistral", Mistral},
+                                     {"mixtral", Mixtral},
+                                     {"mpt", Mpt},
+                                     {"mt5", T5},
+                                     {"nemotron", Nemotron},
+                                     {"nemotron_h", ReadNemotronH},
+                                     {"olmo", Llama},
+                                     {"olmo2", Olmo2},
+                                     {"olmo3", Olmo2},
+                                     {"olmoe", OlMoe},
+                                     {"opt", Opt},
+                                     {"phi", Phi},
+                                     {"phi3", Phi3},
+                                     {"phimoe", PhiMoe},
+                                     {"qwen", Qwen},
+                                     {"qwen2", Qwen2},
+                                     {"qwen2_5_vl", Qwen2},
+                                     {"qwen2_5_vl_text", Qwen2},
+                                     {"qwen2_moe", Qwen2Moe},
+                                     {"qwen2_vl", Qwen2},
+                                     {"qwen2_vl_text", Qwen2},
+                                     {"qwen3", Qwen3},
+                                     {"qwen3_moe", Qwen3Moe},
+                                     {"qwen3_next", ReadQwen3Next},
+                                     {"qwen3_vl_moe_text", Qwen3Moe},
+                                     {"qwen3_vl_text", Qwen3},
+                                     {"roberta", Roberta},
+                                     {"smollm3", Tied},
+                                     {"stablelm", StableLm},
+                                     {"starcoder2", Starcoder2},
+                                     {"t5", T5},
+                                     {"xlm-roberta", Roberta}};
   return *kTypes;
 }
 

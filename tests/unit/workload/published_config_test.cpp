@@ -28,7 +28,8 @@ std::string Described(const TransformerConfig& c) {
   return fmt::format(
       "{} hidden {} layers {}+{} heads {}/{} of {} ffn {} vocabulary {} experts {} of {} in {}/{} "
       "shared {} dense {} every {} of {} gated {} biases {} {} {} tied {} positions {} rotary {} "
-      "norms {} {} {} {} latent {} {} {} {} index {} {} {} window {} {} {} further {} mixer {} {} "
+      "norms {} {} {} {} gates {} {} latent {} {} {} {} index {} {} {} window {} {} {} further {} "
+      "mixer {} {} "
       "{} {} {} {} "
       "'{}' "
       "weights {} {}",
@@ -36,11 +37,11 @@ std::string Described(const TransformerConfig& c) {
       c.vocabulary, c.top_k, c.experts, c.chosen_groups, c.expert_groups, c.shared_ffn,
       c.dense_first, c.experts_every, c.dense_ffn, IsGated(c), HasBiases(c), HasQkvBiases(c),
       HasNormBiases(c), IsTied(c), LearnsPositions(c) ? c.positions : 0, IsRotary(c), c.qk_norm,
-      c.embedding_norm, c.post_norms, c.parallel_norms, c.latent, c.query_latent, c.rotary_size,
-      c.value_size, c.index_heads, c.index_size, c.index_keys, c.window, c.global_every,
-      c.window_pieces, c.further_tokens, c.state_heads, c.state_head_size, c.state_size,
-      c.state_groups, c.state_convolution, c.state_chunk, c.pattern, Name(c.weights),
-      Name(c.expert_weights));
+      c.embedding_norm, c.post_norms, c.parallel_norms, c.attention_gate, c.shared_gate, c.latent,
+      c.query_latent, c.rotary_size, c.value_size, c.index_heads, c.index_size, c.index_keys,
+      c.window, c.global_every, c.window_pieces, c.further_tokens, c.state_heads, c.state_head_size,
+      c.state_size, c.state_groups, c.state_convolution, c.state_chunk, c.state_norm, c.pattern,
+      Name(c.weights), Name(c.expert_weights));
 }
 
 TEST(PublishedConfigTest, SaysWhatShippedModelsSay) {
