@@ -29,10 +29,7 @@ std::string Described(const TransformerConfig& c) {
       "{} hidden {} layers {}+{} heads {}/{} of {} ffn {} vocabulary {} experts {} of {} in {}/{} "
       "shared {} dense {} every {} of {} gated {} biases {} {} {} tied {} positions {} rotary {} "
       "norms {} {} {} {} gates {} {} latent {} {} {} {} index {} {} {} window {} {} {} further {} "
-      "mixer {} {} "
-      "{} {} {} {} "
-      "'{}' "
-      "weights {} {}",
+      "mixer {} {} {} {} {} {} {} '{}' weights {} {}",
       Name(c.family), c.hidden, c.layers, c.decoder_layers, c.heads, c.kv_heads, c.head_size, c.ffn,
       c.vocabulary, c.top_k, c.experts, c.chosen_groups, c.expert_groups, c.shared_ffn,
       c.dense_first, c.experts_every, c.dense_ffn, IsGated(c), HasBiases(c), HasQkvBiases(c),
