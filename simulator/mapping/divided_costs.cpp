@@ -1,9 +1,10 @@
 #include "simulator/mapping/divided_costs.h"
-#include "simulator/base/real_sizes.h"
 
 #include <cmath>
 #include <tuple>
 #include <utility>
+
+#include "simulator/base/real_sizes.h"
 
 namespace foretrace {
 namespace {

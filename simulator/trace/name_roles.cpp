@@ -25,8 +25,7 @@ constexpr Pattern kKernelPatterns[] = {
     {"nccl", Family::kCommunication},
     {"rccl", Family::kCommunication},
     // Positions are turned, not looked up; samples are taken where a layer says; experts' passes
-    // stand
-    // in a namespace of CUTLASS's name.
+    // stand in a namespace of CUTLASS's name.
     {"rotary_embedding", Family::kOther},
     {"rope_embedding", Family::kOther},
     {"deformable_", Family::kOther},

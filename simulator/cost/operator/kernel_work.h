@@ -89,8 +89,7 @@ struct KernelWork {
   // no cache holds; 0: as in a benchmark's loop.
   int64_t trips = 0;
   bool trips_are_steps = false;  // between which threads meet, so that memory idles meanwhile
-  // Pieces of a sequence that a block goes through one after the other, of a GEMM
-  // (BatchedMatmulOp).
+  // Chunks of a sequence that blocks of a GEMM go through one after the other (BatchedMatmulOp).
   int64_t turns = 0;
   // Of what streaming kernels reach of the memory's bandwidth, by how blocks are spread over it.
   double bandwidth_share = 1;
