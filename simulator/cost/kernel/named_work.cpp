@@ -38,14 +38,12 @@ const Rule kRules[] = {
     {Neighbours(KernelKind::kBatchNorm, 4, 1),
      {"bn_bw", "batch_norm_backward", "BatchNormBackward", "BatchNormBwd"}},
     {Neighbours(KernelKind::kBatchNorm, 2, 1), {"bn_fw", "batch_norm", "BatchNorm"}},
-    // bitsandbytes' csrc/ops.cu (NUM_2STATE, NUM_1STATE): one element a thread, or eight; gradient
-    // and
+    // bitsandbytes' csrc/ops.cu (NUM_2STATE, NUM_1STATE): one element a thread; gradient and
     // parameter of 16 bits, and one or two bytes of state.
     {Threads(KernelKind::kOptimizer, 3, 2, 1), {"kOptimizerStatic8bit2State"}},
-    {Threads(KernelKind::kOptimizer, 2.5, 1.5, 8), {"kOptimizerStatic8bit1State"}},
+    {Threads(KernelKind::kOptimizer, 2.5, 1.5, 1), {"kOptimizerStatic8bit1State"}},
     // The same, kDequantizeBlockwise of values in 4 bits, whose kind the last parameter is: 8 bytes
-    // of
-    // two a thread.
+    // of two values a thread.
     {Threads(KernelKind::kElementwise, 0.25, 1, 16), {", 64, 8, 1>", ", 64, 8, 2>"}},
     // lion_pytorch/triton.py: of the parameter, its gradient and one state.
     {Threads(KernelKind::kOptimizer, 3, 2), {"update_fn_kernel"}},
@@ -61,8 +59,7 @@ const Rule kRules[] = {
     {Threads(KernelKind::kCopy, 1, 1), {"reshape_and_cache", "concat_and_cache", "gather_cache"}},
     {Neighbours(KernelKind::kCopy, 1, 1), {"AppendPaged"}},
     // Rows of FlashInfer, in whose namespace all is ("flash"): a block each. Sampling reads a row
-    // of
-    // probabilities at least once (include/flashinfer/sampling.cuh).
+    // of probabilities at least once (include/flashinfer/sampling.cuh).
     {Neighbours(KernelKind::kReduction, 1, 0), {"flashinfer::sampling"}},
     {Neighbours(KernelKind::kLayerNorm, 1, 1), {"flashinfer::norm"}},
     {Threads(KernelKind::kElementwise, 1, 1), {"flashinfer::activation", "flashinfer::quantiz"}},
@@ -70,16 +67,15 @@ const Rule kRules[] = {
     // torchvision's deform_conv2d_kernel.cu).
     {Threads(KernelKind::kIndex, 1, 1, 1), {"deformable_im2col", "deformable_col2im"}},
     // A thread of aten/src/ATen/native/cuda/GridSampler.cu has a place in the result and goes
-    // through
-    // its channels, one of UpSampleBilinear2d.cu and UpSampleBicubic2d.cu through samples too.
+    // through its channels, one of UpSampleBilinear2d.cu and UpSampleBicubic2d.cu through samples
+    // too.
     {Neighbours(KernelKind::kIndex, 1, 1), {"grid_sampler_", "indexFuncLargeIndex"}},
     // A block for each channel of a sample: an input, its steps and its gate.
     {Neighbours(KernelKind::kOther, 3, 1), {"selective_scan"}},
     {Neighbours(KernelKind::kOther, 1, 1),
      {"upsample_bilinear2d_out_frame", "upsample_bicubic2d_out_frame"}},
-    // Others of UpSample*.cu, of ReflectionPad.cu, ReplicationPadding.cu and
-    // TensorTransformations.cu
-    // (roll) have an element of the result.
+    // Threads of other UpSample*.cu, of ReflectionPad.cu, ReplicationPadding.cu and
+    // TensorTransformations.cu (roll) have an element of the result.
     {Threads(KernelKind::kOther, 1, 1, 1), {"upsample_"}},
     {Threads(KernelKind::kCopy, 1, 1, 1),
      {"reflection_pad", "replication_pad", "roll_cuda_kernel"}},
@@ -130,15 +126,15 @@ const Rule kRules[] = {
     // CUTLASS's: blocks of 4 x 128 results; cuDNN's gradients of filters, of 32 images.
     {Threads(KernelKind::kReduction, 4, 1), {"ReduceSplitK"}},
     {Threads(KernelKind::kReduction, 32, 1, 1), {"reduce_wgrad_nchw_helper"}},
-    // Sums by blocks: a thread's elements are many, and not in the name.
     // Not the gathering of what was found: sorts and searches for the largest.
     {Neighbours(KernelKind::kOther, 1, 0), {"gatherTopK"}},
     {Threads(KernelKind::kOther, 1, 1), {"SortKVInPlace"}},
-    // CUB's sorts and scans: 16 elements a thread are typical (cub/device/dispatch/tuning: 9 to
-    // 23).
+    // CUB's sorts and scans: 16 elements a thread are typical (9 to 23;
+    // cub/device/dispatch/tuning).
     {Threads(KernelKind::kOther, 1, 1, 16),
      {"RadixSortOnesweep", "RadixSortDownsweep", "DeviceScanKernel", "DeviceScanByKeyKernel"}},
     {Threads(KernelKind::kOther, 1, 0, 16), {"RadixSortUpsweep"}},
+    // Sums by blocks: a thread's elements are many, and not in the name.
     {Neighbours(KernelKind::kReduction, 1, 0),
      {"reduce_kernel", "reduceBlock", "DeviceReduceKernel", "DeviceReduceSingleTile",
       "DeviceSegmentedReduce", "nll_loss", "ClassNLLCriterion", "cross_entropy", "CrossEntropy",
@@ -170,14 +166,16 @@ const Rule kRules[] = {
 constexpr std::array<std::string_view, 6> kWrittenInTriton = {
     "_fwd_kernel",    "_bwd_kernel",  "_fwd_grouped_kernel",
     "_splitK_reduce", "bwd_kernel_d", "bwd_preprocess"};
-// What engines do beside it in its name.
+// What engines do beside it in its name: caches, and experts' rows (LightLLM's and SGLang's
+// "_fwd_kernel_destindex_copy_kv", "_fwd_kernel_ep_gather").
 bool IsBesideAttention(std::string_view name) {
-  return ContainsAny(name,
-                     {"reshape_and_cache", "concat_and_cache", "gather_cache", "AppendPaged"});
+  return ContainsAny(name, {"reshape_and_cache", "concat_and_cache", "gather_cache", "AppendPaged",
+                            "destindex_copy", "_ep_scatter", "_ep_gather"});
 }
 bool IsWrittenInTriton(std::string_view name) {
   return std::ranges::any_of(kWrittenInTriton,
-                             [&](std::string_view begin) { return name.starts_with(begin); });
+                             [&](std::string_view begin) { return name.starts_with(begin); }) &&
+         !IsBesideAttention(name);
 }
 
 }  // namespace
