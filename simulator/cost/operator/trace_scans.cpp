@@ -29,7 +29,8 @@ int64_t StatesOf(const Call& call, int64_t channels) {
 
 // SelectiveScanFn and selective_scan_fwd(u [samples, channels, positions], steps, A, B, C, ...);
 // MambaInnerFn(both halves of the input [samples, 2 channels, positions], filters [channels, 1,
-// width], ..., A, ...); gradients are given that of the result.
+// width], ..., A, ...); gradients are given that of the result, of a whole layer [samples,
+// positions, hidden], behind a projection from usually twice as many channels (Mamba's expand).
 Result SelectiveScan(std::string_view name, const Call& call) {
   const bool whole = name.find("MambaInner") != name.npos;
   if (!whole && name.find("SelectiveScan") == name.npos &&
@@ -40,7 +41,9 @@ Result SelectiveScan(std::string_view name, const Call& call) {
   const bool backward = name.find("ackward") != name.npos;
   const auto& x = call.in[0].dims;
   const int64_t channels = whole && !backward ? x[1] / 2 : x[1];
-  const int64_t elements = SaturatingProduct({x[0], channels, x[2]});
+  constexpr int64_t kExpand = 2;
+  const int64_t elements =
+      SaturatingProduct({x[0], channels, x[2], whole && backward ? kExpand : 1});
   const double states = static_cast<double>(backward ? kTypicalStates : StatesOf(call, channels));
   // The input, steps and gate; backward the gradient too, and gradients of all three.
   ElementwiseOp op{elements, SaturatingProduct({backward ? 4 : 3, elements}), backward ? 3 : 1,

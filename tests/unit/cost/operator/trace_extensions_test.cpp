@@ -100,13 +100,14 @@ TEST(TraceExtensions, OperandsOfTwoValuesAByte) {
 }
 
 // mamba_ssm: 8 samples of 3,072 channels and 2,048 positions, 16 states each with 15 FLOP; a whole
-// layer is given twice the channels.
+// layer is given twice the channels, its gradient that of 1,536 elements at each position.
 TEST(TraceExtensions, SelectiveScans) {
   const double flop = 8.0 * 3072 * 2048 * 16 * 15;
   const Argument u{{8, 3072, 2048}}, states{{3072, 16}};
   EXPECT_DOUBLE_EQ(FlopOf(Find("SelectiveScanFn", {u, u, states})), flop);
   EXPECT_DOUBLE_EQ(FlopOf(Find("MambaInnerFn", {{{8, 6144, 2048}}, {{3072, 1, 4}}, states})), flop);
-  EXPECT_DOUBLE_EQ(FlopOf(Find("MambaInnerFnBackward", {u})), 3 * flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("SelectiveScanFnBackward", {u})), 3 * flop);
+  EXPECT_DOUBLE_EQ(FlopOf(Find("MambaInnerFnBackward", {{{8, 2048, 1536}}})), 3 * flop);
   // 32 states.
   EXPECT_DOUBLE_EQ(FlopOf(Find("SelectiveScanFn", {u, u, {{3072, 32}}})), 2 * flop);
   EXPECT_FALSE(Find("SelectiveScanFn", {states}).has_value());
