@@ -154,7 +154,10 @@ Result ExtensionCall(std::string_view name, const Call& call) {
     return QuantisedMatmul(call);
   }
   if (HasAny(name, {"fp4_gemm", "fp4_mm"})) return PackedMatmul(call);
-  if (HasAny(name, {"gptq_gemm", "awq_gemm", "marlin_gemm", "machete_mm", "gemv_4bit"})) {
+  // Of experts' weights ("_moe_C::moe_wna16_marlin_gemm") a token multiplies some alone.
+  const bool experts = HasAny(name, {"moe"});
+  if (!experts &&
+      HasAny(name, {"gptq_gemm", "awq_gemm", "marlin_gemm", "machete_mm", "gemv_4bit"})) {
     return WeightsInFewBits(name, call);
   }
   if (HasAny(name, {"::dequantize_4bit"})) return Dequantised(call);
