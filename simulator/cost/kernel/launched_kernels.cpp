@@ -146,7 +146,8 @@ SimTime LaunchedGemm(const KernelModels& models, const Launch& launch, int64_t n
                      double typical_results, double depth = 0) {
   const GpuPeaks& device = models.device();
   if (launch.attr != nullptr && IsThinGemm(launch.name)) {
-    return LaunchedThinGemm(models, launch, depth > 0 ? depth : kTypicalDepth);
+    const double clamped = std::clamp(std::round(depth), kLeastDepth, kMostDepth);
+    return LaunchedThinGemm(models, launch, depth > 0 ? clamped : kTypicalDepth);
   }
   const Precision precision = TraitsOfKernel(launch.name).precision;
   BlockedGemm gemm = BlocksOf(device, launch, precision);

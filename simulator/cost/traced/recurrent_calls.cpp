@@ -49,14 +49,12 @@ std::optional<Recurrence> RecurrenceOf(std::string_view call, std::span<const Te
   const auto state = std::ranges::find_if(behind, is_state);
   const int64_t weights = WeightsOf(behind);
   if (state == behind.end() || weights <= 0 || state->dims[1] <= 0) return std::nullopt;
-  const auto cells = std::ranges::find_if(state + 1, behind.end(), [&](const TensorShape& t) {
-    return std::ranges::equal(t.dims, state->dims);
-  });
+  // Next to the state: gradients have that of the last state farther behind.
+  const auto next = state + 1;
+  const bool has_cells = next != behind.end() && std::ranges::equal(next->dims, state->dims);
   const int64_t square = SaturatingProduct({state->dims[0], state->dims[2], state->dims[2]});
   // Gates of an LSTM, of a GRU, of a plain recurrence.
-  const int64_t gates = cells != behind.end()                      ? 4
-                        : weights >= 3 * std::min(square, weights) ? 3
-                                                                   : 1;
+  const int64_t gates = has_cells ? 4 : weights / 3 >= square ? 3 : 1;
   const double rows = static_cast<double>(LeadingElements(x, 1));
   const double recurrent =
       static_cast<double>(std::min(SaturatingProduct({gates, square}), weights));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -258,7 +257,7 @@ std::vector<ImpliedOutput> PaddedOf(const Event& event) {
   if (!padding || padding->size() % 2 != 0 || padding->size() / 2 > image.size()) return {};
   ImpliedOutput result{*x, {image.begin(), image.end()}};
   for (size_t i = 0; i < padding->size(); ++i) {
-    if (std::abs((*padding)[i]) > kMostSize) return {};
+    if ((*padding)[i] > kMostSize || (*padding)[i] < -kMostSize) return {};
     int64_t& size = result.dims[image.size() - 1 - i / 2];
     if (size > kMostSize) return {};
     size += (*padding)[i];
