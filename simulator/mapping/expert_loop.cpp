@@ -33,9 +33,10 @@ KernelList ShareOf(const KernelList& list, int64_t experts) {
   return share;
 }
 
-// A radix sort of indices by one block, as CUB has it of so few; of more a histogram, a prefix sum
-// and two passes, as indices of at most 65,536 rows have 16 bits.
-constexpr int64_t kOneBlockKeys = 4864;
+// A radix sort of indices by one block, as CUB has it of so few: 256 threads of 9 keys and values
+// of 8 bytes (cub/device/dispatch/tuning/tuning_radix_sort.cuh, SingleTilePolicy: 19 of 4 bytes);
+// of more a histogram, a prefix sum and two passes, as indices of at most 65,536 rows have 16 bits.
+constexpr int64_t kOneBlockKeys = 256 * 9;
 constexpr int kSortKernels = 4;
 
 }  // namespace
