@@ -34,14 +34,16 @@ std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model) {
 }
 
 std::optional<StateLayers> StateLayersOf(const TransformerConfig& model, const ServingPlan& plan) {
+  std::optional<StateLayers> states;
   for (const ServedKind& kind : ServedKinds(model, plan)) {
     const OperatorGraph& graph = kind.graph.graph;
     for (const GraphOp& op : graph.ops()) {
       if (op.kind != GraphOpKind::kStateScan) continue;
-      return StateLayers{ScanOf(graph, BindServing(kind, plan, 1), op), kind.layers};
+      if (!states) states = StateLayers{ScanOf(graph, BindServing(kind, plan, 1), op), 0};
+      states->layers += kind.layers;
     }
   }
-  return std::nullopt;
+  return states;
 }
 
 int64_t StateWidth(const TransformerConfig& model, const EngineConfig& engine) {

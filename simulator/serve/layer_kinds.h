@@ -33,8 +33,8 @@ std::vector<AttentionKind> AttentionKinds(const TransformerConfig& model);
 // Layers with attention, and with a window or without.
 int64_t AttentionLayers(const TransformerConfig& model);
 
-// Layers with a state-space mixer, and its sizes on a device, of one token; nullopt: there are
-// none.
+// Layers with a state-space mixer, also beside attention, and its sizes on a device, of one token,
+// which are the same in all; nullopt: there are none.
 struct StateLayers {
   StateScan scan;
   int64_t layers = 0;

@@ -104,6 +104,7 @@ TEST(HybridServing, ParallelBranches) {
   const TransformerConfig model = HybridModel("P-P-", 4);
   EXPECT_EQ(AttentionLayers(model), 2);
   EXPECT_EQ(StateLayersOf(model, {})->layers, 2);
+  EXPECT_EQ(StateLayersOf(HybridModel("P-M*", 4), {})->layers, 2);  // one of either
   const StepTime time = TimeOf(model, batch), apart = TimeOf(HybridModel("*M*M", 4), batch);
   EXPECT_DOUBLE_EQ(Part(time, StepPart::kAttention), Part(apart, StepPart::kAttention));
   EXPECT_DOUBLE_EQ(Part(time, StepPart::kStates), Part(apart, StepPart::kStates));
