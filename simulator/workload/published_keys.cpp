@@ -62,13 +62,17 @@ int64_t PublishedKeys::Size(Names keys, int64_t otherwise) {
     }
     return otherwise;
   }
+  constexpr double kMost = 1e9;  // so that a product of two is a number of 64 bits
   double number = 0;
   if (!found.IsScalar() || !YAML::convert<double>::decode(found, number) ||
-      number != std::floor(number) || std::abs(number) > 9e15) {
+      number != std::floor(number)) {
     Fail(key, "is not a whole number");
     return otherwise;
   }
-  if (number < 0) Fail(key, "is negative");
+  if (number < 0 || number > kMost) {
+    Fail(key, number < 0 ? "is negative" : "is above 10^9");
+    return otherwise;
+  }
   return static_cast<int64_t>(number);
 }
 
@@ -110,7 +114,10 @@ std::vector<std::string> PublishedKeys::Words(const char* key) {
   const YAML::Node found = Find({key}, at);
   std::vector<std::string> words;
   if (!found.IsDefined()) return words;
-  if (!found.IsSequence()) Fail(key, "is not a list");
+  if (!found.IsSequence()) {
+    Fail(key, "is not a list");
+    return words;
+  }
   for (const YAML::Node& word : found) {
     if (word.IsScalar()) words.push_back(word.Scalar());
   }

@@ -42,7 +42,8 @@ class PublishedKeys {
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   // What a key that is there has cannot be taken.
   void Refuse(std::string what);
-  // The first error; a key that is all but one that was asked for and is not there.
+  // The first error; one, too, is a key that differs by a letter from one that was asked for and is
+  // not there.
   absl::Status Finish() const;
   std::vector<std::string> Notes() const;
 

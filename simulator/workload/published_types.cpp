@@ -232,6 +232,7 @@ void Bloom(Keys& k, Config& c) {
 }
 void Opt(Keys& k, Config& c) {
   Gpt(k, c);
+  if (c.positions == 0) c.positions = 2048;
   c.sequence = std::min<int64_t>(c.positions, 2048);
   c.positions += 2;  // OPTLearnedPositionalEmbedding.offset
   const int64_t projected = k.Size({"word_embed_proj_dim"}, c.hidden);
@@ -274,6 +275,7 @@ void Bert(Keys& k, Config& c) {
 }
 void Roberta(Keys& k, Config& c) {
   Bert(k, c);
+  if (c.positions == 0) c.positions = 512;
   c.sequence = c.positions - 2;  // the first two are of padding
 }
 void T5(Keys& k, Config& c) {

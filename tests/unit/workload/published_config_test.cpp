@@ -110,6 +110,19 @@ TEST(PublishedConfigTest, PhiHasOneNormForBothPartsOfALayer) {
   EXPECT_EQ(model->workload.ParameterCount(), 2'779'683'840 - 51'200);
 }
 
+// OPTConfig and RobertaConfig have 2,048 and 512 positions by default, of which Roberta's first two
+// are of padding.
+TEST(PublishedConfigTest, PositionsOfTheClass) {
+  const auto tokens = [](const std::string& type) {
+    const auto model = Read("{\"model_type\": \"" + type + R"(", "hidden_size": 64, "ffn_dim": 256,
+        "num_attention_heads": 8, "num_hidden_layers": 2, "vocab_size": 100})");
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->transformer->sequence : 0;
+  };
+  EXPECT_EQ(tokens("opt"), 2048);
+  EXPECT_EQ(tokens("roberta"), 510);
+}
+
 // A map within another leaves out what its class has; the type of weights is the whole's.
 TEST(PublishedConfigTest, ModelsOfTextAndImagesHaveOneOfText) {
   const auto model = Read(R"({"model_type": "llava", "torch_dtype": "float16", "vision_config": {},
@@ -148,6 +161,7 @@ TEST(PublishedConfigTest, WindowsAsLayersHaveThem) {
       "full_attention"]})"),
               HasSubstr("'layer_types' is not of all layers"));
   EXPECT_THAT(Error(gemma + R"(["linear_attention"]})"), HasSubstr("'linear_attention'"));
+  EXPECT_EQ(Error(gemma + R"({"a": 1}})"), "config.json: 'layer_types' is not a list");
 }
 
 TEST(PublishedConfigTest, RefusesWhatIsMissingOrMisspelt) {
@@ -160,6 +174,8 @@ TEST(PublishedConfigTest, RefusesWhatIsMissingOrMisspelt) {
             "config.json: 'num_key_value_heads' is not a whole number");
   EXPECT_EQ(Error(Llama(R"(, "num_key_value_heads": -2)")),
             "config.json: 'num_key_value_heads' is negative");
+  EXPECT_EQ(Error(Llama(R"(, "num_key_value_heads": 2000000000)")),
+            "config.json: 'num_key_value_heads' is above 10^9");
   EXPECT_THAT(Error(Llama(R"(, "num_key_value_heads": 3)")),
               HasSubstr("heads 8 is not a multiple of kv_heads 3"));
   EXPECT_THAT(Error(R"({"model_type": "vit", "hidden_size": 768})"),
