@@ -117,7 +117,8 @@ absl::StatusOr<SearchOutcome> SearchDeployments(
     e.candidate = candidate;
     e.summary = Summarize(trace, *result, level, candidate.devices(), Since::kArrival);
     e.overloaded_from = result->overloaded_from;
-    e.arrivals_per_s = ArrivalRate(result->outcomes);
+    // Users who wait for answers send no more than they get.
+    if (deployment->concurrency == 0) e.arrivals_per_s = ArrivalRate(result->outcomes);
     outcome.ranked.push_back(std::move(e));
   }
   if (outcome.ranked.empty()) {

@@ -31,7 +31,7 @@ struct EvaluatedCandidate {
   Candidate candidate;
   ServingSummary summary;
   SimTime overloaded_from = SimTime::Max();
-  double arrivals_per_s = 0;  // 0: all came at once
+  double arrivals_per_s = 0;  // 0: all came at once, or users wait for answers
   bool pareto = false;        // no other has more tokens/s a GPU and a user
 };
 

@@ -321,6 +321,17 @@ TEST(DeploymentSearch, SaysThatRequestsAreTooFew) {
     EXPECT_EQ(SearchText(*outcome, 1).find("5 requests are too few") != std::string::npos,
               count == 5);
   }
+  // A user who waits for each answer is kept up with, however few.
+  const auto waits = [&](const Candidate& candidate) {
+    absl::StatusOr<Deployment> d = deploy(candidate);
+    d->concurrency = 1;
+    return d;
+  };
+  const auto outcome =
+      SearchDeployments(TraceOf({At(0, 100, 10), At(0, 100, 10)}), {{ServingPlan(), 1, 0, 4, 64}},
+                        waits, {}, [](size_t) { return true; });
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->requests_wanted, 0);
 }
 
 // Sixty-four sequences or more where no step has so many: one line of the table. How many there are
