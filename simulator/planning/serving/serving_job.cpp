@@ -195,7 +195,7 @@ absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions
   job.ledger =
       serve::MakeLedger(base.model, job.plan, engine, memory, with_draft ? &*base.draft : nullptr);
   if (!job.ledger.fits() && !options.kv_blocks) {
-    const int64_t held = int64_t{engine.reserved_blocks} * engine.block_tokens;
+    const int64_t held = int64_t{engine.reserved_blocks} * job.ledger.block_tokens;
     return Infeasible("{} on {}: {}{}", base.model.name, base.platform.name, Verdict(job.ledger),
                       with_remedy ? MemoryRemedy(base, options, job.plan, job.ledger.tokens - held,
                                                  [&base](const ServingOptions& other) {
