@@ -228,10 +228,10 @@ class GraphStepModel : public StepModel {
   }
 
   // Sums over the tensor-parallel ranks after attention and the feed-forward part, or the one part
-  // that a layer is. Where experts
-  // are divided, ranks of one replica have all of its tokens and sum what their experts make of
-  // them, as without; what sends tokens to the experts and back instead sums what the experts
-  // made that every token is routed to (vLLM, fused_moe/config.py, use_all2all_kernels).
+  // that a layer is. Where experts are divided, ranks of one replica have all of its tokens and sum
+  // what their experts make of them, as without; what sends tokens to the experts and back instead
+  // sums what the experts made that every token is routed to (vLLM, fused_moe/config.py,
+  // use_all2all_kernels).
   void AddExchanges(const TransformerConfig& c, const RankTokens& tokens, double layers,
                     StepTime& time) const {
     const bool sends = SendsTokens(c, plan_, engine_.experts.Of(tokens.prompts));

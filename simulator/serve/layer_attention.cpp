@@ -35,12 +35,13 @@ void LayerAttention::AddKernel(const Estimate& e, StepPart part, double times,
 }
 
 void LayerAttention::Add(const StepBatch& batch, StepTime& time) const {
-  const bool sparse = model_.index_keys > 0;
-  if (sparse) sparse_.Add(batch, time);
-  for (const AttentionKind& kind : kinds_) {
-    if (sparse) break;
-    AddPrompts(batch, kind, time);
-    if (batch.decodes > 0) AddDecodes(batch, kind, time);
+  if (model_.index_keys > 0) {
+    sparse_.Add(batch, time);
+  } else {
+    for (const AttentionKind& kind : kinds_) {
+      AddPrompts(batch, kind, time);
+      if (batch.decodes > 0) AddDecodes(batch, kind, time);
+    }
   }
   if (model_.latent > 0) AddLatentGemms(batch, time);
 }

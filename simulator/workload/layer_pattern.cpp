@@ -56,8 +56,7 @@ absl::Status CheckDelta(const TransformerConfig& c) {
   if (Has(c, 'M') || Has(c, 'P')) {
     return InvalidInput(
         "workload '{}': pattern has gated delta nets (G) and state-space mixers (M, P), which "
-        "share "
-        "the sizes state_*; one of them would do",
+        "share the sizes state_*; one of them would do",
         c.name);
   }
   const bool chunk = c.state_chunk == 16 || c.state_chunk == 32 || c.state_chunk == 64;

@@ -34,6 +34,7 @@ LayerPart PartOf(const TransformerConfig& config);
 bool HasPart(const TransformerConfig& config, LayerPart part);
 // Whether any layer has a mixer with states.
 bool HasStates(const TransformerConfig& config);
+// How many layers are that part alone; all are kWhole where there is no pattern.
 int64_t LayersWith(const TransformerConfig& config, LayerPart part);
 
 // Kinds of layers are counted from 0: the layers with experts first; dense ones, or the others of a

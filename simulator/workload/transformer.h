@@ -125,14 +125,14 @@ struct TransformerConfig {
   // State-space mixers (Mamba-2, arXiv 2405.21060): heads of so many elements, each with a state of
   // `state_size` for every element; heads of a group share what writes and reads their states. The
   // convolution before reaches over so many tokens; the scan goes by chunks of so many (Megatron
-  // Core, ssm/mamba_mixer.py: d_conv, chunk_size).
+  // Core, ssm/mamba_mixer.py: d_conv, chunk_size). Of a gated delta net (arXiv 2412.06464): heads
+  // of values, of so many elements each; elements of a key; heads of keys, which are as many
+  // groups; chunks of 64 tokens at most.
   int64_t state_heads = 0, state_head_size = 0, state_size = 0, state_groups = 0;
   int64_t state_convolution = 4, state_chunk = 128;
-  // Of a gated delta net (arXiv 2412.06464): heads of values, of so many elements each; elements of
-  // a key; heads of keys, which are as many groups; chunks of 64 tokens at most.
   bool state_norm = true;  // of each group, before the mixer's last GEMM
-  // Of an element of the states that inference keeps, as the published checkpoint has it kept; 0:
-  // as the model's precision. Training has no such states.
+  // Bits of an element of the states that inference keeps, as the published checkpoint asks for;
+  // 0: those of the model's precision. Training has no such states.
   int64_t state_bits = 0;
   // Tokens that a layer attends to, its own included, where that is not all; every
   // `global_every`-th layer attends to all (0: none does). The last ones before a token, or those

@@ -51,7 +51,8 @@ std::vector<ParallelMapping> StartsOf(const TransformerConfig& model,
 }
 
 // The fastest of the first pipelines of `ranked` with their layers shifted; nullopt where none is
-// faster than all that is ranked. No bubble is as long as what separates later ones from the best.
+// faster than all that is ranked. Each costs two evaluations a stage for every layer moved, so that
+// only the first few are tried that are nearly as fast.
 std::optional<RankedMapping> BestShifted(const Evaluator& evaluator, const TransformerConfig& model,
                                          std::span<const RankedMapping> ranked) {
   constexpr int kPipelines = 4;
