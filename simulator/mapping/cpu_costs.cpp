@@ -10,6 +10,12 @@ namespace {
 
 SimTime Times(SimTime each, int64_t count) { return SimTime::FromPs(each.ps() * count); }
 
+// Of operators that take `each` to start their first kernel.
+SimTime Starts(SimTime each, const KernelStarts& kernels, const ClusterParameters& cluster) {
+  return Times(each, kernels.all - kernels.further) +
+         Times(std::min(each, cluster.issue), kernels.further);
+}
+
 }  // namespace
 
 std::span<const CpuCosts::Part> CpuCosts::Parts() {
@@ -41,6 +47,11 @@ SimTime ForwardKernelCpu(const ParallelMapping& m, const ClusterParameters& clus
   return cpu.forward_kernel + (asks ? cpu.policy : SimTime());
 }
 
+SimTime RepeatedCpu(const ParallelMapping& m, const ClusterParameters& cluster,
+                    const PassCost& layer) {
+  return Starts(ForwardKernelCpu(m, cluster), RepeatedKernels(m, layer), cluster);
+}
+
 CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
                     const OpCosts& costs) {
   const CpuCosts& cpu = cluster.cpu;
@@ -51,13 +62,13 @@ CpuTimes CpuTimesOf(const ParallelMapping& m, const ClusterParameters& cluster,
   const bool divided = m.zero >= 3 && cluster.per_parameter_sharding;
   const SimTime gathers = divided ? cpu.forward_hooks : SimTime();
   const SimTime reduces = divided ? cpu.backward_hooks : SimTime();
-  times.forward = Times(forward, costs.layer.forward_kernels) + gathers;
-  times.backward = Times(backward, costs.layer.backward_kernels) + reduces +
-                   Times(forward, RepeatedKernels(m, costs.layer));
+  times.forward = Starts(forward, costs.layer.forward_kernels, cluster) + gathers;
+  times.backward = Starts(backward, costs.layer.backward_kernels, cluster) + reduces +
+                   RepeatedCpu(m, cluster, costs.layer);
   // Not compiled with the layers.
   const auto ends = [&](const PassCost& of) {
-    return Times(cpu.forward_kernel, of.forward_kernels) +
-           Times(cpu.backward_kernel, of.backward_kernels);
+    return Starts(cpu.forward_kernel, of.forward_kernels, cluster) +
+           Starts(cpu.backward_kernel, of.backward_kernels, cluster);
   };
   times.first = ends(costs.before) + gathers + reduces;
   times.last = ends(costs.after);

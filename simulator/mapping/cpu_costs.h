@@ -10,6 +10,10 @@ namespace foretrace {
 // What a kernel of a layer's forward pass takes the CPU to start.
 SimTime ForwardKernelCpu(const ParallelMapping& mapping, const ClusterParameters& cluster);
 
+// What it takes to start what a layer's backward pass runs again of its forward pass.
+SimTime RepeatedCpu(const ParallelMapping& mapping, const ClusterParameters& cluster,
+                    const PassCost& layer);
+
 // Of one layer and of what is outside of layers, one micro-batch; zero where nothing is known.
 CpuTimes CpuTimesOf(const ParallelMapping& mapping, const ClusterParameters& cluster,
                     const OpCosts& costs);

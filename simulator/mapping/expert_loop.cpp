@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulator/cost/operator/element_work.h"
+#include "simulator/mapping/cpu_costs.h"
 
 namespace foretrace {
 namespace {
@@ -45,8 +46,10 @@ bool LoopsOverExperts(const MappedLayer& layer, const ClusterParameters& cluster
   return cluster.forms.looped_experts && layer.sizes().of(layer.axes().experts) > 0;
 }
 
-ExpertLoop::ExpertLoop(const MappedLayer& layer, const ClusterParameters& cluster)
+ExpertLoop::ExpertLoop(const MappedLayer& layer, const ParallelMapping& mapping,
+                       const ClusterParameters& cluster)
     : l_(layer),
+      m_(mapping),
       p_(cluster),
       experts_(LoopsOverExperts(layer, cluster) ? layer.sizes().of(layer.axes().experts) : 0),
       tokens_(layer.sizes().of(layer.axes().stream)),
@@ -65,18 +68,22 @@ ExpertLoop::Each ExpertLoop::Apply(const GraphOp& op, KernelList& forward,
 // in one piece, their number by two kernels and a copy to the host, for which the CPU waits; then
 // those that are set by two kernels, and both of their indices (PyTorch,
 // aten/src/ATen/native/cuda/Nonzero.cu, nonzero_cuda_out_impl).
-void ExpertLoop::FindTokens(KernelList& list) const {
+int64_t ExpertLoop::FindTokens(KernelList& list) const {
+  const int64_t before = std::ssize(list);
   Append(list, CopyOp{choices_, true}, DType::kInt64);
   AppendIndices(list, 1, choices_);
   for (int i = 0; i < 3; ++i) AppendIndices(list, 1, 1);
   AppendIndices(list, rows_, choices_);
   AppendIndices(list, 2 * rows_, rows_);
+  return std::ssize(list) - before - 1;
 }
 
 // PyTorch, aten/src/ATen/native/cuda/Indexing.cu, index_put_with_sort_kernel: a cleared gradient,
 // indices wrapped, scaled and divided by a row's size, numbered and sorted, rows added up in their
 // order; and the sum with the gradient that is there (torch/csrc/autograd/input_buffer.cpp).
-void ExpertLoop::ScatterRows(int64_t columns, int64_t all, DType dtype, KernelList& list) const {
+int64_t ExpertLoop::ScatterRows(int64_t columns, int64_t all, DType dtype, KernelList& list) const {
+  constexpr int64_t kOperators = 3;  // clears, puts, adds
+  const int64_t before = std::ssize(list);
   const int64_t n = rows_ * columns;
   Append(list, FillOp{all}, dtype);
   for (int i = 0; i < 4; ++i) AppendIndices(list, rows_, rows_);
@@ -84,14 +91,15 @@ void ExpertLoop::ScatterRows(int64_t columns, int64_t all, DType dtype, KernelLi
   for (int i = 0; i < sorts; ++i) AppendIndices(list, 2 * rows_, 2 * rows_);
   Append(list, ElementwiseOp{n, 2 * n}, dtype);
   Append(list, ElementwiseOp{all, 2 * all}, dtype);
+  return std::ssize(list) - before - kOperators;
 }
 
 // Once: the two best choices and their order, their sum, its division and a cast; the mask, cleared
-// and set. Then each expert's tokens are found and gathered. While the CPU goes from the answer to
-// the first GEMM's start it starts four kernels, which hardly have work.
+// and set. Then each expert's tokens are found and gathered. From the answer to the first GEMM the
+// CPU issues the last three kernels that find them and starts two operators, whose device waits.
 ExpertLoop::Each ExpertLoop::Dispatch(const GraphOp& op, KernelList& forward,
                                       KernelList& backward) const {
-  constexpr int kStartsBeforeWork = 4;
+  constexpr int kIssuedBeforeWork = 3, kStartedBeforeWork = 2;
   const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
   const int64_t all = Elements(l_.graph(), l_.sizes(), op.inputs[0]);
   const int64_t hidden = std::max<int64_t>(all / std::max<int64_t>(tokens_, 1), 1);
@@ -102,11 +110,12 @@ ExpertLoop::Each ExpertLoop::Dispatch(const GraphOp& op, KernelList& forward,
   AppendIndices(forward, choices_, choices_);
   Each each;
   each.experts = experts_;
-  FindTokens(each.forward);
+  each.forward_further = FindTokens(each.forward);
   Append(each.forward, IndexOp{rows_ * hidden, rows_, all}, dtype);
-  ScatterRows(hidden, all, dtype, each.backward);
-  const SimTime start = std::max(p_.cpu.forward_kernel, p_.issue);
-  each.waits = kStartsBeforeWork * start.seconds() * static_cast<double>(experts_);
+  each.backward_further = ScatterRows(hidden, all, dtype, each.backward);
+  const SimTime start = std::max(ForwardKernelCpu(m_, p_), p_.issue);
+  const double wait = kIssuedBeforeWork * p_.issue.seconds() + kStartedBeforeWork * start.seconds();
+  each.waits = wait * static_cast<double>(experts_);
   return each;
 }
 
@@ -131,12 +140,15 @@ ExpertLoop::Each ExpertLoop::Combine(const GraphOp& op, KernelList& forward,
   Append(each.backward, ElementwiseOp{n, n + rows_}, dtype);
   Append(each.backward, ElementwiseOp{n, 2 * n}, dtype);
   Append(each.backward, ReductionOp{rows_, hidden}, dtype);
-  ScatterRows(1, choices_, dtype, each.backward);
+  each.backward_further = ScatterRows(1, choices_, dtype, each.backward);
   return each;
 }
 
 ExpertLoop::Each ExpertLoop::Divided(KernelList& forward, KernelList& backward) const {
-  Each each{ShareOf(forward, experts_), ShareOf(backward, experts_), experts_, 0};
+  Each each;
+  each.experts = experts_;
+  each.forward = ShareOf(forward, experts_);
+  each.backward = ShareOf(backward, experts_);
   forward.clear();
   backward.clear();
   return each;

@@ -14,12 +14,14 @@ namespace foretrace {
 // Keeps references to both.
 class ExpertLoop {
  public:
-  ExpertLoop(const MappedLayer& layer, const ClusterParameters& cluster);
+  ExpertLoop(const MappedLayer& layer, const ParallelMapping& mapping,
+             const ClusterParameters& cluster);
 
   // What each expert runs of an operator, beside what runs once.
   struct Each {
     KernelList forward, backward;
     int64_t experts = 0;
+    int64_t forward_further = 0, backward_further = 0;  // KernelStarts
     // Of a pass, what the device waits for the CPU: in seconds, forward, all experts'.
     double waits = 0;
   };
@@ -31,12 +33,14 @@ class ExpertLoop {
   Each Dispatch(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   Each Combine(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   Each Divided(KernelList& forward, KernelList& backward) const;
-  void FindTokens(KernelList& list) const;
+  // Both tell how many kernels operators start beside their first.
+  int64_t FindTokens(KernelList& list) const;
   // The gradient of `columns` elements of each of `rows` rows that were gathered from more, `all`
   // elements.
-  void ScatterRows(int64_t columns, int64_t all, DType dtype, KernelList& list) const;
+  int64_t ScatterRows(int64_t columns, int64_t all, DType dtype, KernelList& list) const;
 
   const MappedLayer& l_;
+  const ParallelMapping& m_;
   const ClusterParameters& p_;
   int64_t experts_, tokens_, choices_, rows_;  // `rows_`: of an expert
 };

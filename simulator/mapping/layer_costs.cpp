@@ -28,7 +28,7 @@ class OpCoster {
         kernels_(cluster),
         unfused_(layer, cluster),
         experts_(layer, cluster),
-        loop_(layer, cluster),
+        loop_(layer, mapping, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
         casts_(layer, mapping, cluster, sources),
         copier_(layer, mapping, cluster, sources),
@@ -79,7 +79,7 @@ class OpCoster {
   struct OpTimes {
     double forward = 0, input = 0, weight = 0;
     PassKernels of_forward, of_input, of_weight;
-    int64_t forward_kernels = 0, backward_kernels = 0;
+    KernelStarts forward_kernels, backward_kernels;
   };
 
   // What is of the layer as a whole (the ring of attention) goes to `cost`.
@@ -121,8 +121,8 @@ class OpCoster {
       if (IsAdapted(op, m_)) AddAdapter(id, forward, input);
     }
     if (m_.keeps_eight && op.in_block) AddKept(op, forward, input);
-    t.forward_kernels += std::ssize(list);
-    t.backward_kernels += std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
+    t.forward_kernels.all += std::ssize(list);
+    t.backward_kernels.all += std::ssize(work.input) + (trained ? std::ssize(work.weights) : 0);
     return t;
   }
 
@@ -135,8 +135,11 @@ class OpCoster {
     t.input += experts * Seconds(op, each.backward, true, input);
     t.of_forward.Add(forward, experts);
     t.of_input.Add(input, experts);
-    t.forward_kernels += each.experts * std::ssize(each.forward);
-    t.backward_kernels += each.experts * std::ssize(each.backward);
+    const auto starts = [&each](const KernelList& list, int64_t further) {
+      return KernelStarts{each.experts * std::ssize(list), each.experts * further};
+    };
+    t.forward_kernels += starts(each.forward, each.forward_further);
+    t.backward_kernels += starts(each.backward, each.backward_further);
   }
 
   // A table's gradient is added to none where it is the only one and has no buffer, or where
@@ -152,6 +155,7 @@ class OpCoster {
   // transformer/moe/token_dispatcher.py, sort_chunks_by_idxs).
   void SortByExpert(const GraphOp& op, double& forward, double& backward) const {
     if (m_.expert == 1 || l_.sizes().of(l_.axes().experts) < 2) return;
+    if (LoopsOverExperts(l_, p_)) return;  // finds them where they lie
     // DeepEP's tokens are copied for their experts where they arrive, gathered ones are chosen
     // there: either is the operator's own gathering.
     if (m_.dispatch != ExpertDispatch::kAllToAll) return;
@@ -342,13 +346,13 @@ class OpCoster {
 
 }  // namespace
 
-int64_t RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer) {
+KernelStarts RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer) {
   switch (mapping.recompute) {
     case Recompute::kFull:
     case Recompute::kOperators:
       return layer.forward_kernels;
     case Recompute::kAlternate:
-      return layer.forward_kernels / 2;
+      return {layer.forward_kernels.all / 2, layer.forward_kernels.further / 2};
     default:
       return layer.again_kernels;
   }

@@ -9,6 +9,17 @@
 
 namespace foretrace {
 
+// Kernels that the CPU starts; of them those that an operator starts beside its first one, for
+// which it hardly takes more than to issue them.
+struct KernelStarts {
+  int64_t all = 0, further = 0;
+  KernelStarts& operator+=(const KernelStarts& others) {
+    all += others.all;
+    further += others.further;
+    return *this;
+  }
+};
+
 // A pass over some operators, in seconds.
 struct PassCost {
   double forward = 0, backward = 0;
@@ -16,7 +27,7 @@ struct PassCost {
   double attention_core = 0;            // of forward: what selective recomputation repeats
   double alternate = 0, attention = 0;  // of forward: every second GEMM, and fused attention
   double again = 0;                     // of forward: what PartsAgain has
-  int64_t again_kernels = 0;
+  KernelStarts again_kernels;
   // Of GEMMs that lead into the tensor-parallel region: their backward pass's two parts.
   struct Column {
     OpId op = kNoOp;
@@ -28,12 +39,12 @@ struct PassCost {
   RingCost ring;                  // of attention over a ring
   // What GEMMs take longer beside gatherings and scatterings (partwise_gemms.h), of forward.
   double beside = 0;
-  int64_t forward_kernels = 0, backward_kernels = 0;
+  KernelStarts forward_kernels, backward_kernels;
   PassKernels of_forward, of_backward;  // the kernels, as long as they take by themselves
 };
 
-// How many of a layer's forward kernels its backward pass runs again.
-int64_t RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer);
+// Those of a layer's forward kernels that its backward pass runs again.
+KernelStarts RepeatedKernels(const ParallelMapping& mapping, const PassCost& layer);
 
 // Of a layer, and of what comes before and after the layers.
 struct OpCosts {

@@ -59,6 +59,12 @@ class Coster {
     return splits || LoopsOverExperts(layer_, p_) ? std::max(seconds, cpu.seconds()) : seconds;
   }
 
+  // Whether what runs again asks again.
+  bool RepeatsExperts() const {
+    return m_.recompute == Recompute::kFull || m_.recompute == Recompute::kAlternate ||
+           m_.recompute == Recompute::kOperators || m_.modules.has(RecomputeModule::kMoe);
+  }
+
   // Of a layer's forward pass, what its backward pass runs again.
   double Repeated(const PassCost& layer) const {
     switch (m_.recompute) {
@@ -89,13 +95,12 @@ class Coster {
                          : m_.recompute == Recompute::kOperators ? 1
                          : m_.recompute == Recompute::kAlternate ? 0.5
                                                                  : 0;
-    const int64_t repeated = RepeatedKernels(m_, layer);
-    const SimTime each = ForwardKernelCpu(m_, p_);
-    const double backward =
-        Issued(layer.backward + Asked(Repeated(layer), SimTime::FromPs(each.ps() * repeated)),
-               1 + again, layer.backward_kernels + repeated);
+    const double repeats = Repeated(layer);
+    const double asked = RepeatsExperts() ? Asked(repeats, RepeatedCpu(m_, p_, layer)) : repeats;
+    const double backward = Issued(layer.backward + asked, 1 + again,
+                                   layer.backward_kernels.all + RepeatedKernels(m_, layer).all);
     const double forward =
-        Issued(Asked(layer.forward, times.cpu.forward), 1, layer.forward_kernels);
+        Issued(Asked(layer.forward, times.cpu.forward), 1, layer.forward_kernels.all);
     const WaitsForCpu idle{forward - layer.forward, backward - layer.backward - Repeated(layer)};
     times.layer_forward = SimTime::FromSeconds(forward) + times.Exchanges(true);
     times.layer_backward = SimTime::FromSeconds(backward) + times.Exchanges(false);

@@ -67,14 +67,16 @@ TEST(ExpertLoopTest, KernelsOfEachExpert) {
               8 * (4.75 + 2) - 6 - 5 + (8 * indices - 16384) / unit, 0.01);
 }
 
-// Where kernels take long, the device waits for each expert while four are started.
+// Where kernels take long, the device waits for each expert while two operators are started and
+// three kernels issued.
 TEST(ExpertLoopTest, DeviceWaitsForItsAnswers) {
   ClusterParameters p = MemoryAlone(1);
   p.forms.looped_experts = true;
   const PassTimes without = Times(p);
   p.cpu.forward_kernel = SimTime::FromUs(10);
+  p.issue = SimTime::FromUs(1);
   const PassTimes with = Times(p);
-  EXPECT_NEAR((with.layer_forward - without.layer_forward).us(), 4 * 8 * 10, 1e-3);
+  EXPECT_NEAR((with.layer_forward - without.layer_forward).us(), 8 * (2 * 10 + 3 * 1), 1e-3);
   EXPECT_EQ(with.layer_backward, without.layer_backward);
 }
 
@@ -86,7 +88,12 @@ TEST(ExpertLoopTest, CpuDoesNotRunAhead) {
   const PassTimes times = Times(p), again = Times(p, Recompute::kFull);
   EXPECT_NEAR(times.layer_forward.us(), times.cpu.forward.us(), 0.1);
   EXPECT_GT(times.layer_forward.us(), 8 * 10 * 10);
+  // Of each expert 6 kernels that find its tokens are issued by the operator that starts a seventh.
+  p.issue = SimTime::FromUs(1);
+  const PassTimes issued = Times(p);
+  EXPECT_NEAR((issued.cpu.forward - times.cpu.forward).us(), 8 * 6 * 1, 1e-6);
   EXPECT_NEAR((again.layer_backward - times.layer_backward).us(), times.layer_forward.us(), 0.1);
+  p.issue = SimTime();
   p.forms.looped_experts = false;
   EXPECT_LT(Times(p).layer_forward.us(), 1);
 }
