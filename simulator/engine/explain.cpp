@@ -164,13 +164,14 @@ class RankExplainer {
   }
 
   // Another item than `own`, whose transfer a communicator ended at that time; kNoItem: none of
-  // this rank.
+  // this rank. What began no earlier held nothing up.
   uint32_t EndedAt(uint32_t communicator, SimTime time, uint32_t own) const {
     for (auto at = std::ranges::lower_bound(transfers_, std::tuple(communicator, time, 0u));
          at != transfers_.end(); ++at) {
       const auto [of, end, item] = *at;
       if (of != communicator || end != time) break;
-      if (item != own) return item;
+      const SimTime began = schedule_.rendezvous_active[program_.items[item].rendezvous];
+      if (item != own && began < time) return item;
     }
     return kNoItem;
   }

@@ -135,6 +135,53 @@ TEST(Network, ABusyCommunicatorIsNamedAsWhatHoldsItsNextTransferUp) {
   EXPECT_EQ(busy, 2u);  // on both ranks
 }
 
+// Two collectives of no length wait for a long one of their communicator, all of which end at 115:
+// it is what held both up, not each the other.
+TEST(Network, TransfersOfNoLengthHoldUpNothing) {
+  class Causes : public EngineObserver {
+   public:
+    void OnNode(const NodeEvent& event) override { events.push_back(event); }
+    std::vector<NodeEvent> events;
+  };
+  class Whole : public SharedWire {  // microseconds
+   public:
+    Whole() : SharedWire(false) {}
+    absl::StatusOr<Estimate> IsolatedDuration(const TransferSpec& spec) override {
+      return Estimate{Us(static_cast<double>(spec.bytes.count() / 1000)), EstimateSource::kAnalytic,
+                      false};
+    }
+  };
+  JobScript job(2);
+  // The streams of the short ones come first on rank 1, that of the long one on rank 0.
+  job.rank(1)
+      .Kernel("first of 20", {0, 4}, 20, {9, 49})
+      .Kernel("first of 21", {5, 9}, 21, {14, 54});
+  for (int r = 0; r < 2; ++r) {
+    job.rank(r)
+        .Group("a", {0, 1})
+        .Group("b", {0, 1})
+        .Group("c", {0, 1})
+        .Collective("long", CollectiveOp::kAllReduce, "a", {10, 14}, 22, {19, 29}, 100'000)
+        .Collective("y", CollectiveOp::kAllReduce, "b", {50, 54}, 20, {59, 69}, 1)
+        .Collective("z", CollectiveOp::kAllReduce, "c", {55, 58}, 21, {63, 69}, 1);
+  }
+  Whole wire;
+  Causes causes;
+  const Outcome outcome = Simulate(job, Modelled(), &wire, &causes, [](Program& program) {
+    for (RendezvousProgram& rendezvous : program.rendezvous) rendezvous.communicator = 0;
+  });
+  EXPECT_RAN(outcome, 0, "long", 15, 115);
+  EXPECT_RAN(outcome, 0, "y", 55, 115);
+  EXPECT_RAN(outcome, 0, "z", 60, 115);
+  size_t held = 0;
+  for (const NodeEvent& event : causes.events) {
+    if (event.end_cause != WaitCause::kCommunicatorBusy) continue;
+    EXPECT_EQ(event.end_binding.node, FindNode(outcome.store, event.node.rank, "long"));
+    ++held;
+  }
+  EXPECT_EQ(held, 4u);  // on both ranks
+}
+
 TEST(Network, ConcurrentTransfersContend) {
   JobScript job = TwoCollectives();
   SharedWire wire(true);
