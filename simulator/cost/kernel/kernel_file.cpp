@@ -53,6 +53,9 @@ std::vector<Field> FieldsOf(KernelModel& m) {
       fields.push_back({"wave_us", &m.gemm.wave_us, 0, 1e6});
       fields.push_back({"choice_spread", &m.gemm.choice_spread, 1e-3, 10});
     }
+    if (m.gemm.narrowest_tile > 0) {
+      fields.push_back({"narrowest_tile", &m.gemm.narrowest_tile, 1, 32});
+    }
     if (m.kriging_share > 0) fields.push_back({"kriging_share", &m.kriging_share, 0, 1});
     if (m.key.kind == KernelKind::kAttention) {
       fields.push_back({"block_us", &m.gemm.block_us, 0, 1e6});
@@ -124,7 +127,8 @@ absl::StatusOr<KernelModel> ParseModel(const YAML::Node& node) {
   // Numbers that only some models have.
   for (const auto& [key, value] : {std::pair{"choice_spread", &model.gemm.choice_spread},
                                    {"kriging_share", &model.kriging_share},
-                                   {"reduction_step_us", &model.gemm.reduction_step_us}}) {
+                                   {"reduction_step_us", &model.gemm.reduction_step_us},
+                                   {"narrowest_tile", &model.gemm.narrowest_tile}}) {
     if (!node[key]) continue;
     *value = Get<double>(node, key).value_or(-1);
     if (!(*value > 0)) return InvalidInput("{}: {} is not a positive number", Name(model.key), key);

@@ -317,6 +317,7 @@ TEST_F(KernelFileTest, KeepsTheChoiceOfTiles) {
   model.key = KeyOf(Only(LinearOp{8, 8, 8}), Precision::kHalf);
   model.gemm = {2, 0.85, 10, 0.8, 2.5, 0.75, 0.5, 0.125};
   model.gemm.reduction_step_us = 0.25;
+  model.gemm.narrowest_tile = 8;
   const std::string header = yaml_.substr(0, yaml_.find("models:"));
   const KernelModels models(A100(), {model});
   Write("kernels.yaml", header + KernelModelsYaml(models));
@@ -329,11 +330,14 @@ TEST_F(KernelFileTest, KeepsTheChoiceOfTiles) {
   EXPECT_EQ(read.wave_us, 0.5);
   EXPECT_EQ(read.choice_spread, 0.125);
   EXPECT_EQ(read.reduction_step_us, 0.25);
+  EXPECT_EQ(read.narrowest_tile, 8);
   yaml_ = header + KernelModelsYaml(models);
   Replace("choice_spread: 0.125", "choice_spread: none");
   EXPECT_THAT(Error(), ::testing::HasSubstr("choice_spread is not a positive number"));
   Replace("partial_wave: 0.75", "partial_wave: 1.5");
   EXPECT_THAT(Error(), ::testing::HasSubstr("partial_wave = 1.5"));
+  Replace("narrowest_tile: 8", "narrowest_tile: 64");
+  EXPECT_THAT(Error(), ::testing::HasSubstr("narrowest_tile = 64"));
 }
 
 TEST_F(KernelFileTest, SaysWhatIsWrong) {
