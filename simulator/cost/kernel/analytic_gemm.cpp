@@ -110,6 +110,7 @@ GemmParameters ByWarpgroups() {
 GemmParameters ByWarpgroupsInTf32(const KernelWork& work) {
   constexpr double kThroughRegisters = 0.7;
   GemmParameters p = ByWarpgroups();
+  p.narrowest_tile = 0;
   p.base_us = 3.2;
   p.reduction_step_us *= 2;
   if (work.across_reduction > 0) p.compute_efficiency *= kThroughRegisters;
@@ -178,8 +179,11 @@ GemmParameters AnalyticGemm(const GpuPeaks& device, Precision precision) {
       return ThroughRegisters();
     case GemmKernels::kWarps:
       return ByWarps();
-    case GemmKernels::kWarpgroups:
-      return ByWarpgroups();
+    case GemmKernels::kWarpgroups: {
+      GemmParameters p = ByWarpgroups();
+      if (precision == Precision::kTensorFloat32) p.narrowest_tile = 0;
+      return p;
+    }
   }
   return {};
 }

@@ -59,6 +59,17 @@ TEST(AnalyticGemm, VectorsFillNarrowTiles) {
   EXPECT_LT(h20, 0.92 * AnalyticGemmUs(Device("h100-sxm5-80gb"), Precision::kHalf, work));
 }
 
+// TF32 is xmma's on those, whose tiles are 32 rows at least: one row multiplies as long as 32 do,
+// of which an H20's 74 TFLOP/s show what its 4,000 GB/s leave.
+TEST(AnalyticGemm, KernelsOfTf32HaveNoNarrowTiles) {
+  const auto us = [](int64_t rows) {
+    return AnalyticGemmUs(Device("h20"), Precision::kTensorFloat32,
+                          Only(LinearOp{rows, 28672, 4096}, DType::kFloat32));
+  };
+  EXPECT_EQ(AnalyticGemm(Device("h20"), Precision::kTensorFloat32).narrowest_tile, 0);
+  EXPECT_NEAR(us(1) / us(32), 1, 0.02);
+}
+
 // The B200's tensor cores have 2,250 TFLOP/s at the boost clock and 1,110 at its power limit.
 TEST(AnalyticGemm, KeepsWithinThePowerLimit) {
   const GpuPeaks b200 = Device("b200-sxm");
