@@ -27,7 +27,8 @@ struct LinearOp {
 struct BatchedMatmulOp {
   int64_t b = 0, m = 0, n = 0, k = 0;
   // Bytes that its kernel moves besides, forward: of operands and results of other types than the
-  // call's, and of what is fused with it.
+  // call's, and of what is fused with it. Negative: operands are smaller than those of the call's
+  // type.
   int64_t read_beside = 0, written_beside = 0;
   // Multiply-adds of other GEMMs of the same kernel, for each of the batch, forward; chunks of a
   // sequence that its blocks go through one after the other (0: none waits for another).

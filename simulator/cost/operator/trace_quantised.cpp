@@ -6,6 +6,27 @@
 #include "simulator/cost/operator/trace_call.h"
 
 namespace foretrace::trace_call {
+namespace {
+
+bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+// Columns of weights of so many bytes and k rows, by scales in 16 bits, [groups, n], among the
+// call's tensors; nullopt: there are none that would leave 2 to 8 bits for each weight.
+std::optional<int64_t> ColumnsOfScales(const Call& call, const TensorShape& x, int64_t bytes) {
+  constexpr int64_t kFewest = 2, kMost = 8;
+  for (const TensorShape& t : call.in) {
+    if (&t == &x || !IsHalf(t.dtype) || t.dims.size() != 2 || t.dims[1] <= 0) continue;
+    const int64_t weights = SaturatingProduct({x.dims.back(), t.dims[1]});
+    const int64_t bits = SaturatingProduct({8, bytes});
+    if (bits >= SaturatingProduct({kFewest, weights}) &&
+        bits <= SaturatingProduct({kMost, weights})) {
+      return t.dims[1];
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Result QuantisedMatmul(const Call& call) {
   const TensorShape* first = nullptr;
@@ -34,37 +55,30 @@ Result PackedMatmul(const Call& call) {
   return traced;
 }
 
-// x [..., k] in 16 bits and weights of k x n in 4 bits, or in 8, packed into integers of any shape,
-// which are what a product of few rows moves (vLLM's csrc/quantization, bitsandbytes' gemv_4bit,
-// PyTorch's _weight_int4pack_mm). From so many rows on, it computes: a byte of weights takes part
-// in 4 FLOP a row, where devices have 150 (A100) to 300 (H100) for a byte of memory's bandwidth.
+// x [..., k] in 16 bits and weights of k x n in 4 bits, or in 8, packed into integers of any shape
+// (vLLM's csrc/quantization, bitsandbytes' gemv_4bit, PyTorch's _weight_int4pack_mm): a product of
+// 16 bits of which the weights alone are smaller.
 Result WeightsInFewBits(std::string_view name, const Call& call) {
-  constexpr int64_t kComputing = 64;
   const TensorShape *x = nullptr, *weights = nullptr;
   for (const TensorShape& t : call.in) {
-    const bool floating = t.dtype == DType::kFloat16 || t.dtype == DType::kBFloat16;
-    if (floating && t.dims.size() >= 2 && x == nullptr) x = &t;
-    const bool integer = !floating && t.dtype != DType::kFloat32 && t.dtype != DType::kUnknown;
+    if (IsHalf(t.dtype) && t.dims.size() >= 2 && x == nullptr) x = &t;
+    const bool integer =
+        !IsHalf(t.dtype) && t.dtype != DType::kFloat32 && t.dtype != DType::kUnknown;
     if (integer && (weights == nullptr || Elements(t) > Elements(*weights))) weights = &t;
   }
   if (x == nullptr || weights == nullptr || x->dims.back() <= 0) return std::nullopt;
-  const int64_t bytes = SaturatingProduct({Elements(*weights), ElementSize(weights->dtype)});
+  constexpr int64_t kMost = int64_t{1} << 61;
+  const int64_t bytes =
+      std::min(SaturatingProduct({Elements(*weights), ElementSize(weights->dtype)}), kMost);
   const bool wide = name.find("int8") != name.npos || name.find("fp8_marlin") != name.npos;
   const int64_t of_byte = wide ? 1 : 2;
   const int64_t k = x->dims.back(), m = LeadingElements(*x, 1);
-  const int64_t n = SaturatingProduct({bytes, of_byte}) / k;
+  const int64_t n = ColumnsOfScales(call, *x, bytes).value_or(bytes * of_byte / k);
   if (n < 1) return std::nullopt;
-  if (m >= kComputing) {
-    TracedOperator traced = Traced(LinearOp{m, n, k, false}, call);
-    traced.op.dtype = x->dtype;
-    return traced;
-  }
-  const int64_t of_x = SaturatingProduct({m, k, 2}), of_result = SaturatingProduct({m, n, 2});
-  TracedOperator traced = Traced(
-      OpaqueOp{std::min(bytes, int64_t{1} << 61) + std::min(of_x, int64_t{1} << 61), of_result},
-      call);
+  BatchedMatmulOp op{1, m, n, k};
+  op.read_beside = bytes - std::min(SaturatingProduct({k, n, ElementSize(x->dtype)}), 2 * kMost);
+  TracedOperator traced = Traced(op, call);
   traced.op.dtype = x->dtype;
-  traced.weighed = true;
   return traced;
 }
 
