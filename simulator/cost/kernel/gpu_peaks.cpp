@@ -30,7 +30,8 @@ double GemmTflops(const Accelerator& accelerator, RateKind kind) {
 }  // namespace
 
 std::string_view Name(Precision precision) {
-  static constexpr std::array<std::string_view, 4> kNames = {"float32", "tf32", "half", "float8"};
+  static constexpr std::array<std::string_view, 5> kNames = {"float32", "tf32", "half", "float8",
+                                                             "int8"};
   return EnumName(kNames, precision);
 }
 
@@ -52,11 +53,17 @@ double GpuPeaks::tensor_tflops(Precision precision) const {
   double tensor = 0;
   if (precision == Precision::kTensorFloat32) tensor = tf32_tflops;
   if (precision == Precision::kFloat8) tensor = fp8_tflops;
+  if (precision == Precision::kInt8) tensor = int8_tflops;
   const bool widened = precision == Precision::kFloat8 && tensor <= 0;
   return precision == Precision::kHalf || widened ? fp16_tflops : tensor;
 }
 
 bool GpuPeaks::has_tensor_cores(Precision precision) const { return tensor_tflops(precision) > 0; }
+
+Precision GpuPeaks::integer_precision() const {
+  if (int8_tflops <= 0) return Precision::kFloat32;
+  return int8_tflops == fp8_tflops ? Precision::kFloat8 : Precision::kInt8;
+}
 
 double GpuPeaks::boost_tflops(Precision precision) const {
   const double tensor = tensor_tflops(precision);
@@ -72,6 +79,7 @@ double GpuPeaks::peak_tflops(Precision precision) const {
 double GpuPeaks::sustained_tflops(Precision precision) const {
   const RateKind kind = precision == Precision::kTensorFloat32 ? RateKind::kTf32
                         : precision == Precision::kFloat8      ? RateKind::kFp8
+                        : precision == Precision::kInt8        ? RateKind::kInt8
                                                                : RateKind::kFp16;
   return Tflops(accelerator.sustained(kind));
 }
@@ -95,6 +103,7 @@ absl::StatusOr<GpuPeaks> PeaksOf(const Accelerator& accelerator) {
   peaks.tf32_tflops = Tflops(accelerator.peak(RateKind::kTf32));
   peaks.fp16_tflops = GemmTflops(accelerator, RateKind::kFp16);
   peaks.fp8_tflops = Tflops(accelerator.peak(RateKind::kFp8));
+  peaks.int8_tflops = GemmTflops(accelerator, RateKind::kInt8);
   std::vector<std::string_view> lacking;
   if (peaks.sms <= 0) lacking.push_back("compute of kind simt with count");
   if (peaks.fp32_tflops <= 0) lacking.push_back("rates_TFLOPS.fp32 of compute of kind simt");

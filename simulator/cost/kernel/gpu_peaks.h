@@ -11,7 +11,7 @@
 namespace foretrace {
 
 // The arithmetic that a GEMM-like kernel runs in. Storage may differ: tf32 operands are fp32.
-enum class Precision : unsigned char { kFloat32, kTensorFloat32, kHalf, kFloat8, kCount };
+enum class Precision : unsigned char { kFloat32, kTensorFloat32, kHalf, kFloat8, kInt8, kCount };
 std::string_view Name(Precision precision);
 // The arithmetic for a dtype. fp32 GEMMs may run on tensor cores: `allow_tf32` is the framework's
 // setting, visible in kernel names.
@@ -30,13 +30,17 @@ struct GpuPeaks {
   // (cublasGemmEx, CUBLAS_COMPUTE_32F), not at that of packed 16-bit arithmetic: DeepBench's P100
   // reaches 9.1 TFLOP/s in either.
   double fp16_tflops = 0;
-  double fp8_tflops = 0;  // dense tensor cores; 0: operands are widened to 16 bits
+  double fp8_tflops = 0;   // dense tensor cores; 0: operands are widened to 16 bits
+  double int8_tflops = 0;  // TOP/s of integers, dense tensor cores; 0: none
   Accelerator accelerator;
   // What GEMMs in fp32 without tensor cores keep up at the board's power limit; 0: its file does
   // not say.
   double sustained_fp32_tflops = 0;
 
   bool has_tensor_cores(Precision precision) const;
+  // Of products of integers of 8 bits: where floating point of 8 has the same rate (since Hopper),
+  // what was measured of one says what the other takes.
+  Precision integer_precision() const;
   // TFLOP/s at the boost clock; the fp32 rate where the device has no units of that kind.
   double boost_tflops(Precision precision) const;
   // The scale of efficiencies: the same, but of fp32 without tensor cores no more than the board

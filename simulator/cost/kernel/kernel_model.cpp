@@ -106,7 +106,7 @@ double FlopOfElement(const KernelWork& work) {
 }
 
 double OperandBytes(Precision precision) {
-  if (precision == Precision::kFloat8) return 1;
+  if (precision == Precision::kFloat8 || precision == Precision::kInt8) return 1;
   return precision == Precision::kHalf ? 2 : 4;
 }
 

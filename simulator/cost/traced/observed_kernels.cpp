@@ -243,8 +243,8 @@ struct Seen {
   int64_t load_elements = 0;
   KernelTraits last;  // of the last kernel
 
-  Precision precision(DType dtype) const {
-    return float8 ? Precision::kFloat8 : half ? Precision::kHalf : PrecisionOf(dtype, tf32);
+  Precision precision(Precision of_call) const {
+    return float8 ? Precision::kFloat8 : half ? Precision::kHalf : of_call;
   }
 };
 
@@ -292,14 +292,11 @@ bool SplitIntoCopies(const TraceStore& store, const RankTrace& rank, const Kerne
   return true;
 }
 
-// The type that a product is computed in: integers of 8 bits go through the same units as floating
-// point of 8, at one rate since Hopper.
-DType ArithmeticOf(const OperatorCall& call) {
+bool MultipliesIntegers(const OperatorCall& call) {
   const bool product = std::holds_alternative<LinearOp>(call.shape) ||
                        std::holds_alternative<BatchedMatmulOp>(call.shape) ||
                        std::holds_alternative<Conv2dOp>(call.shape);
-  const bool integers = call.dtype == DType::kInt8 || call.dtype == DType::kUInt8;
-  return product && integers ? DType::kFloat8 : call.dtype;
+  return product && (call.dtype == DType::kInt8 || call.dtype == DType::kUInt8);
 }
 
 // The only kernel of an operator, of which its call has launched `kernels`.
@@ -357,7 +354,9 @@ ObservedKernels Observe(const GpuPeaks& device, const TraceStore& store, const R
   ObservedKernels observed;
   observed.call = traced.op;
   const Seen seen = ReadNames(store, rank, kernels, observed);
-  observed.precision = seen.precision(ArithmeticOf(observed.call));
+  observed.precision = seen.precision(MultipliesIntegers(observed.call)
+                                          ? device.integer_precision()
+                                          : PrecisionOf(observed.call.dtype, seen.tf32));
   observed.list = Kernels(observed.call);
   // A gradient without the product before it: a fused kernel's.
   if (std::holds_alternative<SoftmaxOp>(observed.call.shape) && observed.mains.size() == 1 &&
