@@ -42,9 +42,6 @@ const Rule kRules[] = {
     // parameter of 16 bits, and one or two bytes of state.
     {Threads(KernelKind::kOptimizer, 3, 2, 1), {"kOptimizerStatic8bit2State"}},
     {Threads(KernelKind::kOptimizer, 2.5, 1.5, 1), {"kOptimizerStatic8bit1State"}},
-    // The same, kDequantizeBlockwise of values in 4 bits, whose kind the last parameter is: 8 bytes
-    // of two values a thread.
-    {Threads(KernelKind::kElementwise, 0.25, 1, 16), {", 64, 8, 1>", ", 64, 8, 2>"}},
     // lion_pytorch/triton.py: of the parameter, its gradient and one state.
     {Threads(KernelKind::kOptimizer, 3, 2), {"update_fn_kernel"}},
     {Threads(KernelKind::kOptimizer, 4, 3), {"multi_tensor", "multiTensor", "kOptimizer"}},
@@ -172,6 +169,11 @@ bool IsBesideAttention(std::string_view name) {
   return ContainsAny(name, {"reshape_and_cache", "concat_and_cache", "gather_cache", "AppendPaged",
                             "destindex_copy", "_ep_scatter", "_ep_gather"});
 }
+// bitsandbytes' kDequantizeBlockwise of values in 4 bits, whose kind the last parameter is.
+bool DequantisesFourBits(std::string_view name) {
+  return ContainsAny(name, {"kDequantizeBlockwise<"}) &&
+         ContainsAny(name, {", 64, 8, 1>", ", 64, 8, 2>"});
+}
 bool IsWrittenInTriton(std::string_view name) {
   return std::ranges::any_of(kWrittenInTriton,
                              [&](std::string_view begin) { return name.starts_with(begin); }) &&
@@ -198,6 +200,8 @@ bool NamesAttention(std::string_view name) {
 
 NamedWork NamedWorkOf(std::string_view name) {
   if (IsWrittenInTriton(name)) return Neighbours(KernelKind::kAttention, 3, 1);
+  // 8 bytes of two values a thread.
+  if (DequantisesFourBits(name)) return Threads(KernelKind::kElementwise, 0.25, 1, 16);
   for (const Rule& rule : kRules) {
     if (ContainsAny(name, rule.parts)) return rule.work;
     if (rule.work.kind == KernelKind::kAttention && NamesAttention(name)) return rule.work;

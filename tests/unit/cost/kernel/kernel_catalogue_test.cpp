@@ -246,6 +246,8 @@ constexpr Known kCatalogue[] = {
     {"void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>", KernelKind::kCopy},
     {"void kQuantizeBlockwise<float, 4096, 4, 0, 0>", KernelKind::kElementwise},
     {"void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 8, 2>", KernelKind::kElementwise},
+    // Others have such parameters too.
+    {"void layer_norm_forward<float, 64, 8, 1>", KernelKind::kLayerNorm},
     {"void kOptimizerStatic8bit1State<float, 1>", KernelKind::kOptimizer},
     // Recommendation
     {"void split_embedding_codegen_forward_unweighted_kernel<float, float, float, int>",
