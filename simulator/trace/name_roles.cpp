@@ -24,12 +24,20 @@ constexpr Pattern kKernelPatterns[] = {
     // Communication kernels of traces whose importer could not tell them.
     {"nccl", Family::kCommunication},
     {"rccl", Family::kCommunication},
-    // Positions are turned, not looked up; samples are taken where a layer says; experts' passes
-    // stand in a namespace of CUTLASS's name.
+    // Positions are turned, not looked up; samples are taken where a layer says; passes around
+    // experts' GEMMs stand in a namespace of CUTLASS's name (TensorRT-LLM's moe_kernels.cu).
     {"rotary_embedding", Family::kOther},
     {"rope_embedding", Family::kOther},
     {"deformable_", Family::kOther},
-    {"cutlass_kernels", Family::kOther},
+    {"doActivation", Family::kOther},
+    {"doGatedActivation", Family::kOther},
+    {"expandInputRows", Family::kOther},
+    {"finalizeMoe", Family::kOther},
+    {"ExpertPrefixSum", Family::kOther},
+    {"BuildExpertMaps", Family::kOther},
+    {"computeStridesTma", Family::kOther},
+    {"loraAddBias", Family::kOther},
+    {"loraReorder", Family::kOther},
     // Embedding lookup: FBGEMM table-batched, PyTorch's embedding and embedding_bag.
     {"embedding", Family::kEmbedding},
     {"EmbeddingBag", Family::kEmbedding},

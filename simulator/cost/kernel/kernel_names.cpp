@@ -34,8 +34,10 @@ KernelRole RoleOf(std::string_view name) {
       {KernelRole::kUnknown,
        {"fbgemm_gpu::", "convert_", "_convert", "causal_conv1d", "conv_depthwise", "ConvDepthwise",
         "dwconv", "grouped_direct_kernel",
-        // TensorRT-LLM's and FlashInfer's passes around the GEMMs of experts.
-        "cutlass_kernels", "deformable_"}},
+        // TensorRT-LLM's and FlashInfer's passes around the GEMMs of experts, whose namespace
+        // stands among the arguments of those too (moe_kernels.cu).
+        "doActivation", "doGatedActivation", "expandInputRows", "finalizeMoe", "ExpertPrefixSum",
+        "BuildExpertMaps", "computeStridesTma", "loraAddBias", "loraReorder", "deformable_"}},
       {KernelRole::kSort,
        {"RadixSort", "DeviceScan", "DeviceReduceByKey", "linearize_index", "DeviceCompactInit",
         "MergeSort", "SortKVInPlace"}},

@@ -92,6 +92,10 @@ constexpr KernelCase kRealNames[] = {
     {"void ms_deformable_im2col_gpu_kernel<float>(int, float const*)", Family::kOther},
     {"void tensorrt_llm::kernels::cutlass_kernels::doGatedActivationKernel<__nv_bfloat16>",
      Family::kOther},
+    // Types in the arguments of a GEMM make no other kernel of it.
+    {"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::half_t, "
+     "tensorrt_llm::kernels::cutlass_kernels::TmaWarpSpecializedGroupedGemmInput> >",
+     Family::kGemm},
     {"void flashinfer::AppendPagedKVCacheKernel<128u, 1u, __nv_bfloat16, int>", Family::kMemory},
     {"triton_tem_fused_flex_attention_0", Family::kAttention},
     {"_fwd_grouped_kernel_stage1", Family::kAttention, Direction::kForward},

@@ -78,6 +78,9 @@ TEST(LaunchedKernels, WhatKernelsOfLibrariesAre) {
        KernelKind::kElementwise},
       {"void tensorrt_llm::kernels::cutlass_kernels::expandInputRowsKernel<__nv_bfloat16>",
        KernelKind::kIndex},
+      {"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::half_t, "
+       "tensorrt_llm::kernels::cutlass_kernels::TmaWarpSpecializedGroupedGemmInput> >",
+       KernelKind::kGemm},
       {"void ms_deformable_im2col_gpu_kernel<float>(int, float const*)", KernelKind::kIndex},
       {"void at::native::im2col_kernel<c10::Half>(long, c10::Half const*)", KernelKind::kTranspose},
       {"void at::native::_scatter_gather_elementwise_kernel<128, 8, f>", KernelKind::kIndex},
