@@ -58,11 +58,12 @@ std::optional<Recurrence> RecurrenceOf(std::string_view call, std::span<const Te
   const double rows = static_cast<double>(LeadingElements(x, 1));
   const double recurrent =
       static_cast<double>(std::min(SaturatingProduct({gates, square}), weights));
-  // Gradients of what was multiplied, and of the weights.
-  const double passes = call.ends_with("_backward") ? 2 : 1;
+  const double of_inputs = static_cast<double>(weights) - recurrent;
   Recurrence found;
-  found.recurrent = Flop(2 * rows * recurrent * passes);
-  found.inputs = Flop(2 * rows * (static_cast<double>(weights) - recurrent) * passes);
+  found.recurrent = Flop(2 * rows * recurrent);
+  found.inputs = Flop(2 * rows * of_inputs);
+  // The gradient of the weights sums over the rows of all steps.
+  if (call.ends_with("_backward")) found.inputs += found.flop();
   found.steps = (LeadingElements(x, 1) - 1) / state->dims[1] + 1;
   found.dtype = x.dtype;
   return found;

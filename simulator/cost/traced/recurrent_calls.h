@@ -14,8 +14,10 @@
 namespace foretrace {
 
 struct Recurrence {
-  Flop inputs;     // products of what each step is given, which need not wait for the step before
-  Flop recurrent;  // products of the state, one step after the other
+  // Products of what each step is given and, backward, the gradients of all weights, which need not
+  // wait for the step before.
+  Flop inputs;
+  Flop recurrent;  // products of the state or of its gradient, one step after the other
   int64_t steps = 0;
   DType dtype = DType::kFloat32;
 

@@ -35,6 +35,10 @@ TEST(RecurrentCalls, WeightsSayWhatIsMultiplied) {
   EXPECT_EQ(found.steps, 512);
   EXPECT_DOUBLE_EQ(Find("aten::_cudnn_rnn_backward", lstm).flop().count(),
                    2 * found.flop().count());
+  // Backward, the gradient of the state goes through the steps as the state does; that of all
+  // weights is one product over all steps.
+  EXPECT_DOUBLE_EQ(Find("aten::_cudnn_rnn_backward", lstm).recurrent.count(),
+                   found.recurrent.count());
   // Profiles of older versions leave out the list; the buffer has biases too.
   const Recurrence older =
       Find("aten::_cudnn_rnn", {x, {}, {of_inputs + of_states + 8192}, state, state});
@@ -55,16 +59,17 @@ struct Kernel {
 };
 
 // Of `kernels`, in order, within one call of an LSTM of so many steps of 64 samples, 512 to 1,024.
-std::vector<double> Times(int64_t steps, const std::vector<Kernel>& kernels) {
+std::vector<double> Times(int64_t steps, const std::vector<Kernel>& kernels,
+                          std::string_view call = "aten::_cudnn_rnn") {
   JobScript job(1);
   RankScript& rank = job.rank(0);
-  rank.Op("aten::_cudnn_rnn", {0, 10000});
+  rank.Op(call, {0, 10000});
   const std::vector<Dims> arguments = {
       {steps, 64, 512}, {4096, 512}, {4096, 1024}, {1, 64, 1024}, {1, 64, 1024}};
   for (const Dims& dims : arguments) {
     Tensor tensor;
     tensor.dtype = DType::kFloat32;
-    rank.builder().AddTensor(rank.Of("aten::_cudnn_rnn"), tensor, dims);
+    rank.builder().AddTensor(rank.Of(call), tensor, dims);
   }
   double at = 10;
   for (const Kernel& kernel : kernels) {
@@ -116,6 +121,22 @@ TEST(RecurrentCalls, OneKernelGoesThroughSteps) {
   const double waits = 512 * 4 * 193 / 1755.0, products = 512 * 2.0 * 64 * 4096 * 1024 / 67e6;
   EXPECT_GT(times[0], 0.8 * products + waits);
   EXPECT_LT(times[0], 1.3 * (products + waits));
+}
+
+// Backward, the kernel that goes through all steps multiplies the gradient of the state alone, as
+// much as forward; the gradient of the state's weights, 4,096 x 1,024 results of 512 x 64 rows, is
+// in a GEMM behind it, with that of the inputs' weights and of the inputs: three products of 4,096
+// x 512 or twice that, 4 x 2 x 32,768 x 4,096 x 512 FLOP in all.
+TEST(RecurrentCalls, WeightGradientsFollowTheKernelThatGoesThroughSteps) {
+  const Kernel steps = {"void RNN_blockPersist_bp_LSTM<float, float, float, float, 1, 512>(x)",
+                        {{132, 1, 1}, {512, 1, 1}}};
+  const Kernel gemm = {"ampere_sgemm_128x128_nt", {{32, 16, 1}, {256, 1, 1}}};
+  const std::vector<double> forward = Times(512, {steps}),
+                            backward = Times(512, {steps, gemm}, "aten::_cudnn_rnn_backward");
+  EXPECT_DOUBLE_EQ(backward[0], forward[0]);
+  const double least = 4 * 2.0 * 32768 * 4096 * 512 / 67e6;
+  EXPECT_GT(backward[1], least);
+  EXPECT_LT(backward[1], 1.6 * least);
 }
 
 }  // namespace
