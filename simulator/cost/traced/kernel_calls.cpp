@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "simulator/base/contains.h"
@@ -183,27 +184,46 @@ void TakeFunctions(const TraceStore& store, const RankTrace& rank, KernelCalls& 
   for (const auto& [call, op] : calls.functions) calls.operators.erase(call);
 }
 
+// Names of kernels that multiply sparse matrices.
+class SparseNames {
+ public:
+  SparseNames(const TraceStore& store, const RankTrace& rank) : store_(store), rank_(rank) {}
+  bool Has(NodeIndex node) {
+    const auto [it, inserted] = known_.try_emplace(rank_.name(node).value, false);
+    if (inserted) {
+      it->second = ContainsAny(store_.name(rank_, node),
+                               {"cusparse", "csrmm", "csrmv", "spmm", "rocsparse"});
+    }
+    return it->second;
+  }
+
+ private:
+  const TraceStore& store_;
+  const RankTrace& rank_;
+  absl::flat_hash_map<uint32_t, bool> known_;
+};
+
 // Products of a sparse matrix, whose sizes are those of a dense one: how many elements it has is
 // not recorded. What is known is moved: the dense factor, and the result, which may be added to.
 void WeighSparse(const TraceStore& store, const RankTrace& rank, KernelCalls& calls) {
+  SparseNames sparse(store, rank);
   for (const auto& [call, op] : calls.launched) {
-    const bool sparse = std::ranges::any_of(op.kernels, [&](NodeIndex node) {
-      return ContainsAny(store.name(rank, node),
-                         {"cusparse", "csrmm", "csrmv", "spmm", "rocsparse"});
-    });
-    std::optional<TracedOperator>& traced = calls.operators[call];
-    if (!sparse || !traced) continue;
+    if (std::ranges::none_of(op.kernels, [&](NodeIndex node) { return sparse.Has(node); })) {
+      continue;
+    }
+    const auto traced = calls.operators.find(call);
+    if (traced == calls.operators.end() || !traced->second) continue;
     const CallTensors tensors(rank, op.call);
-    const auto dense = OperatorFromTrace("aten::mm", tensors.inputs, tensors.outputs);
+    auto dense = OperatorFromTrace("aten::mm", tensors.inputs, tensors.outputs);
     const auto* sizes = dense ? std::get_if<LinearOp>(&dense->op.shape) : nullptr;
     if (sizes == nullptr) continue;
     constexpr int64_t kMost = int64_t{1} << 61;
     const auto bytes = [&](int64_t rows) {
       return std::min(SaturatingProduct({rows, sizes->n, ElementSize(dense->op.dtype)}), kMost);
     };
-    traced = dense;
-    traced->op.shape = OpaqueOp{bytes(sizes->k) + bytes(sizes->m), bytes(sizes->m)};
-    traced->assumed = traced->weighed = true;
+    dense->op.shape = OpaqueOp{bytes(sizes->k) + bytes(sizes->m), bytes(sizes->m)};
+    dense->assumed = dense->weighed = true;
+    traced->second = std::move(dense);
   }
 }
 
