@@ -24,12 +24,14 @@ CallList DeltaCalls(const StateScan& scan, Direction pass);
 // States are made in 32 bits and copied as `PromptScan` says.
 CallList DeltaPromptCalls(const StateScan& scan, const PromptScan& prompts);
 
-// What a GEMM of these takes at least, in seconds. Its multiply-adds go at the rate of a
-// state-space scan's (LeastSecondsOfDecays). States go from chunk to chunk one after the other: 1.2
-// us a chunk forward, 2.3 backward. Both are of an H200, from the rows with the fewest heads of
-// FlashQLA's benchmark/benchmark_results_H200.txt (fla 0.5.1: 8 heads of values, 32,768 tokens, 902
-// us; 4 heads, backward, 2,311 us), as which GB200's times are within a third. Of its other rows
-// tests/unit/graph/delta_rule_test.cpp has some.
+// What a GEMM of these takes at least, in seconds; 0 as LeastSecondsOfDecays says. Its
+// multiply-adds go at the rate of a state-space scan's. States go from chunk to chunk one after the
+// other: 1.2 us a chunk forward, 2.3 backward. Both are of an H200, with chunks of 64 tokens and
+// keys and values of 128 elements, from the rows with the fewest heads of FlashQLA's
+// benchmark/benchmark_results_H200.txt (fla 0.5.1: 8 heads of values, 32,768 tokens, 902 us; 4
+// heads, backward, 2,311 us), as which GB200's times are within a third. Of its other rows
+// tests/unit/graph/delta_rule_test.cpp has some. Other chunks and keys are supposed to take longer
+// as their product is larger, which nothing published shows.
 double LeastSecondsOfDelta(const StateScan& scan, const KernelWork& work, int32_t multiprocessors);
 
 }  // namespace foretrace

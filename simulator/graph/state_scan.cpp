@@ -4,29 +4,20 @@
 #include <utility>
 
 #include "simulator/graph/delta_rule.h"
+#include "simulator/graph/scan_writer.h"
 
 namespace foretrace {
 namespace {
 
-constexpr DType kWide = DType::kFloat32;
-constexpr int64_t kWideBytes = 4;
-constexpr double kActivation = 4;  // FLOP of SiLU
-
-class CallWriter {
+class CallWriter : ScanWriter {
  public:
   explicit CallWriter(const StateScan& scan)
-      : CallWriter(
-            scan, SaturatingProduct({scan.samples, (scan.tokens + scan.chunk - 1) / scan.chunk})) {}
+      : CallWriter(scan, ScanSize({scan.samples, (scan.tokens + scan.chunk - 1) / scan.chunk})) {}
   CallWriter(const StateScan& scan, int64_t chunks)
-      : s_(scan),
-        rows_(SaturatingProduct({s_.samples, s_.tokens})),
-        chunks_(SaturatingProduct({chunks, s_.groups})),
-        inputs_(SaturatingProduct({rows_, s_.groups, s_.width})),
-        readers_(SaturatingProduct({rows_, s_.groups, s_.state})),
-        steps_(SaturatingProduct({rows_, s_.heads})),
-        states_(SaturatingProduct({chunks_, s_.width, s_.state})),
-        products_(SaturatingProduct({chunks_, s_.chunk, s_.chunk})),
-        element_(ElementSize(s_.dtype)) {}
+      : ScanWriter(scan),
+        chunks_(ScanSize({chunks, s_.groups})),
+        states_(ScanSize({chunks_, s_.width, s_.state})),
+        products_(ScanSize({chunks_, s_.chunk, s_.chunk})) {}
 
   CallList Forward() {
     Transpose(Projected());
@@ -42,21 +33,16 @@ class CallWriter {
   }
 
   CallList Prompts(const PromptScan& p) {
-    const DType kept = p.state_width == kWideBytes ? kWide : s_.dtype;
-    const int64_t of_sequence = SaturatingProduct({s_.groups, s_.width, s_.state});
-    const auto copy = [&](int64_t n) {
-      if (n > 0) Add(CopyOp{SaturatingProduct({n, of_sequence}), true}, kept);
-    };
     Convolve();
     Sums();
     ChunkStates();
-    copy(p.continued);
-    PassStates(kept);
+    CopyStates(p.continued, p.state_width);
+    PassStates(Kept(p.state_width));
     Products();
     Gemm(s_.chunk, s_.width, s_.state + s_.chunk,
          Wider(products_) + Steps(2) + inputs_ * element_ + states_ * (p.state_width - element_),
          0);
-    copy(p.sequences);
+    CopyStates(p.sequences, p.state_width);
     return std::move(calls_);
   }
 
@@ -75,27 +61,18 @@ class CallWriter {
     GradientOfInput();
     GradientsOfReaders();
     GradientOfDecays();
-    const int64_t convolved = inputs_ + 2 * readers_;
-    Pointwise(convolved, 2 * convolved, 1, s_.dtype, 2 * PerConvolved());
+    Pointwise(Convolved(), 2 * Convolved(), 1, s_.dtype, 2 * PerConvolved());
     Transpose(Projected());
     return std::move(calls_);
   }
 
  private:
-  double PerConvolved() const { return 2 * static_cast<double>(s_.taps) + kActivation; }
   int64_t Projected() const { return 2 * inputs_ + 2 * readers_ + steps_; }
   // What `n` elements of 32 bits take beyond the call's own.
   int64_t Wider(int64_t n) const { return n * (kWideBytes - element_); }
   // Steps and the sums of their decays.
   int64_t Steps(int64_t tensors) const { return tensors * steps_ * kWideBytes; }
 
-  void Add(OperatorCall::Shape shape, DType dtype) {
-    calls_.push_back({std::move(shape), dtype, Direction::kForward});
-  }
-  void Pointwise(int64_t n, int64_t read, int64_t outputs, DType dtype, double flop = 1,
-                 DType to = DType::kUnknown) {
-    Add(ElementwiseOp{n, read, outputs, flop, to}, dtype);
-  }
   void Gemm(int64_t m, int64_t n, int64_t k, int64_t read_beside, int64_t written_beside) {
     Add(BatchedMatmulOp{chunks_, m, n, k, std::max<int64_t>(read_beside, 0),
                         std::max<int64_t>(written_beside, 0)},
@@ -105,12 +82,7 @@ class CallWriter {
   // Tokens come first, samples second, and the kernels take them the other way round; of one sample
   // both are the same.
   void Transpose(int64_t n) {
-    if (s_.samples > 1) Add(CopyOp{n, true}, s_.dtype);
-  }
-
-  void Convolve() {
-    const int64_t n = inputs_ + 2 * readers_;
-    Pointwise(n, n, 1, s_.dtype, PerConvolved());
+    if (s_.samples > 1) Copy(n);
   }
 
   void Sums() { Pointwise(steps_, steps_ * element_ / kWideBytes, 2, kWide); }
@@ -159,11 +131,8 @@ class CallWriter {
     Pointwise(steps_, 2 * steps_ + steps_ * element_ / kWideBytes, 1, kWide, 4, s_.dtype);
   }
 
-  const StateScan& s_;
-  // Elements: of tokens; of GEMMs in a batch; of tensors.
-  int64_t rows_, chunks_, inputs_, readers_, steps_, states_, products_;
-  int64_t element_;
-  CallList calls_;
+  // GEMMs in a batch; elements of tensors.
+  int64_t chunks_, states_, products_;
 };
 
 }  // namespace
@@ -205,9 +174,9 @@ double LeastSecondsOfDecays(const StateScan& scan, const KernelWork& work,
 }
 
 int64_t SequenceStateBytes(const StateScan& scan, int64_t state_width) {
-  const int64_t convolved = scan.groups * (scan.width + 2 * scan.state);
-  return scan.groups * scan.width * scan.state * state_width +
-         (scan.taps - 1) * convolved * ElementSize(scan.dtype);
+  const int64_t convolved = ScanSize({scan.groups, scan.width + 2 * scan.state});
+  return ScanSize({scan.groups, scan.width, scan.state, state_width}) +
+         ScanSize({scan.taps - 1, convolved, ElementSize(scan.dtype)});
 }
 
 CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts) {
@@ -218,24 +187,26 @@ CallList PromptScanCalls(const StateScan& scan, const PromptScan& prompts) {
 KernelList UpdateKernels(const StateScan& scan, int64_t sequences, int64_t tokens,
                          int64_t state_width) {
   const int64_t element = ElementSize(scan.dtype);
-  const int64_t inputs = scan.groups * scan.width, readers = scan.groups * scan.state;
-  const int64_t convolved = inputs + 2 * readers, states = inputs * scan.state;
-  const int64_t rows = sequences * tokens;
+  const int64_t inputs = ScanSize({scan.groups, scan.width});
+  const int64_t readers = ScanSize({scan.groups, scan.state});
+  const int64_t convolved = inputs + 2 * readers, states = ScanSize({inputs, scan.state});
+  const int64_t rows = ScanSize({sequences, tokens});
   KernelWork convolution;
   convolution.kind = KernelKind::kElementwise;
   convolution.dtype = scan.dtype;
-  convolution.read = Bytes((rows + sequences * (scan.taps - 1)) * convolved * element);
+  convolution.read =
+      Bytes(ScanSize({rows + ScanSize({sequences, scan.taps - 1}), convolved, element}));
   convolution.written = convolution.read;
   convolution.flop = Flop(static_cast<double>(rows) * static_cast<double>(convolved) *
-                          (2 * static_cast<double>(scan.taps) + kActivation));
+                          (2 * static_cast<double>(scan.taps) + kScanActivation));
   // A state is multiplied by its decay, added to, and weighed for the result; under a delta rule
   // weighed for the value first.
   const double flop_of_state = scan.delta ? 7 : 5;
   const int64_t steps = scan.delta ? 2 * scan.heads : scan.heads;
   KernelWork update = convolution;
-  update.read =
-      Bytes(sequences * states * state_width + rows * (2 * inputs + 2 * readers + steps) * element);
-  update.written = Bytes(rows * (states * state_width + inputs * element));
+  update.read = Bytes(ScanSize({sequences, states, state_width}) +
+                      ScanSize({rows, 2 * inputs + 2 * readers + steps, element}));
+  update.written = Bytes(ScanSize({rows, states, state_width}) + ScanSize({rows, inputs, element}));
   update.flop = Flop(static_cast<double>(rows) * static_cast<double>(states) * flop_of_state);
   return {convolution, update};
 }

@@ -172,5 +172,40 @@ TEST(DeltaRuleTest, PublishedTimesOfAnH200) {
   }
 }
 
+// A chain of 4 chunks of 16 tokens with keys of 32: 1.2 us each of 64 x 128, so that 0.075 of
+// these.
+TEST(DeltaRuleTest, TheChainGoesByChunksAndKeys) {
+  double chain = 0, unknown = 0;
+  for (const KernelWork& work : Work(DeltaCalls(Rule(), Direction::kForward))) {
+    if (work.turns == 0) continue;
+    chain += LeastSecondsOfDelta(Rule(), work, 1'000'000);
+    unknown += LeastSecondsOfDelta(Rule(), work, 0);
+  }
+  EXPECT_DOUBLE_EQ(chain, 4 * 1.2e-6 * (16 * 32) / (64 * 128));
+  EXPECT_EQ(unknown, 0);
+}
+
+// Sizes as large as a file may state: no bytes are negative.
+TEST(DeltaRuleTest, ExtremeSizes) {
+  constexpr int64_t kMost = 1'000'000'000;
+  for (const bool delta : {true, false}) {
+    StateScan s = Rule();
+    s.delta = delta;
+    s.samples = s.tokens = s.groups = s.width = s.state = s.heads = s.chunk = kMost;
+    KernelList all = Work(ScanCalls(s, Direction::kForward));
+    for (const KernelList& more : {Work(ScanCalls(s, Direction::kBackward)),
+                                   Work(PromptScanCalls(s, {kMost, kMost, kMost, 4, kMost})),
+                                   UpdateKernels(s, kMost, 2, 4)}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    for (const KernelWork& work : all) {
+      EXPECT_GE(work.read.count(), 0);
+      EXPECT_GE(work.written.count(), 0);
+      EXPECT_GE(work.flop.count(), 0);
+    }
+    EXPECT_GT(SequenceStateBytes(s, 4), 0);
+  }
+}
+
 }  // namespace
 }  // namespace foretrace
