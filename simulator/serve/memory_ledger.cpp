@@ -64,12 +64,24 @@ Bytes WeightBytes(const TransformerConfig& model, const ServingPlan& plan) {
 
 // Of a token in a layer with a mixer: what the first GEMM gives, what is convolved of it, results
 // and their norm; steps and their sums, states of its chunk and products within it in 32 bits, and
-// states as they are kept (graph/state_scan.h).
+// states as they are kept (graph/state_scan.h). Of a delta rule (graph/delta_rule.h) step sizes
+// come with the GEMM; queries, keys and values are put together and the first two normalised;
+// values and, repeated for each of their heads, keys go through the inverse, and values are made
+// once more where states take off theirs. The inverse and states by chunk are in the model's type
+// (vLLM, model_executor/layers/fla/ops/chunk.py, chunk_gated_delta_rule_fwd).
 int64_t ScanBytes(const StateScan& s, int64_t width, int64_t state_width) {
   const int64_t inputs = s.groups * s.width, readers = s.groups * s.state;
-  const int64_t rows = 2 * inputs + 2 * readers + s.heads + inputs + 2 * readers + 2 * inputs;
-  return rows * width + 2 * s.heads * 4 + s.groups * s.chunk * 4 +
-         inputs * s.state / s.chunk * (4 + state_width);
+  const int64_t convolved = inputs + 2 * readers, of_states = inputs * s.state / s.chunk;
+  if (s.delta) {
+    const int64_t repeated = s.heads * s.state, inverse = s.heads * s.chunk;
+    const int64_t projected = 2 * inputs + 2 * readers + 2 * s.heads;
+    const int64_t results = 2 * inputs;
+    const int64_t rows = projected + 2 * convolved + 2 * readers + repeated + 2 * inputs + inverse +
+                         of_states + results;
+    return rows * width + 3 * s.heads * 4;
+  }
+  const int64_t rows = 2 * inputs + 2 * readers + s.heads + convolved + 2 * inputs;
+  return rows * width + 2 * s.heads * 4 + s.groups * s.chunk * 4 + of_states * (4 + state_width);
 }
 
 // Residual stream, normalised input and output of a layer; of its widest part the first and second
@@ -146,11 +158,11 @@ int64_t TakeStates(const TransformerConfig& model, const ServingPlan& plan,
     m.most_sequences = m.states.count() / m.state_per_sequence.count();
     return 0;
   }
-  constexpr int64_t kMostBlocks = 1 << 14;
   const int64_t token = KvBytesPerToken(model, plan, engine, 1).count();
   const int64_t unit = token * engine.block_tokens;
+  m.blocks_of_states = std::max<int64_t>((of_layer + unit - 1) / unit, 1);
   m.block_tokens = static_cast<int32_t>(
-      std::clamp<int64_t>((of_layer + unit - 1) / unit, 1, kMostBlocks) * engine.block_tokens);
+      std::min(m.blocks_of_states, MemoryLedger::kMostBlocksOfStates) * engine.block_tokens);
   return states->layers;
 }
 
@@ -193,6 +205,12 @@ MemoryLedger MakeLedger(const TransformerConfig& model, const ServingPlan& plan,
 std::string Verdict(const MemoryLedger& ledger) {
   if (ledger.fits()) {
     return fmt::format("fits: {} tokens of keys and values", ledger.tokens);
+  }
+  if (ledger.blocks_of_states > MemoryLedger::kMostBlocksOfStates) {
+    return fmt::format(
+        "does not fit: a layer's states of a sequence are as large as {} of the engine's blocks of "
+        "keys and values; at most {} make one",
+        ledger.blocks_of_states, MemoryLedger::kMostBlocksOfStates);
   }
   const Bytes needed = ledger.weights + ledger.activations + ledger.reserve;
   if (ledger.states > Bytes() && ledger.most_sequences == 0) {

@@ -25,12 +25,20 @@ struct MemoryLedger {
   Bytes state_per_sequence, states;
   int64_t most_sequences = 0;
   int32_t block_tokens = 0;  // as the engine makes them for this model
+  // Of the engine's own blocks, as many as a layer's states of a sequence fill; those of this model
+  // are as large, up to a bound. 0: states do not lie in them.
+  int64_t blocks_of_states = 0;
+  static constexpr int64_t kMostBlocksOfStates = 1 << 14;
   int64_t blocks = 0;
   int64_t tokens = 0;   // that they hold of one request, beside its window
   int64_t context = 0;  // the longest request that is to be served
 
   // As engines ask when they start: the longest request has room.
-  bool fits() const { return tokens >= context && (states == Bytes() || most_sequences > 0); }
+  bool fits() const { return tokens >= context && fits_states(); }
+  // The states of one sequence have, however many blocks there are.
+  bool fits_states() const {
+    return blocks_of_states <= kMostBlocksOfStates && (states == Bytes() || most_sequences > 0);
+  }
 };
 
 // `engine` with the limits of a rank (EngineConfig::OfRank). With a draft model on the same

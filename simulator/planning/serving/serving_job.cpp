@@ -194,6 +194,9 @@ absl::StatusOr<ServingJob> MakeJob(const ServingBase& base, const ServingOptions
   const bool with_draft = base.draft.has_value() && options.draft_parallel.empty();
   job.ledger =
       serve::MakeLedger(base.model, job.plan, engine, memory, with_draft ? &*base.draft : nullptr);
+  if (options.kv_blocks && !job.ledger.fits_states()) {
+    return Infeasible("{} on {}: {}", base.model.name, base.platform.name, Verdict(job.ledger));
+  }
   if (!job.ledger.fits() && !options.kv_blocks) {
     const int64_t held = int64_t{engine.reserved_blocks} * job.ledger.block_tokens;
     return Infeasible("{} on {}: {}{}", base.model.name, base.platform.name, Verdict(job.ledger),

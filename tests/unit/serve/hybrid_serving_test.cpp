@@ -221,6 +221,37 @@ TEST(HybridServing, StatesBesideTheCache) {
   EXPECT_THAT(Verdict(none), HasSubstr("of one sequence"));
 }
 
+// Keys and values of a token are 256 bytes; states of 4 x 512 x 4,096 bytes and 3 x 33,280 x 2 of
+// the convolution as many as 33,548 of these: no block is that large, nor the model served with
+// smaller ones.
+TEST(HybridServing, StatesThatNoBlockHolds) {
+  EngineConfig engine = Engine();
+  engine.block_tokens = 1;
+  TransformerConfig model = Model();
+  model.state_size = 4096;
+  const MemoryLedger m = MakeLedger(model, {}, engine, Bytes(int64_t{1} << 36));
+  EXPECT_GE(m.tokens, m.context);
+  EXPECT_FALSE(m.fits());
+  EXPECT_FALSE(m.fits_states());
+  EXPECT_THAT(Verdict(m), HasSubstr("33548 of the engine's blocks"));
+  EXPECT_TRUE(MakeLedger(Model(), {}, Engine(), Bytes(1 << 30)).fits_states());
+}
+
+// Of a gated delta net's token, in elements of 2 bytes: projected 2 x 512 + 2 x 128 + 2 x 16; twice
+// the 768 convolved; keys and queries normalised, 2 x 128; keys of 16 heads of values, 16 x 32;
+// values twice, 2 x 512; a row of 16 of each head's inverse, 256; a 16th of states, 1,024; results
+// and their norm, 1,024. Decays, sums and step sizes of 4 bytes. Of the layer 3 x 256 besides.
+TEST(HybridServing, ActivationsOfGatedDeltaNets) {
+  EngineConfig engine = Engine(), twice = Engine();
+  engine.sampler_bytes_per_logit = twice.sampler_bytes_per_logit = 0;
+  engine.max_num_batched_tokens = 1000;
+  twice.max_num_batched_tokens = 2000;
+  const int64_t elements = 1312 + 2 * 768 + 256 + 512 + 1024 + 256 + 1024 + 1024;
+  const Bytes more = MakeLedger(DeltaModel(), {}, twice, Bytes(1 << 30)).activations -
+                     MakeLedger(DeltaModel(), {}, engine, Bytes(1 << 30)).activations;
+  EXPECT_EQ(more.count(), 1000 * (2 * elements + 3 * 16 * 4 + 3 * 256 * 2));
+}
+
 // Weights are those of each layer: in the model's precision 2 bytes a parameter.
 TEST(HybridServing, WeightsOfEachPart) {
   const TransformerConfig model = HybridExperts();
