@@ -9,6 +9,7 @@
 
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
+#include "simulator/base/model_text.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/timeline_mark.h"
 #include "simulator/importers/input_paths.h"
@@ -21,8 +22,6 @@
 
 namespace foretrace {
 namespace {
-
-constexpr size_t kSniffBytes = size_t{64} << 10;
 
 using Importers = std::vector<std::unique_ptr<Importer>>;
 
@@ -44,7 +43,7 @@ struct InputContent {
 // The importer for a document of the file `path`, or null for a side file that may be passed over.
 absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSource& document,
                                              const std::string& path, bool must_be_trace) {
-  FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kSniffBytes));
+  FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document.Peek(kModelTextBytes));
   if (prefix.starts_with(kTimelineMark) || prefix.starts_with(kPerfettoTimelineMark)) {
     if (!must_be_trace) return nullptr;
     return InvalidInput("{}: a timeline that foretrace wrote, not a recording", document.name());
@@ -55,13 +54,8 @@ absl::StatusOr<const Importer*> FindImporter(const Importers& importers, ByteSou
     if (importer->Sniff(prefix, BaseName(document.name()))) return importer.get();
   }
   // Other JSON, whole: what is cut off may have been a trace.
-  const size_t first = prefix.find_first_not_of(" \t\r\n");
-  const size_t last = prefix.find_last_not_of(" \t\r\n");
-  const bool small_json = first != std::string_view::npos && prefix.size() < kSniffBytes &&
-                          ((prefix[first] == '{' && prefix[last] == '}') ||
-                           (prefix[first] == '[' && prefix[last] == ']'));
-  if (!must_be_trace && small_json) return nullptr;
-  if (small_json && prefix.find("\"model_type\"") != std::string_view::npos) {
+  if (!must_be_trace && IsSmallJson(prefix)) return nullptr;
+  if (StatesModelType(prefix)) {
     return InvalidInput(
         "{}: sizes of a model, not a recording; search, generate and serve predict it",
         document.name());
@@ -126,7 +120,7 @@ absl::Status ImportFile(const Importers& importers, const InputPath& input,
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
     if (document == nullptr) return absl::OkStatus();
     const std::string name = document->name();
-    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kSniffBytes));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kModelTextBytes));
     if (!must_be_trace && LooksLikeProcessGroupTable(prefix)) {
       FORETRACE_ASSIGN_OR_RETURN(const std::vector<ProcessGroup> groups,
                                  ReadProcessGroupTable(*document));
@@ -166,7 +160,7 @@ absl::StatusOr<bool> MayHoldGraphs(const Importers& importers, const std::vector
     }
     if (files.size() == 1) return false;  // nothing to link with
     FORETRACE_ASSIGN_OR_RETURN(ByteSource * document, file->NextDocument());
-    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kSniffBytes));
+    FORETRACE_ASSIGN_OR_RETURN(const std::string_view prefix, document->Peek(kModelTextBytes));
     if (!input.named && LooksLikeProcessGroupTable(prefix)) continue;
     FORETRACE_ASSIGN_OR_RETURN(const Importer* importer,
                                FindImporter(importers, *document, input.path, input.named));

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "simulator/base/error.h"
+#include "simulator/base/input.h"
+#include "simulator/base/model_text.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/base/utf8.h"
 
@@ -106,7 +108,12 @@ std::string PublishedFileOf(const std::string& path) {
 }
 
 bool NamesPublishedModel(const std::string& path) {
-  return fs::path(PublishedFileOf(path)).filename() == kPublishedFile;
+  if (fs::path(PublishedFileOf(path)).filename() == kPublishedFile) return true;
+  std::error_code error;  // what is no file, as a pipe, can be read but once
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) >= kModelTextBytes)
+    return false;
+  const auto text = ReadBinaryFile(path, kModelTextBytes);
+  return text.ok() && StatesModelType(*text);
 }
 
 bool IsPublishedConfig(const YAML::Node& root) {

@@ -17,7 +17,8 @@ namespace foretrace {
 inline constexpr std::string_view kPublishedFile = "config.json";
 // That file within a folder that has one; else the path itself.
 std::string PublishedFileOf(const std::string& path);
-// Whether a path names such a file, or a folder that has one.
+// Whether a path names such a file, a folder that has one, or a file of another name with JSON that
+// states a model's type.
 bool NamesPublishedModel(const std::string& path);
 
 struct PublishedModel {

@@ -119,7 +119,11 @@ std::vector<std::string> PublishedKeys::Words(const char* key) {
     return words;
   }
   for (const YAML::Node& word : found) {
-    if (word.IsScalar()) words.push_back(word.Scalar());
+    if (!word.IsScalar()) {
+      Fail(key, "has an entry that is neither a word nor a number");
+      return {};
+    }
+    words.push_back(word.Scalar());
   }
   return words;
 }

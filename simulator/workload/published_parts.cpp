@@ -20,11 +20,14 @@ void ReadLlama(PublishedKeys& k, TransformerConfig& c, const ClassHas& has) {
   c.family = TransformerFamily::kLlama;
   ReadSizes(k, c, has);
   c.ffn = k.Size({"intermediate_size", "ffn_hidden_size"});
-  const bool attention = k.Flag({"attention_bias", "qkv_bias", "add_qkv_bias"}, false);
-  if (attention && k.Flag({"mlp_bias"}, false)) {
+  const bool attention = k.Flag({"attention_bias", "qkv_bias", "add_qkv_bias"}, has.qkv_biases);
+  const bool feed_forward = k.Flag({"mlp_bias"}, false);
+  if (attention && feed_forward) {
     c.biases = true;
   } else if (attention) {
     c.qkv_biases = true;
+  } else if (feed_forward) {
+    k.Note("biases of feed-forward layers alone are left out (mlp_bias)");
   }
 }
 

@@ -52,6 +52,11 @@ void Olmo2(Keys& k, Config& c) {
   k.Note("norms lie after attention and feed-forward layers; taken as as many before them");
 }
 
+void NoteWindows(Keys& k) {
+  if (k.Flag({"use_sliding_window"}, false)) {
+    k.Note("windows of its last layers are left out (use_sliding_window)");
+  }
+}
 void Qwen(Keys& k, Config& c) {
   Llama(k, c);
   c.ffn /= 2;  // it counts gate and value
@@ -60,9 +65,7 @@ void Qwen(Keys& k, Config& c) {
 void Qwen2(Keys& k, Config& c) {
   Llama(k, c);
   c.qkv_biases = k.Flag({"qkv_bias"}, true);
-  if (k.Flag({"use_sliding_window"}, false)) {
-    k.Note("windows of its last layers are left out (use_sliding_window)");
-  }
+  NoteWindows(k);
 }
 void Qwen2Moe(Keys& k, Config& c) {
   Qwen2(k, c);
@@ -71,10 +74,12 @@ void Qwen2Moe(Keys& k, Config& c) {
 void Qwen3(Keys& k, Config& c) {
   ReadLlama(k, c, {.head_size = 128});
   c.qk_norm = true;
+  NoteWindows(k);
 }
 void Qwen3Moe(Keys& k, Config& c) {
   Llama(k, c);
   c.qk_norm = true;
+  NoteWindows(k);
   ReadQwenExperts(k, c);
 }
 
@@ -121,8 +126,11 @@ void Nemotron(Keys& k, Config& c) {
   c.norm_biases = true;
 }
 
+void Glm(Keys& k, Config& c) {
+  ReadLlama(k, c, {.kv_heads = 2, .head_size = 128, .qkv_biases = true});
+}
 void Glm4(Keys& k, Config& c) {
-  ReadLlama(k, c, {.head_size = 128});
+  Glm(k, c);
   c.post_norms = true;
 }
 void Glm4Moe(Keys& k, Config& c) {
@@ -171,7 +179,8 @@ void Llama4(Keys& k, Config& c) {
   c.experts_every = k.Size({"interleave_moe_layer_step"}, 1);
   const int64_t dense = k.Size({"intermediate_size_mlp"}, 0);
   c.dense_ffn = c.experts_every > 1 ? dense : 0;
-  c.window = k.Size({"attention_chunk_size"}, 8192);
+  const int64_t pieces = k.IsNull("attention_chunk_size") ? 0 : 8192;
+  c.window = k.Size({"attention_chunk_size"}, pieces);
   c.window_pieces = c.window > 0;
   c.global_every = c.window > 0 ? 4 : 0;  // layers without rotary positions
 }
@@ -187,21 +196,23 @@ void Dbrx(Keys& k, Config& c) {
   k.Merge(experts);
 }
 
-void ReadGpt(Keys& k, Config& c, bool tied) {
+// `positions`: of the class.
+void ReadGpt(Keys& k, Config& c, bool tied, int64_t positions = 0) {
   c.family = TransformerFamily::kGpt;
   ReadSizes(k, c, {.tied = tied});
+  if (c.positions == 0) c.positions = positions;
   c.ffn = k.Size({"intermediate_size", "n_inner", "ffn_dim"}, 0);
   c.dropout = k.Any({"attention_dropout", "hidden_dropout", "dropout", "attn_pdrop", "resid_pdrop",
                      "embd_pdrop", "resid_dropout", "embed_dropout", "attention_probs_dropout_prob",
                      "hidden_dropout_prob"});
 }
-void Gpt(Keys& k, Config& c) { ReadGpt(k, c, true); }
+void Gpt2(Keys& k, Config& c) { ReadGpt(k, c, true, 1024); }
 void GptBigCode(Keys& k, Config& c) {
-  Gpt(k, c);
+  Gpt2(k, c);
   if (k.Flag({"multi_query"}, true)) c.kv_heads = 1;
 }
 void GptNeo(Keys& k, Config& c) {
-  Gpt(k, c);
+  ReadGpt(k, c, true, 2048);
   c.qkv_biases = false;
   k.Note("windows of every second layer are left out (attention_types)");
 }
@@ -225,14 +236,13 @@ void Phi(Keys& k, Config& c) {
   c.parallel_norms = 1;
 }
 void Bloom(Keys& k, Config& c) {
-  Gpt(k, c);
+  ReadGpt(k, c, true);
   c.ffn = 0;
   c.learned_positions = false;  // ALiBi
   c.embedding_norm = true;
 }
 void Opt(Keys& k, Config& c) {
-  Gpt(k, c);
-  if (c.positions == 0) c.positions = 2048;
+  ReadGpt(k, c, true, 2048);
   c.sequence = std::min<int64_t>(c.positions, 2048);
   c.positions += 2;  // OPTLearnedPositionalEmbedding.offset
   const int64_t projected = k.Size({"word_embed_proj_dim"}, c.hidden);
@@ -241,7 +251,7 @@ void Opt(Keys& k, Config& c) {
   }
 }
 void Mpt(Keys& k, Config& c) {
-  Gpt(k, c);
+  ReadGpt(k, c, true);
   Keys attention = k.Within("attn_config");
   const bool alibi = attention.Flag({"alibi"}, true), rope = attention.Flag({"rope"}, false);
   c.kv_heads = attention.Size({"kv_n_heads"}, 0);
@@ -270,12 +280,11 @@ void Falcon(Keys& k, Config& c) {
 }
 
 void Bert(Keys& k, Config& c) {
-  ReadGpt(k, c, true);
+  ReadGpt(k, c, true, 512);
   c.family = TransformerFamily::kBert;
 }
 void Roberta(Keys& k, Config& c) {
   Bert(k, c);
-  if (c.positions == 0) c.positions = 512;
   c.sequence = c.positions - 2;  // the first two are of padding
 }
 void T5(Keys& k, Config& c) {
@@ -314,11 +323,11 @@ const std::vector<PublishedType>& PublishedTypes() {
                                      {"gemma", Gemma},
                                      {"gemma2", Gemma2},
                                      {"gemma3_text", Gemma3},
-                                     {"glm", Llama},
+                                     {"glm", Glm},
                                      {"glm4", Glm4},
                                      {"glm4_moe", Glm4Moe},
                                      {"glm_moe_dsa", DeepSeekV32},
-                                     {"gpt2", Gpt},
+                                     {"gpt2", Gpt2},
                                      {"gpt_bigcode", GptBigCode},
                                      {"gpt_neo", GptNeo},
                                      {"gpt_neox", GptNeoX},
@@ -366,28 +375,6 @@ const std::vector<PublishedType>& PublishedTypes() {
                                      {"t5", T5},
                                      {"xlm-roberta", Roberta}};
   return *kTypes;
-}
-
-std::map<std::string, int64_t> ClassDefaults(std::string_view type) {
-  const auto sizes = [](int64_t vocabulary, int64_t hidden, int64_t ffn, int64_t layers,
-                        int64_t heads, int64_t kv_heads, int64_t positions) {
-    return std::map<std::string, int64_t>{{"vocab_size", vocabulary},
-                                          {"hidden_size", hidden},
-                                          {"intermediate_size", ffn},
-                                          {"num_hidden_layers", layers},
-                                          {"num_attention_heads", heads},
-                                          {"num_key_value_heads", kv_heads},
-                                          {"max_position_embeddings", positions}};
-  };
-  if (type == "gemma3_text") return sizes(262'208, 2304, 9216, 26, 8, 4, 131'072);
-  if (type == "llama") return sizes(32'000, 4096, 11'008, 32, 32, 32, 2048);
-  if (type == "mistral") return sizes(32'000, 4096, 14'336, 32, 32, 8, 131'072);
-  if (type == "qwen2") return sizes(151'936, 4096, 22'016, 32, 32, 32, 32'768);
-  if (type != "llama4_text") return {};
-  auto llama4 = sizes(202'048, 5120, 8192, 48, 40, 8, 131'072);
-  llama4.insert(
-      {{"num_local_experts", 16}, {"num_experts_per_tok", 1}, {"intermediate_size_mlp", 16'384}});
-  return llama4;
 }
 
 }  // namespace foretrace

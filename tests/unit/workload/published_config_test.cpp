@@ -188,6 +188,73 @@ TEST(PublishedConfigTest, TypesAreInOrderOfNames) {
   EXPECT_TRUE(std::ranges::is_sorted(PublishedTypes(), {}, &PublishedType::name));
 }
 
+// What these classes have where a file does not say (transformers 4.57, configuration_TYPE.py).
+TEST(PublishedConfigTest, ClassesHaveDefaults) {
+  const auto positions = [](const std::string& type) {
+    const auto model = Read("{\"model_type\": \"" + type + R"(", "hidden_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256,
+        "vocab_size": 1000})");
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->transformer->positions : 0;
+  };
+  EXPECT_EQ(positions("gpt2"), 1024);
+  EXPECT_EQ(positions("gpt_bigcode"), 1024);
+  EXPECT_EQ(positions("gpt_neo"), 2048);
+  EXPECT_EQ(positions("bert"), 512);
+  EXPECT_EQ(positions("roberta"), 512);
+  for (const std::string type : {"glm", "glm4"}) {
+    const auto model = Read("{\"model_type\": \"" + type + R"(", "hidden_size": 512,
+        "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 256,
+        "vocab_size": 1000})");
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->transformer->kv_heads, 2);
+    EXPECT_EQ(model->transformer->head_size, 128);
+    EXPECT_TRUE(HasQkvBiases(*model->transformer));
+  }
+}
+
+TEST(PublishedConfigTest, NullChunksOfAttentionAreNone) {
+  const auto window = [](const std::string& more) {
+    const auto model = Read(R"({"model_type": "llama4_text", "hidden_size": 512,
+        "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 256,
+        "num_local_experts": 4, "num_experts_per_tok": 1, "vocab_size": 1000)" +
+                            more + "}");
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->transformer->window : -1;
+  };
+  EXPECT_EQ(window(""), 8192);
+  EXPECT_EQ(window(", \"attention_chunk_size\": null"), 0);
+}
+
+TEST(PublishedConfigTest, NotesWhatIsLeftOut) {
+  const auto biases = Read(Llama(", \"mlp_bias\": true"));
+  ASSERT_TRUE(biases.ok()) << biases.status();
+  EXPECT_THAT(biases->notes, Contains(HasSubstr("mlp_bias")));
+  const auto windows = Read(R"({"model_type": "qwen3", "hidden_size": 512, "num_hidden_layers": 4,
+      "num_attention_heads": 8, "intermediate_size": 256, "vocab_size": 1000,
+      "use_sliding_window": true})");
+  ASSERT_TRUE(windows.ok()) << windows.status();
+  EXPECT_THAT(windows->notes, Contains(HasSubstr("use_sliding_window")));
+}
+
+TEST(PublishedConfigTest, EntriesOfListsAreScalars) {
+  EXPECT_THAT(Error(R"({"model_type": "mistral", "hidden_size": 512, "num_hidden_layers": 2,
+      "num_attention_heads": 8, "intermediate_size": 256, "vocab_size": 1000,
+      "layer_types": [{}, "full_attention"]})"),
+              HasSubstr("'layer_types' has an entry"));
+}
+
+// By what it says, whatever it is called; a recording that mentions a type is none.
+TEST(PublishedConfigTest, FilesOfOtherNames) {
+  const TempFolder folder;
+  EXPECT_TRUE(NamesPublishedModel(folder.Write("qwen.json", Llama(""))));
+  EXPECT_FALSE(NamesPublishedModel(
+      folder.Write("trace.json", R"({"model_type": "llama", "traceEvents": []})")));
+  EXPECT_FALSE(NamesPublishedModel(folder.Write("other.json", "{}")));
+  EXPECT_FALSE(NamesPublishedModel(folder.Write("cut.json", "{\"model_type\": \"llama\",")));
+  EXPECT_FALSE(NamesPublishedModel("/dev/null"));
+}
+
 TEST(PublishedConfigTest, AFolderStandsForItsFile) {
   const TempFolder folder;
   const std::string file = folder.Write("tiny-llama/config.json", Llama(""));
