@@ -25,6 +25,16 @@ struct Column {
   size_t at = std::string::npos;
 };
 
+// Without the spaces that lay them out.
+std::vector<std::string> FieldsOf(std::string_view line, char separator) {
+  std::vector<std::string> fields = SplitCsvLine(line, separator);
+  for (std::string& field : fields) {
+    const size_t first = std::min(field.find_first_not_of(" \t"), field.size());
+    field = field.substr(first, field.find_last_not_of(" \t") + 1 - first);
+  }
+  return fields;
+}
+
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : OneLine(text)) {
@@ -66,7 +76,7 @@ absl::StatusOr<YamlReader> ReadTableCsv(const std::string& path) {
   std::string line;
   std::getline(in, line);
   const char separator = SeparatorOf(line);
-  const std::vector<std::string> header = SplitCsvLine(line, separator);
+  const std::vector<std::string> header = FieldsOf(line, separator);
   std::array<Column, 6> columns = {{{"name", {"name", "table"}},
                                     {"rows", {"rows", "num_embeddings", "hash_size"}},
                                     {"dim", {"dim", "embedding_dim", "emb_dim"}},
@@ -77,7 +87,7 @@ absl::StatusOr<YamlReader> ReadTableCsv(const std::string& path) {
   std::string yaml = "tables:";
   for (int number = 2; std::getline(in, line); ++number) {
     yaml += '\n';
-    const std::vector<std::string> fields = SplitCsvLine(line, separator);
+    const std::vector<std::string> fields = FieldsOf(line, separator);
     if (fields.empty() || (fields.size() == 1 && fields[0].empty())) continue;
     if (fields.size() > header.size()) {
       return InvalidInput("{}:{}: {} fields, where the first line has {}", path, number,

@@ -19,6 +19,7 @@
 namespace foretrace {
 namespace {
 
+constexpr std::string_view kNoTables = "a task has at least one table";
 constexpr int32_t kMaxTables = 100'000;
 constexpr int32_t kMaxGpus = 4096;
 constexpr int64_t kMaxRows = int64_t{1} << 40;
@@ -154,7 +155,12 @@ class TaskReader {
       return root_.status();
     }
     FORETRACE_RETURN_IF_ERROR(root_.status());
-    const auto path = std::filesystem::path(file_).parent_path() / root_.String("tables");
+    const std::string name = root_.String("tables");
+    if (name.empty()) {  // the error has the place
+      const std::string error(root_.status().message());
+      return InvalidInput("{}{}", error.substr(0, error.rfind("must be")), kNoTables);
+    }
+    const auto path = std::filesystem::path(file_).parent_path() / name;
     FORETRACE_ASSIGN_OR_RETURN(const YamlReader csv, ReadTableCsv(path.string()));
     ReadTables(csv);
     return csv.status();
@@ -162,7 +168,7 @@ class TaskReader {
 
   void ReadTables(const YamlReader& root) {
     const std::vector<YamlReader> items = root.Child("tables").Items();
-    if (root.ok() && items.empty()) root.Fail("tables", "a task has at least one table");
+    if (root.ok() && items.empty()) root.Fail("tables", kNoTables);
     if (items.size() > static_cast<size_t>(kMaxTables)) {
       return root.Fail("tables", fmt::format("more than {} tables", kMaxTables));
     }

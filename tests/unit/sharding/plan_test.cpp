@@ -381,6 +381,12 @@ TEST(TaskYaml, TablesMayBeRowsOfACsv) {
   EXPECT_THAT(error("name,rows,dim,pooling,zipf\na,1000,16,,1\n"),
               HasSubstr("my tables.csv:2: key 'tables[0].pooling': missing"));
   EXPECT_THAT(error("name,rows,dim,pooling,zipf\n"), HasSubstr("at least one table"));
+  const auto laid_out = read("name , rows, dim,pooling , zipf\na, 1000, 16, 2, 1\n");
+  ASSERT_TRUE(laid_out.ok()) << laid_out.status();
+  EXPECT_EQ(laid_out->tables[0].rows, 1000);
+  text.replace(text.find("tables:"), std::string::npos, "tables: \"\"\n");
+  EXPECT_THAT(std::string(ParseShardingTask(text, "t.yaml").status().message()),
+              HasSubstr("at least one table"));
 }
 
 TEST(TaskYaml, FeaturesNeedNoBottomLayers) {
