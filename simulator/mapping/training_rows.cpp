@@ -178,7 +178,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   }
   if (error.empty()) {
     absl::Status sizes = CheckTransformer(WithDefaults(row.config));
-    if (sizes.ok()) sizes = CheckTrained(row.config);
+    if (sizes.ok()) sizes = CheckTrainedAttention(row.config);
     if (!sizes.ok()) error = std::string(sizes.message());
   }
   ReadMeasured(f, row, error);

@@ -80,12 +80,13 @@ Estimate SparseAttention::Scores(const Pairs& pairs, KernelWork& work) const {
   const Estimate memory = costs_->Kernel(work);
   work.flop = Flop(2.0 * AsDouble(heads) * AsDouble(model_.index_size) * AsDouble(pairs.all));
   if (pairs.decode) return memory;
-  const AttentionOp op = {.b = 1,
-                          .heads = heads,
-                          .kv_heads = 1,
-                          .sq = pairs.tokens,
-                          .skv = std::max<int64_t>(pairs.all / pairs.tokens, 1),
-                          .d = std::max<int64_t>(model_.index_size / 2, 1)};
+  const AttentionOp op = {
+      .b = 1,
+      .heads = heads,
+      .kv_heads = 1,
+      .sq = pairs.tokens,
+      .skv = std::max<int64_t>(pairs.all / std::max<int64_t>(pairs.tokens, 1), 1),
+      .d = std::max<int64_t>(model_.index_size / 2, 1)};
   Estimate compute = costs_->Kernel(Kernels({op, model_.dtype, Direction::kForward}).front());
   if (costs_->Multiplies(WeightFormat::kFp8Block)) compute.time = compute.time.ScaledBy(0.5);
   return compute.time > memory.time ? compute : memory;

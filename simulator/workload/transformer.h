@@ -187,7 +187,7 @@ TransformerConfig WithDefaults(TransformerConfig config);
 absl::Status CheckTransformer(const TransformerConfig& config);
 
 // Errors: attention that training does not have (index_keys).
-absl::Status CheckTrained(const TransformerConfig& config);
+absl::Status CheckTrainedAttention(const TransformerConfig& config);
 
 // Errors: sizes that are missing, negative, too large, or do not divide.
 absl::StatusOr<Workload> BuildTransformer(const TransformerConfig& config);

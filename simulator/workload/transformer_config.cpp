@@ -225,7 +225,7 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTrained(const TransformerConfig& c) {
+absl::Status CheckTrainedAttention(const TransformerConfig& c) {
   if (c.index_keys == 0) return absl::OkStatus();
   return InvalidInput(
       "{}: sparse attention (index_keys) is of `serve` alone; without index_heads, index_size and "

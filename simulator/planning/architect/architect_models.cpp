@@ -18,7 +18,7 @@ namespace foretrace {
 bool IsRecording(const std::string& name) {
   std::error_code error;
   return !name.ends_with(".yaml") && !name.ends_with(".yml") && !NamesPublishedModel(name) &&
-         std::filesystem::exists(name, error);
+         std::filesystem::exists(name, error) && BehindFolder(name).empty();
 }
 
 absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32_t samples,
@@ -41,7 +41,7 @@ absl::StatusOr<ArchitectModel> LoadArchitectModel(const std::string& name, int32
     }
     TransformerConfig config = *loaded.transformer;
     config.name = loaded.workload.name;
-    FORETRACE_RETURN_IF_ERROR(CheckTrained(config));
+    FORETRACE_RETURN_IF_ERROR(CheckTrainedAttention(config));
     return PrepareModel(config, setup);
   }
   if (samples == 0) {

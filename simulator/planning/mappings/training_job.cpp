@@ -296,7 +296,8 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   TrainingJob job;
   FORETRACE_ASSIGN_OR_RETURN(const std::string workload, FindWorkload(options.workload, job.notes));
   FORETRACE_ASSIGN_OR_RETURN(job.model, LoadModel(workload));
-  if (job.model.transformer) FORETRACE_RETURN_IF_ERROR(CheckTrained(*job.model.transformer));
+  if (job.model.transformer)
+    FORETRACE_RETURN_IF_ERROR(CheckTrainedAttention(*job.model.transformer));
   if (options.sequence > 0) {
     FORETRACE_RETURN_IF_ERROR(SetSequence(options.sequence, job.model));
   }

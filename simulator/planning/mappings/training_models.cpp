@@ -266,7 +266,7 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
     FORETRACE_ASSIGN_OR_RETURN(const ModelFile model, LoadModel(file.path));
     if (!model.transformer || model.transformer->experts > 0) continue;
     if (!model.transformer->pattern.empty()) continue;  // which is of one model's layers
-    if (!CheckTrained(*model.transformer).ok()) continue;
+    if (!CheckTrainedAttention(*model.transformer).ok()) continue;
     TransformerConfig c = *model.transformer;
     c.hidden = c.layers = c.heads = c.kv_heads = c.head_size = c.ffn = c.vocabulary = 0;
     c.sequence = c.positions = 0;
@@ -276,7 +276,17 @@ absl::StatusOr<std::optional<TransformerConfig>> TrainingModels::Kin(
   return std::nullopt;
 }
 
+std::string BehindFolder(const std::string& name) {
+  std::error_code error;
+  if (!fs::is_directory(name, error) || !fs::is_empty(name, error)) return "";
+  for (const ShippedFile& file : ListShipped(kWorkloads)) {
+    if (LowerCase(file.name) == LowerCase(name)) return file.path;
+  }
+  return "";
+}
+
 absl::StatusOr<std::string> FindWorkload(const std::string& name, std::vector<std::string>& notes) {
+  if (std::string hidden = BehindFolder(name); !hidden.empty()) return hidden;
   absl::StatusOr<std::string> shipped = FindShipped(kWorkloads, name);
   std::error_code error;
   const bool file = name.ends_with(".yaml") || name.ends_with(".yml") || fs::exists(name, error);

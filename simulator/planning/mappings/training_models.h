@@ -64,6 +64,10 @@ class TrainingModels {
   mutable std::map<std::string, std::string> years_;
 };
 
+// The file of the shipped model that an empty folder is called like, before which the folder must
+// not stand; "": none.
+std::string BehindFolder(const std::string& name);
+
 // The workload file that an argument of a command means: a path or a shipped file's name
 // (FindShipped), else the model that its publisher or tables of runs call so (TrainingModels),
 // which `notes` then learn, for the command's report. Errors: as FindShipped.

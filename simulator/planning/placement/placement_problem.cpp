@@ -68,7 +68,9 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   const bool published = NamesPublishedModel(name);
   const bool is_yaml = published || name.ends_with(".yaml") || name.ends_with(".yml");
   std::error_code unreadable;
-  if (name == "-" || (std::filesystem::exists(name, unreadable) && !is_yaml)) {
+  const std::string hidden = BehindFolder(name);
+  const bool there = std::filesystem::exists(name, unreadable) && hidden.empty();
+  if (name == "-" || (there && !is_yaml)) {
     return std::optional<OperatorView>();
   }
   absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
@@ -80,8 +82,8 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
     if (!model.ok() || *model == name) return std::optional<OperatorView>();
     network = absl::NotFoundError("");
   }
-  if (published) {
-    model = PublishedFileOf(name);
+  if (published || !hidden.empty()) {
+    model = published ? PublishedFileOf(name) : hidden;
     network = absl::NotFoundError("");
   }
   if (!network.ok() && !model.ok()) {
@@ -107,7 +109,7 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   }
   TransformerConfig config = *file.transformer;
   config.name = file.workload.name;
-  FORETRACE_RETURN_IF_ERROR(CheckTrained(config));
+  FORETRACE_RETURN_IF_ERROR(CheckTrainedAttention(config));
   FORETRACE_ASSIGN_OR_RETURN(OperatorView dag, ViewOfModel(config, micro_batch));
   return std::optional(std::move(dag));
 }

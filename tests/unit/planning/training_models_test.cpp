@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "simulator/planning/architect/architect_models.h"
+#include "tests/support/temp_folder.h"
+
 namespace foretrace {
 namespace {
 
@@ -37,6 +42,26 @@ TEST(TrainingModelsTest, NamesThatDifferFromTheFiles) {
   const auto none = TrainingModels("").Find("strange-7b");
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->has_value());
+}
+
+// As a failed run may leave it behind.
+TEST(TrainingModelsTest, AnEmptyFolderHidesNoModel) {
+  const TempFolder folder;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::create_directory(std::filesystem::path(folder.path()) / "llama3.1-8b");
+  std::filesystem::current_path(folder.path());
+  std::vector<std::string> notes;
+  const auto found = FindWorkload("llama3.1-8b", notes);
+  const std::string behind = BehindFolder("llama3.1-8b");
+  const bool recording = IsRecording("llama3.1-8b");
+  folder.Write("llama3.1-8b/rank0.json", "{}");
+  EXPECT_EQ(BehindFolder("llama3.1-8b"), "");
+  EXPECT_TRUE(IsRecording("llama3.1-8b"));
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(std::filesystem::path(*found).filename(), "llama3.1-8b.yaml");
+  EXPECT_EQ(behind, *found);
+  EXPECT_FALSE(recording);
 }
 
 // As their publishers and tables of runs write them.
