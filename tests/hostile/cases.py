@@ -314,6 +314,21 @@ def slips():
                        ("less", "s/^states:.*/states: {memory_ratio: -1}/"), ("key", "s/^states:.*/states: {type: fp8}/")):
         yield Case(f"hybrid/engine_{name}", served + "--engine e.yaml", (2,), ("e.yaml",),
                    f"sed '{edit}' $SRC/topologies/engines/sglang-0.5.yaml > e.yaml")
+    yield Case("hybrid/serve_no_states", served + "--engine e.yaml --kv-blocks 10000", (3,), ("of one sequence",),
+               "sed 's/memory_ratio: 0.9/memory_ratio: 1.0e-7/' $SRC/topologies/engines/sglang-0.5.yaml > e.yaml")
+    llama = ('{"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, '
+             '"intermediate_size": 1024, "vocab_size": 1000}')
+    named = f"echo '{llama}' > q.json"
+    yield Case("published/other_name_place", "place q.json --backends cublas", (2,), ("nothing says what kernels take",),
+               named)
+    yield Case("published/other_name_trace", "predict q.json", (2,), ("sizes of a model",), named)
+    yield Case("published/folder", "search gpt-small --platform dgx-h100 --gpus 8 --global-batch 8", (0,),
+               setup="mkdir gpt-small")
+    yield Case("published/folder_place", "place gpt-small --backends cublas", (2,), ("nothing says what kernels take",),
+               "mkdir gpt-small")
+    yield Case("published/list_entry", "search q.json --platform dgx-h100 --gpus 8 --global-batch 8", (2,),
+               ("'layer_types'",), "echo '" + llama.replace("llama", "mistral").replace(
+                   "}", ', "layer_types": [{}, []]}') + "' > q.json")
     sparse = "$SRC/traces/workloads/deepseek-v3.2.yaml"
     for name, edit in (("heads", "s/index_heads: 64/index_heads: -1/"), ("lacking", "s/ index_size: 128,//"),
                        ("zero", "s/index_keys: 2048/index_keys: 0/"), ("huge", "s/index_keys: 2048/index_keys: 99999999999/"),
