@@ -127,7 +127,8 @@ std::optional<ParallelMapping> MoveLayersToFit(const Evaluator& evaluator,
 
 std::optional<RankedMapping> ShiftLayersToBalance(const Evaluator& evaluator,
                                                   const TransformerConfig& model,
-                                                  const RankedMapping& ranked) {
+                                                  const RankedMapping& ranked,
+                                                  const std::stop_token& stop) {
   const ParallelMapping& start = ranked.mapping;
   const bool line = start.chunks == 1 && !start.dual() && !start.returns();
   if (!line || start.pipeline == 1) return std::nullopt;
@@ -139,7 +140,7 @@ std::optional<RankedMapping> ShiftLayersToBalance(const Evaluator& evaluator,
   bool found = false;
   const auto try_move = [&](const RankedMapping& now, size_t from, size_t to) {
     RankedMapping moved = now;
-    if (from == to || moved.mapping.layers[from] < 2) return;
+    if (stop.stop_requested() || from == to || moved.mapping.layers[from] < 2) return;
     --moved.mapping.layers[from];
     ++moved.mapping.layers[to];
     if (!CheckMapping(model, moved.mapping, 0).ok() || !evaluator.Fits(moved.mapping)) return;

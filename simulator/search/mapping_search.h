@@ -104,10 +104,12 @@ struct RankedMapping {
 
 // Of a pipeline whose stages have one chunk each the same with layers moved, one at a time from its
 // first or last stage, which have embedding and output layer too, while that makes it faster;
-// nullopt: nothing does, or stages are not such. It fits.
+// nullopt: nothing does, or stages are not such. It fits. Once `stop` was asked for, as far as
+// moves were tried.
 std::optional<RankedMapping> ShiftLayersToBalance(const Evaluator& evaluator,
                                                   const TransformerConfig& model,
-                                                  const RankedMapping& ranked);
+                                                  const RankedMapping& ranked,
+                                                  const std::stop_token& stop = {});
 
 struct SearchResult {
   std::vector<RankedMapping> ranked;  // best first; ties by memory, then by enumeration

@@ -52,9 +52,12 @@ std::vector<ParallelMapping> StartsOf(const TransformerConfig& model,
 
 // The fastest of the first pipelines of `ranked` with their layers shifted; nullopt where none is
 // faster than all that is ranked. Each costs two evaluations a stage for every layer moved, so that
-// only the first few are tried that are nearly as fast.
+// only the first few are tried that are nearly as fast. Of 33 searches (Llama 3 8B and 70B, Gemma 2
+// 27B, Qwen2.5 72B; 8, 16 and 64 A100, 32 H100; 4 samples a device, 16 and 128 with --max-chunks 1)
+// 2 end at most 1.05 % slower than with all pipelines tried, as with one pipeline; 7 without any.
 std::optional<RankedMapping> BestShifted(const Evaluator& evaluator, const TransformerConfig& model,
-                                         std::span<const RankedMapping> ranked) {
+                                         std::span<const RankedMapping> ranked,
+                                         const std::stop_token& stop) {
   constexpr int kPipelines = 4;
   constexpr double kWithin = 1.25;
   const SimTime fastest = ranked.front().evaluation.iteration;
@@ -64,7 +67,7 @@ std::optional<RankedMapping> BestShifted(const Evaluator& evaluator, const Trans
     if (r.evaluation.iteration.seconds() > kWithin * fastest.seconds()) break;
     if (r.mapping.pipeline == 1 || r.mapping.chunks > 1) continue;
     if (++pipelines > kPipelines) break;
-    const auto shifted = ShiftLayersToBalance(evaluator, model, r);
+    const auto shifted = ShiftLayersToBalance(evaluator, model, r, stop);
     if (!shifted || shifted->evaluation.iteration >= fastest) continue;
     if (!best || shifted->evaluation.iteration < best->evaluation.iteration) best = shifted;
   }
@@ -83,7 +86,7 @@ absl::Status AddLocal(const SearchQuestion& o, const TrainingJob& job,
   const TransformerConfig& model = *job.model.transformer;
   RankedMapping best = ranked.front();
   std::vector<ParallelMapping> starts = StartsOf(model, ranked);
-  if (const auto shifted = BestShifted(evaluator, model, ranked)) {
+  if (const auto shifted = BestShifted(evaluator, model, ranked, stop)) {
     best = *shifted;
     starts.insert(starts.begin(), shifted->mapping);
   }

@@ -430,6 +430,9 @@ TEST(MappingSearchTest, LayersBalanceTheOutputLayer) {
   EXPECT_EQ(ToString(found->mapping), ToString(fastest->mapping));
   EXPECT_GT(found->mapping.layers[0], 8);
   EXPECT_FALSE(ShiftLayersToBalance(evaluator, model, *found).has_value());
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(ShiftLayersToBalance(evaluator, model, equal, stopped.get_token()).has_value());
   // Chunks of a stage are not moved.
   RankedMapping chunks{*ParseMapping("pp2 mb1 v2", 32, "test"), {}};
   EXPECT_FALSE(ShiftLayersToBalance(evaluator, model, chunks).has_value());
