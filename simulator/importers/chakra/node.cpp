@@ -65,7 +65,7 @@ void Node::Clear() {
 
 bool IsNodeAttribute(AttributeKey key) {
   const bool foreign = key >= AttributeKey::kIsCpuOp && key <= AttributeKey::kRuntime;
-  const bool own = key >= AttributeKey::kNode && key <= AttributeKey::kTensors;
+  const bool own = key >= AttributeKey::kNode && key <= AttributeKey::kInferred;
   return foreign || own;
 }
 
