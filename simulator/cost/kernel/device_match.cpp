@@ -35,14 +35,28 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
   return std::make_shared<const KernelModels>(CarriedTo(device, *calibrated));
 }
 
+GpuPeaks RatesBeside(const GpuPeaks& device, const GpuPeaks& measured) {
+  GpuPeaks rates = device;
+  const auto compare = [&](Precision precision, double measured_rate, double& rate) {
+    const double here = device.sustained_tflops(precision);
+    const double there = measured.sustained_tflops(precision);
+    if (here > 0 && there > 0) rate = measured_rate * here / there;
+  };
+  compare(Precision::kHalf, measured.fp16_tflops, rates.fp16_tflops);
+  compare(Precision::kFloat8, measured.fp8_tflops, rates.fp8_tflops);
+  return rates;
+}
+
 KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated) {
   const bool sibling =
       Compare(device.accelerator, calibrated.device().accelerator) != DeviceMatch::kOther;
   const auto measured_on = std::make_shared<const GpuPeaks>(calibrated.device());
+  const auto carried_to = std::make_shared<const GpuPeaks>(RatesBeside(device, *measured_on));
   std::vector<KernelModel> models(calibrated.models().begin(), calibrated.models().end());
   for (KernelModel& model : models) {
     if (sibling) {
       model.measured_on = measured_on;
+      model.carried_to = carried_to;
       continue;
     }
     model.residual = TreeEnsemble();

@@ -27,6 +27,11 @@ absl::StatusOr<std::shared_ptr<const KernelModels>> KernelsOn(
 // (SameGemmKernels), else the device's file alone says what they take.
 KernelModels CarriedTo(const GpuPeaks& device, const KernelModels& calibrated);
 
+// A sibling with its tensor cores' rates as many times those of the measured device as it keeps up
+// more, where both files say what boards keep up (Accelerator::sustained): boards of one chip
+// differ by their power, not by their peaks.
+GpuPeaks RatesBeside(const GpuPeaks& device, const GpuPeaks& measured);
+
 // The refusal of KernelsOn, for models of other families.
 absl::Status CheckDevice(const Accelerator& device, const Accelerator& calibrated,
                          const std::string& what);

@@ -206,7 +206,7 @@ double KernelModel::KernelUs(const GpuPeaks& device, const KernelWork& work) con
   const GpuPeaks& known = measured_on != nullptr ? *measured_on : device;
   const KernelPoint point = Point(known, work);
   double us = InterpolatedUs(known, point, work);
-  if (measured_on != nullptr) us *= Point(device, work).kernel_us / point.kernel_us;
+  if (measured_on != nullptr) us *= Point(*carried_to, work).kernel_us / point.kernel_us;
   if (measured.empty()) return us;
   const auto at = MeasuredAs(work);
   if (!at) return us;

@@ -53,9 +53,9 @@ struct KernelModel {
   std::array<int64_t, 4> lower = {}, upper = {};
   int64_t points = 0;
 
-  // The device of the measurements, where another board of its chip is asked for; null: the device
-  // itself.
-  std::shared_ptr<const GpuPeaks> measured_on;
+  // The device of the measurements, where another board of its chip is asked for, and that board at
+  // the rates that are compared (RatesBeside); null: the device itself.
+  std::shared_ptr<const GpuPeaks> measured_on, carried_to;
   // What was measured is of GEMMs of other kernels than the device's (SameGemmKernels), so that its
   // file alone says how long these take.
   bool of_other_kernels = false;

@@ -70,6 +70,28 @@ TEST(CarriedTo, ASiblingKeepsWhatWasMeasuredByTheRatioOfRooflines) {
   EXPECT_GT(SkinnyUs(h200), 1.9 * 134.2e6 / 4800e3);
 }
 
+// Boards of one chip differ by their power: a GB200 keeps up 1,383 TFLOP/s where a B200 keeps up
+// 1,110, though its peak is 1.11 times as high.
+TEST(CarriedTo, ASiblingKeepsUpWhatItsPowerAllows) {
+  const GpuPeaks b200 = *FindGpuPeaks("b200-sxm"), gb200 = *FindGpuPeaks("gb200");
+  const GpuPeaks rates = RatesBeside(gb200, b200);
+  EXPECT_NEAR(rates.fp16_tflops, 2250 * 1383.0 / 1110, 1e-9);
+  EXPECT_EQ(rates.dram_gbps, gb200.dram_gbps);
+  KernelModel model;
+  model.form = KernelForm::kGemm;
+  model.key = {KernelKind::kGemm, Precision::kHalf, Direction::kForward, 0};
+  const KernelModels measured(b200, {model});
+  const KernelWork work =
+      Kernels({LinearOp{16384, 16384, 16384}, DType::kBFloat16, Direction::kForward}).front();
+  const auto us = [&](const KernelModels& models) {
+    return models.Predict(work, Precision::kHalf).time.us();
+  };
+  EXPECT_NEAR(us(measured) / us(CarriedTo(gb200, measured)), 1383.0 / 1110, 0.01);
+  // Boards whose files do not say it go by their peaks.
+  const GpuPeaks a100 = *FindGpuPeaks("a100-sxm4-40gb");
+  EXPECT_EQ(RatesBeside(a100, *FindGpuPeaks("a100-sxm4-80gb")).fp16_tflops, a100.fp16_tflops);
+}
+
 TEST(CarriedTo, AnotherChipHasItsRooflineAlone) {
   const KernelModels b200 = CarriedTo(*FindGpuPeaks("b200-sxm"), Measured("h100-sxm5-80gb"));
   EXPECT_NEAR(SkinnyUs(b200), 2 + 134.2e6 / 7672e3, 0.1 * 134.2e6 / 7672e3);
