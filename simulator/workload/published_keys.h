@@ -39,7 +39,7 @@ class PublishedKeys {
   PublishedKeys Within(const char* key);
   void Merge(const PublishedKeys& within);
 
-  void Note(std::string note) { notes_.push_back(std::move(note)); }
+  void Note(std::string_view note) { notes_.emplace_back(note); }
   // What a key that is there has cannot be taken.
   void Refuse(std::string what);
   // The first error; one, too, is a key that differs by a letter from one that was asked for and is

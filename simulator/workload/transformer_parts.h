@@ -41,11 +41,12 @@ class TransformerParts {
     return out_.graph.AddTensor(
         {std::string(name), TensorRole::kIndex, DType::kInt64, std::move(axes), kNoOp, {}});
   }
-  GraphOp Op(std::string_view name, GraphOpKind kind, Ids inputs, Ids outputs) const {
+  GraphOp Op(std::string_view name, GraphOpKind kind, const Ids& inputs, const Ids& outputs) const {
     GraphOp op;
     op.name = name;
     op.kind = kind;
-    op.inputs = std::move(inputs);
+    // GCC 12 takes the move of an empty list for a read of what was never set.
+    op.inputs.assign(inputs.begin(), inputs.end());
     op.outputs.assign(outputs.begin(), outputs.end());
     op.in_block = in_block_;
     return op;
