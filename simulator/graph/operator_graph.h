@@ -53,8 +53,7 @@ struct GraphTensor {
 enum class GraphOpKind : uint8_t {
   // out_i = in W_i (+ biases) for one or more weights of one kernel: contracts the axes that input
   // and weights share. Where the weights have an axis that neither end has (experts), one GEMM
-  // for
-  // each of its indices, rows shared evenly. Rows are those of the longer end: the other one is
+  // for each of its indices, rows shared evenly. Rows are those of the longer end: the other one is
   // divided over devices, and gathered before or scattered after.
   kMatmul,
   // Scores [.., heads, queries, keys] = q k^T, and the context from probabilities and values.

@@ -1,21 +1,13 @@
 #include "simulator/mapping/expert_loop.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "simulator/cost/operator/element_work.h"
 #include "simulator/mapping/cpu_costs.h"
+#include "simulator/mapping/kernel_lists.h"
 
 namespace foretrace {
 namespace {
-
-void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
-            double instructions = 0) {
-  for (KernelWork work : Kernels({shape, dtype, Direction::kForward})) {
-    work.instructions = std::max(work.instructions, instructions);
-    list.push_back(work);
-  }
-}
 
 // Over `n` indices, of which `read` are read.
 void AppendIndices(KernelList& list, int64_t n, int64_t read) {
@@ -102,7 +94,7 @@ ExpertLoop::Each ExpertLoop::Dispatch(const GraphOp& op, KernelList& forward,
   constexpr int kIssuedBeforeWork = 3, kStartedBeforeWork = 2;
   const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
   const int64_t all = Elements(l_.graph(), l_.sizes(), op.inputs[0]);
-  const int64_t hidden = std::max<int64_t>(all / std::max<int64_t>(tokens_, 1), 1);
+  const int64_t hidden = OfToken(all);
   forward.clear();
   backward.clear();
   for (int i = 0; i < 5; ++i) Append(forward, ElementwiseOp{choices_, choices_}, DType::kFloat32);
@@ -126,7 +118,7 @@ ExpertLoop::Each ExpertLoop::Combine(const GraphOp& op, KernelList& forward,
                                      KernelList& backward) const {
   const DType dtype = l_.graph().tensor(op.inputs[0]).dtype;
   const int64_t all = Elements(l_.graph(), l_.sizes(), op.outputs[0]);
-  const int64_t hidden = std::max<int64_t>(all / std::max<int64_t>(tokens_, 1), 1);
+  const int64_t hidden = OfToken(all);
   const int64_t n = rows_ * hidden;
   forward.clear();
   backward.clear();
@@ -135,7 +127,8 @@ ExpertLoop::Each ExpertLoop::Combine(const GraphOp& op, KernelList& forward,
   each.experts = experts_;
   Append(each.forward, IndexOp{rows_, rows_, choices_}, dtype);
   Append(each.forward, ElementwiseOp{n, n + rows_}, dtype);
-  Append(each.forward, ElementwiseOp{n, 2 * n}, dtype, GatherInstructions(static_cast<double>(n)));
+  Append(each.forward, ElementwiseOp{n, 2 * n}, dtype, Direction::kForward,
+         GatherInstructions(static_cast<double>(n)));
   Append(each.backward, IndexOp{n, rows_, all}, dtype);
   Append(each.backward, ElementwiseOp{n, n + rows_}, dtype);
   Append(each.backward, ElementwiseOp{n, 2 * n}, dtype);

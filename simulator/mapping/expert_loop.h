@@ -4,6 +4,7 @@
 // MixtralSparseMoeBlock.forward, and those after it): for each expert the CPU asks the device which
 // tokens it has (torch.where), waits for the answer, and starts kernels over these alone.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "simulator/mapping/iteration_model.h"
@@ -33,6 +34,9 @@ class ExpertLoop {
   Each Dispatch(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   Each Combine(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   Each Divided(KernelList& forward, KernelList& backward) const;
+  int64_t OfToken(int64_t elements) const {
+    return std::max<int64_t>(elements / std::max<int64_t>(tokens_, 1), 1);
+  }
   // Both tell how many kernels operators start beside their first.
   int64_t FindTokens(KernelList& list) const;
   // The gradient of `columns` elements of each of `rows` rows that were gathered from more, `all`

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "simulator/mapping/kernel_lists.h"
+
 namespace foretrace {
 namespace {
 
@@ -13,11 +15,6 @@ constexpr DType kWide = DType::kFloat32;
 // measurement on a B200 (memory_bandwidth.csv, ce_fusion) is 0.28 of 8,000 GB/s for 8 bytes a
 // logit, of 10 that are moved, on 148 multiprocessors.
 constexpr Bandwidth kRowsOfLogits = Bandwidth::GBps(0.28 * 8000 * 10 / 8 / 148);
-
-void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
-            Direction pass = Direction::kForward) {
-  for (const KernelWork& work : Kernels({shape, dtype, pass})) list.push_back(work);
-}
 
 // A kernel that makes n elements of `to` from n of each of its operands.
 void Step(KernelList& list, int64_t n, int64_t operands, DType from, DType to) {

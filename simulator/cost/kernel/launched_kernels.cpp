@@ -86,9 +86,8 @@ KernelWork Moves(KernelKind kind, DType dtype, double elements, double read, dou
   work.kind = kind;
   work.dtype = dtype;
   const double bytes = elements * static_cast<double>(ElementSize(dtype));
-  constexpr double kMost = 1e18;
-  work.read = WholeBytes(std::min(bytes * read, kMost));
-  work.written = WholeBytes(std::min(bytes * written, kMost));
+  work.read = WholeBytes(bytes * read);
+  work.written = WholeBytes(bytes * written);
   return work;
 }
 

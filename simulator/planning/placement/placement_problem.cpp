@@ -73,17 +73,14 @@ absl::StatusOr<std::optional<OperatorView>> FindNetwork(const std::string& name,
   if (name == "-" || (there && !is_yaml)) {
     return std::optional<OperatorView>();
   }
-  absl::StatusOr<std::string> network = FindShipped(kNetworkFiles, name);
+  absl::StatusOr<std::string> network = absl::NotFoundError("");
+  if (!published && hidden.empty()) network = FindShipped(kNetworkFiles, name);
   absl::StatusOr<std::string> model =
       network.ok() ? FindShipped(kWorkloads, name) : FindWorkload(name, notes);
   if (name.find('/') != std::string::npos && !is_yaml) {
     // A publisher's name, or else a recording that is not there.
     model = FindWorkload(name, notes);
     if (!model.ok() || *model == name) return std::optional<OperatorView>();
-    network = absl::NotFoundError("");
-  }
-  if (published || !hidden.empty()) {
-    model = published ? PublishedFileOf(name) : hidden;
     network = absl::NotFoundError("");
   }
   if (!network.ok() && !model.ok()) {

@@ -144,8 +144,7 @@ TEST(Collectives, AllReduceFormulas) {
 }
 
 // Around a ring of 8 a message of each phase passes 7 links, through a switch one; halfway around
-// is
-// 4. Each sample of a micro-batch has its share of the latency.
+// is 4. Each sample of a micro-batch has its share of the latency.
 TEST(Collectives, LatencyOfLinks) {
   NetworkDimension ring = {NetworkKind::kRing, 8, Bandwidth::GBps(50), false, SimTime::FromNs(100)};
   NetworkDimension through = {NetworkKind::kSwitch, 8, Bandwidth::GBps(50), false,

@@ -93,8 +93,7 @@ TEST(Rendezvous, AllWaitForARootThatComesLate) {
 }
 
 // Rank 0 is the root of a broadcast and comes at 39, the others at 9 and 19; they leave at 55, 59
-// and
-// 62. The root was not seen to leave without the others, so that it waits for them.
+// and 62. The root was not seen to leave without the others, so that it waits for them.
 JobScript BroadcastJob() {
   JobScript job(3);
   const double calls[] = {30, 0, 10}, ends[] = {55, 59, 62};

@@ -3,40 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "simulator/mapping/iteration_model.h"
-#include "tests/support/round_links.h"
 #include "tests/unit/mapping/small_model.h"
 
 namespace foretrace {
 namespace {
 
-// 1,024 tokens, two of eight experts each, so that an expert has 256.
-TransformerConfig Mixture() {
-  TransformerConfig c = SmallModel();
-  c.family = TransformerFamily::kLlama;
-  c.dtype = DType::kBFloat16;
-  c.fused_attention = true;
-  c.ffn = 4096;
-  c.experts = 8;
-  c.top_k = 2;
-  return c;
-}
-
-ClusterParameters MemoryAlone(double gbps) {
-  ClusterParameters p;
-  p.overlap_slowdown = p.device_spread = 0;
-  p.peak = FlopRate::Teraflops(1e9);
-  p.peak_memory = Bandwidth::GBps(gbps);
-  p.memory_efficiency = 1;
-  p.exchanges = Exchanges({.node_gbps = 1e6, .gather_gbps = 1e6, .inside_us = 0});
-  p.issue = SimTime();
-  p.multiprocessors = 0;
-  return p;
-}
-
 PassTimes Times(const ClusterParameters& p, Recompute recompute = Recompute::kNone) {
   ParallelMapping m;
   m.recompute = recompute;
-  const auto times = TimePasses(Mixture(), m, p);
+  const auto times = TimePasses(SmallMixture(), m, p);
   EXPECT_TRUE(times.ok()) << times.status();
   return times.value_or(PassTimes());
 }
@@ -106,7 +81,7 @@ TEST(ExpertLoopTest, AsksForSplits) {
   ParallelMapping m;
   m.data = m.expert = 4;
   m.global_batch = 4;
-  const auto divided = TimePasses(Mixture(), m, p);
+  const auto divided = TimePasses(SmallMixture(), m, p);
   ASSERT_TRUE(divided.ok()) << divided.status();
   EXPECT_GT(divided->cpu.forward.us(), 100);
   const SimTime exchanges = divided->Exchanges(true);
@@ -116,7 +91,7 @@ TEST(ExpertLoopTest, AsksForSplits) {
 
 // Layers without experts are as they were.
 TEST(ExpertLoopTest, DenseLayers) {
-  TransformerConfig dense = Mixture();
+  TransformerConfig dense = SmallMixture();
   dense.experts = dense.top_k = 0;
   ClusterParameters p = MemoryAlone(1);
   p.cpu.forward_kernel = SimTime::FromUs(10);

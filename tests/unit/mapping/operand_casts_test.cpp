@@ -6,7 +6,7 @@ namespace foretrace {
 namespace {
 
 // Bytes alone, at 1 GB/s; exchanges take next to nothing.
-ClusterParameters MemoryAlone() {
+ClusterParameters CastsAlone() {
   ClusterParameters p = Cluster();
   p.peak = FlopRate::Teraflops(1e9);
   p.peak_memory = Bandwidth::GBps(1);
@@ -43,7 +43,7 @@ Moved Casts(const ParallelMapping& m, const ClusterParameters& p) {
 // half, then read and written in 1 whole: 1.5 + 2 instead of the 4 that all others take of what
 // this rank has, (1 + 4) / 2 of inputs and (3 + 4) / 2 of gradients.
 TEST(OperandCasts, GatheredOnesAreCastBefore) {
-  ClusterParameters p = MemoryAlone();
+  ClusterParameters p = CastsAlone();
   p.casts_before_gathers = true;
   const Moved before = Casts(Sequence(2), p);
   EXPECT_NEAR(before.forward, 2 * 3.5 + 4 * 5 / 2.0, 0.05);
@@ -57,7 +57,7 @@ TEST(OperandCasts, GatheredOnesAreCastBefore) {
 
 // What is gathered in a layer has a byte an element instead of two, what is scattered still two.
 TEST(OperandCasts, GathersOfCastOperandsTakeHalf) {
-  ClusterParameters p = MemoryAlone();
+  ClusterParameters p = CastsAlone();
   const auto bytes = [&](bool before, CollectiveOp op) {
     p.casts_before_gathers = before;
     TransformerConfig c = Model();
@@ -80,7 +80,7 @@ TEST(OperandCasts, GathersOfCastOperandsTakeHalf) {
 // By blocks 33/32 of a byte an element and order. Two GEMMs enter and two leave: inputs are
 // gathered forward and again backward, output gradients once in both orders.
 TEST(OperandCasts, GathersByBlockHaveTheOrderThatIsUsed) {
-  ClusterParameters p = MemoryAlone();
+  ClusterParameters p = CastsAlone();
   p.casts_before_gathers = true;
   p.four_bit_share = 0.5;
   TransformerConfig c = Model();
@@ -101,7 +101,7 @@ TEST(OperandCasts, GathersByBlockHaveTheOrderThatIsUsed) {
 // Along rows 3 bytes; down columns largest magnitudes (2) and a cast (3), 2.6 times as slow.
 // Inputs are 7, output gradients 9 of T h, weights 12 h^2, T = h.
 TEST(OperandCasts, ScalesByRow) {
-  ClusterParameters p = MemoryAlone();
+  ClusterParameters p = CastsAlone();
   p.scaled_by_row = true;
   Moved casts = Casts(Sequence(1), p);
   EXPECT_NEAR(casts.forward, 3 * (7 + 12), 0.2);
@@ -115,7 +115,7 @@ TEST(OperandCasts, ScalesByRow) {
 // Largest magnitudes (2) and casts (3) of inputs and weights, forward and again backward; of
 // gradients 2 and 4. What is gathered: 5 by half, then transposed whole (2).
 TEST(OperandCasts, ScalesByTensor) {
-  ClusterParameters p = MemoryAlone();
+  ClusterParameters p = CastsAlone();
   p.dynamic_scaling = true;
   Moved casts = Casts(Sequence(1), p);
   EXPECT_NEAR(casts.forward, 5 * (7 + 12), 0.3);

@@ -25,18 +25,6 @@ TransformerConfig Grouped() {
   return c;
 }
 
-ClusterParameters MemoryAlone() {
-  ClusterParameters p;
-  p.overlap_slowdown = p.device_spread = 0;
-  p.peak = FlopRate::Teraflops(1e9);
-  p.peak_memory = Bandwidth::GBps(1);
-  p.memory_efficiency = 1;
-  p.exchanges = Exchanges({.node_gbps = 1e6, .gather_gbps = 1e6, .inside_us = 0});
-  p.issue = SimTime();
-  p.multiprocessors = 0;
-  return p;
-}
-
 // In units of 1,024 tokens x 1,024 of 2 bytes: with forms beyond without them.
 struct More {
   double forward, backward;
