@@ -41,7 +41,7 @@ class ExchangeCoster {
       }
     }
     PassExchanges& all = times.layer_exchanges;
-    if (m_.dispatch == ExpertDispatch::kDeepEp) {
+    if (SendsOnce(m_.dispatch)) {
       times.expert_nodes = ExpertNodes(m_, p_.devices_per_node);
     }
     Repeat(all.backward);

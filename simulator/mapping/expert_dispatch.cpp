@@ -14,6 +14,14 @@ int32_t ExpertNodes(const ParallelMapping& m, int32_t devices_per_node) {
   return static_cast<int32_t>(std::min<int64_t>(nodes, m.expert));
 }
 
+namespace {
+
+int32_t MultiprocessorsOf(ExpertDispatch dispatch) {
+  return dispatch == ExpertDispatch::kHybridEp ? kHybridMultiprocessors : kDispatchMultiprocessors;
+}
+
+}  // namespace
+
 // All of a pass; one kernel of DeepEP is a list too.
 HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
   SimTime time;
@@ -25,7 +33,7 @@ HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
   if (exchanges.empty()) return {};
   const CollectiveOp op = exchanges.front().op;
   HeldDevice held = groups_.Held(op, groups_.RanksOf(ShardGroup::kExpert), bytes, time);
-  if (m_.dispatch == ExpertDispatch::kDeepEp) held.multiprocessors = kDispatchMultiprocessors;
+  if (SendsOnce(m_.dispatch)) held.multiprocessors = MultiprocessorsOf(m_.dispatch);
   return held;
 }
 
@@ -41,7 +49,8 @@ double ExpertDispatcher::Tokens() const {
 PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed, bool choices) const {
   switch (m_.dispatch) {
     case ExpertDispatch::kDeepEp:
-      return DeepEp(to_experts);
+    case ExpertDispatch::kHybridEp:
+      return SentOnce(to_experts);
     case ExpertDispatch::kAllGather:
       return {AllGather(to_experts)};
     default: {
@@ -86,10 +95,12 @@ PassExchange ExpertDispatcher::AllGather(bool to_experts) const {
 // One kernel, which passes on what arrives from other nodes while more does. As exchanges of groups
 // it is one among devices of the same place in their nodes, and one within nodes, each with its
 // share of the time by what its links take.
-PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
+PassExchanges::List ExpertDispatcher::SentOnce(bool to_experts) const {
   FORETRACE_CHECK(p_.deep_ep != nullptr);
   const ExpertLinks& links = p_.deep_ep->links;
   ExpertExchange exchange;
+  const bool hybrid = m_.dispatch == ExpertDispatch::kHybridEp;
+  exchange.algorithm = hybrid ? ExpertAlgorithm::kHybrid : ExpertAlgorithm::kDeduplicated;
   exchange.direction = to_experts ? ExpertDirection::kDispatch : ExpertDirection::kCombine;
   const int32_t nodes = ExpertNodes(m_, p_.devices_per_node), inside = m_.expert / nodes;
   exchange.routing = {c_.experts,
@@ -100,7 +111,7 @@ PassExchanges::List ExpertDispatcher::DeepEp(bool to_experts) const {
                       static_cast<int32_t>(c_.chosen_groups)};
   exchange.tokens = Tokens() * m_.expert_load();
   exchange.token_bytes = RealBytes(TokenWidth(to_experts));
-  exchange.multiprocessors = kDispatchMultiprocessors;
+  exchange.multiprocessors = MultiprocessorsOf(m_.dispatch);
   const SimTime time = TimeOf(p_.deep_ep->kernels, links, exchange).total() + groups_.Handovers();
   const ExpertCopies copies = ExpectedCopies(exchange.routing);
   const double bytes = exchange.tokens * exchange.token_bytes.count();

@@ -13,8 +13,11 @@ namespace foretrace {
 // Multiprocessors that DeepEP's kernels take unless told otherwise (deep_ep/buffer.py, num_sms;
 // Megatron Core, moe_deepep_num_sms), as DeepSeek-V3's did (section 3.2.2).
 inline constexpr int32_t kDispatchMultiprocessors = 20;
+// And Hybrid-EP's as Megatron Bridge's recipes for speed run them (perf_recipes/_common.py,
+// moe_hybridep_num_sms; Megatron Core's own default is 16).
+inline constexpr int32_t kHybridMultiprocessors = 32;
 
-// DeepEP's kernels, and what a device has for them.
+// DeepEP's kernels, Hybrid-EP's among them, and what a device has for them.
 struct DeepEpDevice {
   ExpertExchangeModel kernels;
   ExpertLinks links;
@@ -44,7 +47,7 @@ class ExpertDispatcher {
   PassExchange AllToAll(bool to_experts, double routed) const;
   PassExchange Choices(double routed) const;
   PassExchange AllGather(bool to_experts) const;
-  PassExchanges::List DeepEp(bool to_experts) const;
+  PassExchanges::List SentOnce(bool to_experts) const;
   double TokenWidth(bool to_experts) const;  // bytes of a token on its way
   double Tokens() const;                     // of a device
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/cost/operator/element_work.h"
+#include "simulator/mapping/kernel_lists.h"
 
 namespace foretrace {
 namespace {
@@ -19,14 +20,6 @@ constexpr int kChoicesForward = 27, kChoicesBackward = 16;
 // Of these, what only experts have that are padded: the largest of an expert, its mask, copies of
 // both results; backward the gradient through that mask.
 constexpr int kPaddingForward = 7, kPaddingBackward = 1;
-
-void Append(KernelList& list, const OperatorCall::Shape& shape, DType dtype,
-            double instructions = 0) {
-  for (KernelWork work : Kernels({shape, dtype, Direction::kForward})) {
-    work.instructions = instructions;
-    list.push_back(work);
-  }
-}
 
 // Each of a batch of GEMMs by itself.
 void Divide(KernelList& list) {
@@ -48,8 +41,21 @@ void Divide(KernelList& list) {
 
 }  // namespace
 
+bool RunsFused(const GraphOp& op, const MappedLayer& layer, const ParallelMapping& m,
+               const ClusterParameters& cluster) {
+  if (!cluster.forms.fused_experts || !m.mxfp8 || !op.in_block) return false;
+  if (layer.sizes().of(layer.axes().experts) < 1) return false;
+  return op.name == "ffn up" || op.name == "activation" || op.name == "ffn down";
+}
+
 void ExpertKernels::Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const {
   if (l_.sizes().of(l_.axes().experts) < 1 || !op.in_block) return;
+  if (RunsFused(op, l_, m_, p_)) {
+    if (op.name != "activation") return;
+    forward.clear();
+    backward.input.clear();
+    return;
+  }
   if (op.kind == GraphOpKind::kMatmul) OneByOne(op, forward, backward);
   const bool padded = p_.forms.padded_experts, stepwise = p_.forms.stepwise_choices;
   if (op.name == "router softmax" && (padded || stepwise)) {
@@ -125,9 +131,9 @@ void ExpertKernels::AddUp(const GraphOp& op, KernelList& forward, KernelList& ba
   forward.clear();
   Append(forward, ElementwiseOp{n, n}, dtype);
   Append(forward, FillOp{tokens}, dtype);
-  Append(forward, ElementwiseOp{tokens, n + tokens}, dtype, scattered);
+  Append(forward, ElementwiseOp{tokens, n + tokens}, dtype, Direction::kForward, scattered);
   backward.clear();
-  Append(backward, ElementwiseOp{n, tokens}, dtype, scattered);
+  Append(backward, ElementwiseOp{n, tokens}, dtype, Direction::kForward, scattered);
   Append(backward, ElementwiseOp{n, n}, dtype);
   Append(backward, ElementwiseOp{n, 2 * n}, dtype);
   Append(backward, ReductionOp{routed, n / routed}, dtype);

@@ -6,11 +6,16 @@
 
 namespace foretrace {
 
-// Keeps references to both.
+// Whether KernelForms::fused_experts runs an operator, one of a layer with experts.
+bool RunsFused(const GraphOp& op, const MappedLayer& layer, const ParallelMapping& mapping,
+               const ClusterParameters& cluster);
+
+// Keeps references to all.
 class ExpertKernels {
  public:
-  ExpertKernels(const MappedLayer& layer, const ClusterParameters& cluster)
-      : l_(layer), p_(cluster) {}
+  ExpertKernels(const MappedLayer& layer, const ParallelMapping& mapping,
+                const ClusterParameters& cluster)
+      : l_(layer), m_(mapping), p_(cluster) {}
 
   // Changes what an operator runs forward and backward.
   void Apply(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
@@ -27,6 +32,7 @@ class ExpertKernels {
   int64_t Count(TensorId id) const { return Elements(l_.graph(), l_.sizes(), id); }
 
   const MappedLayer& l_;
+  const ParallelMapping& m_;
   const ClusterParameters& p_;
 };
 

@@ -110,21 +110,23 @@ absl::Status CheckStated(const ParallelMapping& mapping, const ClusterParameters
         "operands by blocks; {} would do",
         ToString(mapping), cluster.peak_fp8 > FlopRate() ? "fp8" : "16 bits");
   }
-  const bool deep = mapping.dispatch == ExpertDispatch::kDeepEp && mapping.expert > 1;
+  const bool deep = SendsOnce(mapping.dispatch) && mapping.expert > 1;
   const bool nics = ExpertNodes(mapping, cluster.devices_per_node) > 1;
   if (deep && (cluster.deep_ep == nullptr || cluster.deep_ep->links.nvlink == Bandwidth() ||
                (nics && cluster.deep_ep->links.nic == Bandwidth()))) {
     return Infeasible(
-        "mapping {}: what DeepEP takes is not known: no calibration has expert_exchange.yaml, or "
+        "mapping {}: what dispatch={} takes is not known: no calibration has expert_exchange.yaml, "
+        "or "
         "the platform states no links within nodes or between them; dispatch=alltoall would do",
-        ToString(mapping));
+        ToString(mapping), Name(mapping.dispatch));
   }
   // Its kernels send to the device of the same place in another node.
   if (deep && nics && mapping.expert % cluster.devices_per_node != 0) {
     return Infeasible(
-        "mapping {}: DeepEP over several nodes is of whole ones: ep{} is no multiple of their {} "
+        "mapping {}: dispatch={} over several nodes is of whole ones: ep{} is no multiple of their "
+        "{} "
         "devices; dispatch=alltoall would do",
-        ToString(mapping), mapping.expert, cluster.devices_per_node);
+        ToString(mapping), Name(mapping.dispatch), mapping.expert, cluster.devices_per_node);
   }
   if (mapping.inputs_on_host && cluster.host_link == Bandwidth()) {
     return Infeasible(

@@ -46,6 +46,11 @@ struct KernelForms {
   // One kernel goes through the tiles of all of a device's experts (PyTorch,
   // aten/src/ATen/native/cuda/GroupMM.cu; DeepGEMM, m_grouped_gemm); otherwise a kernel for each.
   bool grouped_experts = false;
+  // With operands of MXFP8 one kernel goes through the tiles of all of a device's experts,
+  // multiplies by the activation what their first GEMM gives, or by its gradient, and casts it for
+  // the second (Transformer Engine on Blackwell with NVTE_CUTEDSL_FUSED_GROUPED_MLP, cuDNN's
+  // grouped_gemm_swiglu and grouped_gemm_dswiglu).
+  bool fused_experts = false;
   // Routers' choices are made by a framework's own kernels, one for each step (Megatron Core
   // without moe_router_fusion; expert_kernels.h).
   bool stepwise_choices = false;

@@ -27,7 +27,7 @@ class OpCoster {
         p_(cluster),
         kernels_(cluster),
         unfused_(layer, cluster),
-        experts_(layer, cluster),
+        experts_(layer, mapping, cluster),
         loop_(layer, mapping, cluster),
         partwise_(layer, mapping, cluster, groups, sources),
         casts_(layer, mapping, cluster, sources),

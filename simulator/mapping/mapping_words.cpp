@@ -36,17 +36,11 @@ bool ReadLayers(std::string_view text, std::vector<int32_t>& layers) {
   return false;
 }
 
-// "mlp+core_attn", each once. Attention alone has a word of its own.
+// Attention alone has a word of its own.
 bool ReadModules(std::string_view text, ParallelMapping& m) {
-  RecomputeModules modules;
-  while (true) {
-    const size_t end = std::min(text.find('+'), text.size());
-    const auto module = ParseEnum<RecomputeModule>(text.substr(0, end));
-    if (!module || modules.has(*module)) return false;
-    modules.add(*module);
-    if (end == text.size()) break;
-    text.remove_prefix(end + 1);
-  }
+  const std::optional<RecomputeModules> read = ParseRecomputeModules(text);
+  if (!read) return false;
+  const RecomputeModules modules = *read;
   RecomputeModules attention;
   attention.add(RecomputeModule::kCoreAttention);
   m.recompute = modules == attention ? Recompute::kSelective : Recompute::kModules;
@@ -212,8 +206,21 @@ std::string ToString(RecomputeModules modules) {
   return text;
 }
 
+std::optional<RecomputeModules> ParseRecomputeModules(std::string_view text) {
+  RecomputeModules modules;
+  while (true) {
+    const size_t end = std::min(text.find('+'), text.size());
+    const auto module = ParseEnum<RecomputeModule>(text.substr(0, end));
+    if (!module || modules.has(*module)) return std::nullopt;
+    modules.add(*module);
+    if (end == text.size()) return modules;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string_view Name(ExpertDispatch dispatch) {
-  static constexpr std::array<std::string_view, 3> kNames = {"alltoall", "deepep", "allgather"};
+  static constexpr std::array<std::string_view, 4> kNames = {"alltoall", "deepep", "hybridep",
+                                                             "allgather"};
   return EnumName(kNames, dispatch);
 }
 
@@ -299,7 +306,8 @@ absl::Status AddWords(const std::string& text, const std::string& source, Parall
           "{}: '{}' is not part of a mapping; words are tpN cpN ppN dpN epN etpN mbN gbN vN kN "
           "zeroN hsdpN hsdpCxN hpzN qwz loraN lora-all lastN train-attention train-ffn imbalanceN "
           "capacityN "
-          "dispatch=alltoall|deepep|allgather dispatch-fp8 ep-overlap balance-loss ring ulysses sp "
+          "dispatch=alltoall|deepep|hybridep|allgather dispatch-fp8 ep-overlap balance-loss ring "
+          "ulysses sp "
           "overlap tp-exposed tp-async tp-chunked "
           "offload offload-weights ends layers=N,N,... fp8 mxfp8 nvfp4 grad16 grad32 moments16 "
           "moments8 keep-fp8 none selective full operators alternate light "

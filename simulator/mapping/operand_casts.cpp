@@ -1,5 +1,7 @@
 #include "simulator/mapping/operand_casts.h"
 
+#include "simulator/mapping/expert_kernels.h"
+
 namespace foretrace {
 namespace {
 
@@ -20,7 +22,11 @@ bool TakesCasts(const GraphOp& op) {
 CastTimes OperandCasts::Of(const GraphOp& op, bool trained) const {
   if (!m_.narrow()) return {};
   if (m_.fp8 && p_.scaled_by_row) return ByRow(op, trained);
-  return m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : InOneKernel(op, trained);
+  CastTimes times = m_.fp8 && p_.dynamic_scaling ? ByTensor(op, trained) : InOneKernel(op, trained);
+  if (!RunsFused(op, l_, m_, p_)) return times;
+  // The kernels of the GEMMs before, each way, have cast these.
+  (op.name == "ffn down" ? times.forward : times.backward) = 0;
+  return times;
 }
 
 OperandCasts::Operand OperandCasts::OperandOf(TensorId t, RegionEdge gathered) const {

@@ -65,16 +65,23 @@ struct RecomputeModules {
 };
 // "mlp+core_attn", in the enumerators' order.
 std::string ToString(RecomputeModules modules);
+// What that writes, in any order, each once; nullopt: it is none.
+std::optional<RecomputeModules> ParseRecomputeModules(std::string_view text);
 
 // How tokens go to their experts and results back. kAllToAll: a copy of a token for each of its
 // experts, by a collective (Megatron Core, --moe-token-dispatcher-type alltoall; torchtitan's
 // standard). kDeepEp: one copy to each node that has some of its experts, to the device of the same
 // place there, which hands it to those of its node that have them, once each; results come back
 // added up (DeepEP; Megatron Core, flex with --moe-enable-deepep; torchtitan,
-// expert_parallel_comm_backend deepep). kAllGather: all tokens of the group are gathered, each
-// device takes those of its experts, and results are reduced and scattered (Megatron Core,
-// allgather).
-enum class ExpertDispatch : uint8_t { kAllToAll, kDeepEp, kAllGather, kCount };
+// expert_parallel_comm_backend deepep). kHybridEp: the same copies by other kernels (DeepEP's
+// branch hybrid-ep; Megatron Core, flex with moe_flex_dispatcher_backend hybridep). kAllGather: all
+// tokens of the group are gathered, each device takes those of its experts, and results are reduced
+// and scattered (Megatron Core, allgather).
+enum class ExpertDispatch : uint8_t { kAllToAll, kDeepEp, kHybridEp, kAllGather, kCount };
+// Whether a device is sent each token once, whatever its experts there.
+constexpr bool SendsOnce(ExpertDispatch dispatch) {
+  return dispatch == ExpertDispatch::kDeepEp || dispatch == ExpertDispatch::kHybridEp;
+}
 std::string_view Name(ExpertDispatch dispatch);
 
 struct ParallelMapping {

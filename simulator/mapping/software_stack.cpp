@@ -21,7 +21,8 @@ struct Flag {
   std::string_view key;
   bool StackRelease::*target;
 };
-constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
+constexpr Flag kFlags[] = {{"with_experts", &StackRelease::with_experts},
+                           {"fused_attention", &StackRelease::fused_attention},
                            {"fused_pointwise", &StackRelease::fused_pointwise},
                            {"fused_accumulation", &StackRelease::fused_accumulation},
                            {"blocking_transfers", &StackRelease::blocking_transfers},
@@ -61,6 +62,8 @@ constexpr Flag kFlags[] = {{"fused_attention", &StackRelease::fused_attention},
                            {"gradient_placeholders", &StackRelease::gradient_placeholders},
                            {"eager", &StackRelease::eager},
                            {"further_tokens", &StackRelease::further_tokens},
+                           {"offloads_layers", &StackRelease::offloads_layers},
+                           {"spares_last_chunk", &StackRelease::spares_last_chunk},
                            {"expandable_segments", &StackRelease::expandable_segments},
                            {"prints_reserved", &StackRelease::prints_reserved},
                            {"separate_gemms", &StackRelease::separate_gemms},
@@ -85,9 +88,12 @@ void CheckKeys(const YamlReader& in) {
   static constexpr std::string_view kValues[] = {"since",
                                                  "source",
                                                  "models",
+                                                 "devices",
+                                                 "as_all",
                                                  "attention_slowdown",
                                                  "attention_slowdown_depth",
                                                  "grouped_experts",
+                                                 "fused_experts",
                                                  "shards",
                                                  "zero",
                                                  "overlap_from",
@@ -125,48 +131,75 @@ CpuCosts ReadCpuCosts(const YamlReader& in) {
   return cpu;
 }
 
-StackRelease ReadRelease(const YamlReader& in) {
+// Names of a list, where there is one.
+template <typename Function>
+void ReadNames(const YamlReader& in, const char* key, std::vector<std::string>& names,
+               const Function& plain) {
+  if (!in.Has(key)) return;
+  names.clear();
+  for (const YamlReader& name : in.Child(key).Items()) names.push_back(plain(name.AsString()));
+}
+
+// "none", "selective", "full", "light", or modules as Megatron Core names them
+// ("mla_up_proj+moe_act").
+void ReadRecompute(const YamlReader& in, StackRelease& r) {
+  if (!in.Has("recompute")) return;
+  static constexpr std::array<std::string_view, 4> kRecompute = {"none", "selective", "full",
+                                                                 "light"};
+  static constexpr Recompute kMeant[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull,
+                                         Recompute::kLight};
+  r.modules = RecomputeModules();
+  const std::string said = in.String("recompute");
+  if (const auto modules = ParseRecomputeModules(said)) {
+    r.modules = *modules;
+    r.recompute = Recompute::kModules;
+    return;
+  }
+  r.recompute = kMeant[in.Choice("recompute", kRecompute)];
+}
+
+// `all`: the last release before that is for all; null: there is none.
+StackRelease ReadRelease(const YamlReader& in, const StackRelease* all) {
   CheckKeys(in);
   StackRelease r;
+  if (in.Bool("as_all", false)) {
+    if (all == nullptr) in.Fail("as_all", "no release before is for all");
+    if (all != nullptr) r = *all;
+  }
   r.since = in.String("since", "");
   r.source = in.String("source");
-  if (in.Has("models")) {
-    for (const YamlReader& name : in.Child("models").Items()) {
-      r.models.push_back(PlainName(name.AsString()));
-    }
-  }
+  const auto as_is = [](const std::string& name) { return name; };
+  ReadNames(in, "models", r.models, PlainName);
+  ReadNames(in, "devices", r.devices, as_is);
   for (const Flag& flag : kFlags) r.*flag.target = in.Bool(flag.key, r.*flag.target);
   if (in.Has("attention_slowdown")) {
     for (const auto& [chip, slowdown] : in.Child("attention_slowdown").Entries()) {
       r.attention_slowdown[chip] = slowdown.AsNumber(0.5, 10);
     }
   }
-  if (in.Has("grouped_experts")) {
-    for (const YamlReader& chip : in.Child("grouped_experts").Items()) {
-      r.grouped_expert_chips.push_back(chip.AsString());
-    }
+  ReadNames(in, "grouped_experts", r.grouped_expert_chips, as_is);
+  ReadNames(in, "fused_experts", r.fused_expert_chips, as_is);
+  r.attention_slowdown_depth =
+      in.Integer("attention_slowdown_depth", 1, 1024, r.attention_slowdown_depth);
+  r.recorded_losses = in.Integer("recorded_losses", 1, 16, r.recorded_losses);
+  r.reuse_distance = in.Integer("reuse_distance", 1, 2'000'000'000, r.reuse_distance);
+  r.score_steps = in.Integer("score_steps", 1, 16, r.score_steps);
+  r.vocabulary_multiple = in.Integer("vocabulary_multiple", 1, 1 << 16, r.vocabulary_multiple);
+  ReadRecompute(in, r);
+  r.packed_document = in.Integer("packed_document", 1, 1 << 20, r.packed_document);
+  if (in.Has("token_ns")) {
+    r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
   }
-  r.attention_slowdown_depth = in.Integer("attention_slowdown_depth", 1, 1024, 0);
-  r.recorded_losses = in.Integer("recorded_losses", 1, 16, 0);
-  r.reuse_distance = in.Integer("reuse_distance", 1, 2'000'000'000, 0);
-  r.score_steps = in.Integer("score_steps", 1, 16, 0);
-  r.vocabulary_multiple = in.Integer("vocabulary_multiple", 1, 1 << 16, 0);
-  static constexpr std::array<std::string_view, 4> kRecompute = {"none", "selective", "full",
-                                                                 "light"};
-  static constexpr Recompute kMeant[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull,
-                                         Recompute::kLight};
-  if (in.Has("recompute")) r.recompute = kMeant[in.Choice("recompute", kRecompute)];
-  r.packed_document = in.Integer("packed_document", 1, 1 << 20, 0);
-  r.token_preparation = SimTime::FromUs(1e-3 * in.Integer("token_ns", 1, 1 << 20, 0));
   if (in.Has("cpu_us")) r.cpu = ReadCpuCosts(in.Child("cpu_us"));
   static constexpr int32_t kGradientBits[] = {16, 32}, kMomentBits[] = {8, 16};
-  r.gradient_bits = in.OneOf("gradient_bits", kGradientBits, 0);
-  r.divided_gradient_bits = in.OneOf("divided_gradient_bits", kGradientBits, 0);
-  r.moment_bits = in.OneOf("moment_bits", kMomentBits, 0);
-  r.zero = in.Integer("zero", 0, 3, 0);
-  r.sums_whole = in.Integer("sums_whole", 1, 2, 0);
-  r.overlap_from = in.Integer("overlap_from", 1, 3, 0);
-  r.shards = in.Integer("shards", 2, 1 << 20, 0);
+  r.gradient_bits = in.OneOf("gradient_bits", kGradientBits, r.gradient_bits);
+  r.divided_gradient_bits =
+      in.OneOf("divided_gradient_bits", kGradientBits, r.divided_gradient_bits);
+  r.moment_bits = in.OneOf("moment_bits", kMomentBits, r.moment_bits);
+  r.zero = in.Integer("zero", 0, 3, r.zero);
+  r.sums_whole = in.Integer("sums_whole", 1, 2, r.sums_whole);
+  r.overlap_from = in.Integer("overlap_from", 1, 3, r.overlap_from);
+  r.shards = in.Integer("shards", 2, 1 << 20, r.shards);
   static constexpr std::array<std::string_view, 3> kSelective = {"attention", "operators",
                                                                  "layers"};
   if (in.Has("selective")) {
@@ -301,16 +334,22 @@ std::string ReleaseDate(const std::string& text) {
   return year == words.begin() + 2 ? in_year(MonthBesideDay(words[0], words[1])) : "";
 }
 
-const StackRelease& SoftwareStack::At(const std::string& date, const std::string& model) const {
+bool StackRelease::IsFor(const StackRun& run) const {
+  const auto begins = [](const std::vector<std::string>& beginnings, const std::string& name) {
+    return beginnings.empty() || std::ranges::any_of(beginnings, [&](const std::string& beginning) {
+             return name.starts_with(beginning);
+           });
+  };
+  return (!with_experts || run.experts) && begins(models, PlainName(run.model)) &&
+         begins(devices, run.device);
+}
+
+const StackRelease& SoftwareStack::At(const std::string& date, const StackRun& run) const {
   FORETRACE_CHECK(!releases.empty());
-  const std::string plain = PlainName(model), of = AsDate(date.empty() ? undated : date);
+  const std::string of = AsDate(date.empty() ? undated : date);
   const StackRelease* found = &releases.front();
   for (const StackRelease& release : releases) {
-    const auto& models = release.models;
-    const bool own = std::any_of(models.begin(), models.end(), [&](const std::string& beginning) {
-      return plain.starts_with(beginning);
-    });
-    if (!of.empty() && AsDate(release.since) <= of && (models.empty() || own)) found = &release;
+    if (!of.empty() && AsDate(release.since) <= of && release.IsFor(run)) found = &release;
   }
   return *found;
 }
@@ -341,16 +380,18 @@ absl::StatusOr<SoftwareStack> LoadSoftwareStack(const std::string& file) {
   if (root.Has("with_zero")) words("with_zero", stack.with_zero);
   if (root.Has("frameworks") || stack.with_zero.empty()) words("frameworks", stack.frameworks);
   for (const YamlReader& item : root.Child("releases").Items()) {
-    stack.releases.push_back(ReadRelease(item));
-    const size_t n = stack.releases.size();
-    if (n == 1 && !stack.releases[0].models.empty()) {
-      item.Fail("models", "the first release must be for all models");
+    const auto all = std::find_if(stack.releases.rbegin(), stack.releases.rend(),
+                                  [](const StackRelease& r) { return r.for_all(); });
+    StackRelease read = ReadRelease(item, all == stack.releases.rend() ? nullptr : &*all);
+    const bool first = stack.releases.empty();
+    if (first && !read.for_all()) {
+      item.Fail("models", "the first release must be for all models and devices");
     }
-    if (n == 1) continue;
-    const StackRelease &before = stack.releases[n - 2], &release = stack.releases[n - 1];
-    if (before.since > release.since || (before.since == release.since && release.models.empty())) {
+    const std::string before = first ? "" : stack.releases.back().since;
+    if (!first && (before > read.since || (before == read.since && read.for_all()))) {
       item.Fail("since", "releases must be in order");
     }
+    stack.releases.push_back(std::move(read));
   }
   FORETRACE_RETURN_IF_ERROR(root.status());
   if (stack.releases.empty() || (stack.frameworks.empty() && stack.with_zero.empty())) {

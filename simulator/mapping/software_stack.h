@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +29,16 @@ enum class PipelineBatches : uint8_t { kAsStated, kStages, kChunks, kSamples, kC
 // of each chunk (ParallelMapping::recomputed_layers), or every so many'th (recomputed_every).
 enum class SomeLayers : uint8_t { kNone, kFirst, kEvery, kCount };
 
+// What a run is of, where recipes differ by it.
+struct StackRun {
+  StackRun(std::string of_model, bool has_experts = false, std::string on_device = "")  // NOLINT
+      : model(std::move(of_model)), device(std::move(on_device)), experts(has_experts) {}
+
+  std::string model;   // its name
+  std::string device;  // the accelerator's name (hardware/accelerator.h); empty: not known
+  bool experts;        // the model has mixtures of experts
+};
+
 // From a release or date on, until the next.
 struct StackRelease : KernelForms, SoftwareBehaviour {
   // As tables of runs write it; empty: the earliest known. Compared as text, versions by year and
@@ -37,6 +48,10 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // Beginnings of plain names of models whose recipes differ from the rest of the release; empty:
   // all models.
   std::vector<std::string> models;
+  // Beginnings of names of accelerators whose recipes do; empty: all.
+  std::vector<std::string> devices;
+  // It is of models with mixtures of experts alone.
+  bool with_experts = false;
   // Of kept inputs only those that are divided over tensor-parallel ranks go to the host (DeepSpeed
   // before August of 2021, checkpointing.py: PA_TO_CPU).
   bool divides_on_host = false;
@@ -44,8 +59,8 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // By chip, ClusterParameters::attention_slowdown of the kernels that this software has there; 1
   // on other chips.
   std::map<std::string, double> attention_slowdown;
-  // Chips for which this software has KernelForms::grouped_experts.
-  std::vector<std::string> grouped_expert_chips;
+  // Chips for which this software has KernelForms::grouped_experts, and fused_experts.
+  std::vector<std::string> grouped_expert_chips, fused_expert_chips;
   bool ring_attention = false;  // ParallelMapping::ring, wherever there is context parallelism
   bool dropout = false;
   // Fine-tuning packs documents of this many tokens into a sequence, each of which attends to
@@ -83,9 +98,16 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // Under zero 3, ParallelMapping::hybrid of runs on a multiple of so many replicas; 0: all.
   int32_t shards = 0;
   PipelineBatches pipeline_batches = PipelineBatches::kAsStated;
+  // Layers that chunks do not divide are the last chunk's fewer, beside further tokens and the
+  // loss; otherwise the first ones have one more each.
+  bool spares_last_chunk = false;
   bool further_tokens = false;                  // are predicted, where the model has modules for it
   Recompute selective = Recompute::kSelective;  // what it does of that name; kFull: it has no such
   Recompute recompute = Recompute::kNone;       // where a run does not say
+  RecomputeModules modules;                     // of kModules
+  // Activations of as many layers as do not fit are in the host's memory, where weights are divided
+  // over replicas and a run does not say that it recomputes (Megatron Core, cpu_offloading).
+  bool offloads_layers = false;
   SomeLayers some_layers = SomeLayers::kNone;
   LossForm loss = LossForm::kInPlace;
   std::optional<LossForm> adapter_loss;  // where adapters are trained; as `loss` unless stated
@@ -95,6 +117,9 @@ struct StackRelease : KernelForms, SoftwareBehaviour {
   // What it prints as memory is what the allocator reserved.
   bool prints_reserved = false;
   bool eager = false;  // TransformerConfig's, where kernels are not compiled
+
+  bool for_all() const { return models.empty() && devices.empty() && !with_experts; }
+  bool IsFor(const StackRun& run) const;
 };
 
 struct SoftwareStack {
@@ -111,8 +136,8 @@ struct SoftwareStack {
   // The name of the stack that runs with tensor or pipeline parallelism are of; empty: this one.
   std::string model_parallel;
 
-  // The last release that is not later than `date` and is for `model`.
-  const StackRelease& At(const std::string& date, const std::string& model) const;
+  // The last release that is not later than `date` and is for the run.
+  const StackRelease& At(const std::string& date, const StackRun& run) const;
 };
 
 // The date of a run as releases have it ("2025-03"), of what people write: 2025, 2025/3, 03/2025,

@@ -33,7 +33,7 @@ std::string NamedRelease::Text() const {
 }
 
 absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::string& text,
-                                       const std::string& model) {
+                                       const StackRun& run) {
   std::string date(kNewest);
   if (const size_t at = ReleaseMark(text); at != std::string::npos) {
     date = text.substr(at + 1);
@@ -51,14 +51,14 @@ absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::st
       return InvalidInput("software stack '{}': what is known begins with {}", text, earliest);
     }
   }
-  return NamedRelease{stack.name, "", stack.At(date, model)};
+  return NamedRelease{stack.name, "", stack.At(date, run)};
 }
 
-absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model) {
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const StackRun& run) {
   FORETRACE_ASSIGN_OR_RETURN(const std::string file,
                              FindShipped(kSoftwareStacks, text.substr(0, ReleaseMark(text))));
   FORETRACE_ASSIGN_OR_RETURN(const SoftwareStack stack, LoadSoftwareStack(file));
-  FORETRACE_ASSIGN_OR_RETURN(NamedRelease named, ReleaseOf(stack, text, model));
+  FORETRACE_ASSIGN_OR_RETURN(NamedRelease named, ReleaseOf(stack, text, run));
   named.file = file;
   return named;
 }
@@ -173,6 +173,8 @@ void SetCluster(const StackRelease& release, const std::string& chip, ClusterPar
   cluster.forms = release;
   const std::vector<std::string>& grouped = release.grouped_expert_chips;
   cluster.forms.grouped_experts = std::find(grouped.begin(), grouped.end(), chip) != grouped.end();
+  const std::vector<std::string>& fused = release.fused_expert_chips;
+  cluster.forms.fused_experts = std::find(fused.begin(), fused.end(), chip) != fused.end();
   const auto slowdown = release.attention_slowdown.find(chip);
   if (slowdown != release.attention_slowdown.end()) cluster.attention_slowdown = slowdown->second;
 }

@@ -20,13 +20,13 @@ struct NamedRelease {
   std::string Text() const;
 };
 
-// Of "NAME" the newest release for `model`, of "NAME@RELEASE" the last that is not later; NAME as
+// Of "NAME" the newest release for the run, of "NAME@RELEASE" the last that is not later; NAME as
 // FindShipped takes it. Errors: no stack has that name, or its file is bad; no release is so early,
 // or written so.
-absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const std::string& model);
+absl::StatusOr<NamedRelease> NamedReleaseOf(const std::string& text, const StackRun& run);
 // The same of the stack that NAME is.
 absl::StatusOr<NamedRelease> ReleaseOf(const SoftwareStack& stack, const std::string& text,
-                                       const std::string& model);
+                                       const StackRun& run);
 
 // Kernels by torch.compile where software leaves that to its users.
 void Compile(StackRelease& release);

@@ -286,6 +286,17 @@ void SpreadOverChunks(TrainingRow& row) {
   ParallelMapping& m = row.mapping;
   if (!m.layers.empty() || m.counted_ends) return;
   const int64_t chunks = int64_t{m.pipeline} * m.chunks;
+  const int64_t each = (row.config.layers + chunks - 1) / chunks;
+  const int64_t last = row.config.layers - each * (chunks - 1);
+  if (row.software.spares_last_chunk && last > 0 && last < each) {
+    m.layers.assign(static_cast<size_t>(chunks), static_cast<int32_t>(each));
+    m.layers.back() = static_cast<int32_t>(last);
+    row.notes.push_back(
+        fmt::format("{} layers on {} chunks: {} each, the last {}, as the software's "
+                    "recipes have it",
+                    row.config.layers, chunks, each, last));
+    return;
+  }
   if (row.config.layers % chunks != 0 && (row.config.layers + 2) % chunks == 0) {
     m.counted_ends = true;
     row.notes.push_back(

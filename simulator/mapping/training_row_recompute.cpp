@@ -230,7 +230,10 @@ void SetRecomputation(const Fields& f, TrainingRow& row) {
   row.recompute_stated =
       !recompute.empty() || modules || whole || software.recompute != Recompute::kNone;
   row.mapping.recompute = whole ? Recompute::kFull : software.recompute;
-  if (recompute.empty() && !modules) return;
+  if (recompute.empty() && !modules) {
+    if (row.mapping.recompute == Recompute::kModules) SetModules(software.modules, row);
+    return;
+  }
   const auto said = RecomputeIn(recompute, software.selective);
   if (!recompute.empty()) row.mapping.recompute = said.value_or(software.selective);
   if (said == Recompute::kModules || modules) {

@@ -34,12 +34,16 @@ std::string VersionIn(const std::string& framework) {
   return numbers && dated && last != framework ? last : "";
 }
 
+StackRun RunOf(const TrainingRow& row) {
+  return {row.taken_as, row.config.experts > 0, row.accelerator};
+}
+
 // Nobody ran experts before the software had them, or anything before row.earliest.
 void TakeNoOlder(const SoftwareStack& stack, const StackRelease*& release, TrainingRow& row) {
   const bool experts = row.config.experts > 0 && stack.experts_since > row.earliest;
   const std::string& since = experts ? stack.experts_since : row.earliest;
   if (since.empty()) return;
-  const StackRelease& then = stack.At(since, row.taken_as);
+  const StackRelease& then = stack.At(since, RunOf(row));
   if (&then <= release) return;  // releases are in order
   release = &then;
   row.notes.push_back(fmt::format("software as of {}, when {}, as no date is stated", since,
@@ -51,7 +55,7 @@ void TakeThatSelects(const SoftwareStack& stack, const StackRelease*& release, T
   if (release->selective != Recompute::kFull) return;
   for (const StackRelease& later : stack.releases) {
     if (&later <= release) continue;
-    const StackRelease& then = stack.At(later.since, row.taken_as);
+    const StackRelease& then = stack.At(later.since, RunOf(row));
     if (&then <= release || then.selective == Recompute::kFull) continue;
     release = &then;
     row.notes.push_back(
@@ -80,7 +84,7 @@ const StackRelease* FindRelease(const Fields& f, std::span<const SoftwareStack> 
     if (framework.empty()) row.stack = "not stated";
     return nullptr;
   }
-  const StackRelease* release = &stack->At(date, row.taken_as);
+  const StackRelease* release = &stack->At(date, RunOf(row));
   if (date.empty()) {
     TakeNoOlder(*stack, release, row);
     const bool selects =
@@ -278,6 +282,9 @@ void SetOverlap(const Fields& f, TrainingRow& row) {
 // As a note names it, which the software has to be asked for: torchtitan's
 // expert_parallel_comm_backend, Megatron Core's moe_enable_deepep and moe_token_dispatcher_type.
 std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
+  if (SaidOf(f, {"hybridep*", "hybrid ep"}) == Told::kYes) {
+    return ExpertDispatch::kHybridEp;
+  }
   if (SaidOf(f, {"deepep*", "deep ep"}) == Told::kYes) {
     return ExpertDispatch::kDeepEp;
   }
@@ -294,10 +301,16 @@ std::optional<ExpertDispatch> DispatchIn(const Fields& f) {
 
 // What software of its own sends tokens by, where the row says that it did not.
 void DenyDispatch(const Fields& f, TrainingRow& row) {
-  if (row.software.dispatch != ExpertDispatch::kDeepEp) return;
-  if (SaidOf(f, {"deepep*", "deep ep"}) != Told::kNo) return;
+  const bool hybrid = row.software.dispatch == ExpertDispatch::kHybridEp;
+  if (!SendsOnce(row.software.dispatch)) return;
+  const Told said =
+      hybrid ? SaidOf(f, {"hybridep*", "hybrid ep"}) : SaidOf(f, {"deepep*", "deep ep"});
+  if (said != Told::kNo) return;
   row.software.dispatch = ExpertDispatch::kAllToAll;
-  if (row.mapping.expert > 1) row.notes.emplace_back("tokens sent all to all, as not by DeepEP");
+  if (row.mapping.expert > 1) {
+    row.notes.push_back(
+        fmt::format("tokens sent all to all, as not by {}", hybrid ? "HybridEP" : "DeepEP"));
+  }
 }
 
 // Once it is known how experts are divided.

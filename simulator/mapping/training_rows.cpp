@@ -135,6 +135,7 @@ absl::Status ReadRow(const Fields& f, const ModelByName& find,
   row.taken_as = known ? known->name : row.model;
   row.config.name = row.model;
   if (known && dates.model) NotBefore(dates.model(row.taken_as), "the model was published", row);
+  if (dates.accelerator) row.accelerator = dates.accelerator(row.gpu);
   if (dates.device) NotBefore(dates.device(row.gpu), "there were such devices", row);
   ReadSizes(f, row, error);
   ReadPattern(known, row);
@@ -317,6 +318,12 @@ void AssumeRecomputation(TrainingRow& row, Bytes memory) {
     ParallelMapping mapping = row.mapping;
     mapping.recompute = recompute;
     if (recompute != Recompute::kFull && MemoryOf(row.config, mapping).total() > clearly) continue;
+    if (recompute == Recompute::kFull && row.software.offloads_layers && mapping.zero >= 3) {
+      row.notes.emplace_back(
+          "activations of some layers in the host's memory, as the software's recipes have it, "
+          "copied beside kernels");
+      return;
+    }
     if (recompute == row.mapping.recompute) return;
     row.mapping = mapping;
     row.notes.push_back(fmt::format(

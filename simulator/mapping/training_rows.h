@@ -20,6 +20,7 @@ struct TrainingRow {
   std::string model;     // as the row names it
   std::string taken_as;  // the model that is taken for it
   std::string gpu, source;
+  std::string accelerator;  // EarliestDates::accelerator
   int32_t gpus = 0, gpus_per_node = 8;
   bool node_stated = false;
   std::string stack;               // framework and release, as the row names them
@@ -60,6 +61,8 @@ using MeantName = std::function<std::string(const std::string& name)>;
 using DateOf = std::function<std::string(const std::string& name)>;
 struct EarliestDates {
   DateOf model, device;
+  // The beginning of the device's name (StackRun::device) by TrainingRow::gpu; null: not known.
+  std::function<std::string(const std::string& gpu)> accelerator;
 };
 
 // A table whose header has the columns model, gpus, gpu, and step_s, step_ms or

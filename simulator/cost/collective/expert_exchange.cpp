@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "simulator/base/enum_names.h"
+#include "simulator/cost/collective/hybrid_exchange.h"
 #include "simulator/cost/kernel/roofline.h"
 
 namespace foretrace {
@@ -81,6 +82,18 @@ double SentBy(const ExpertExchange& exchange, const ExpertCopies& copies) {
   return exchange.algorithm == ExpertAlgorithm::kDirect ? copies.experts : copies.ranks;
 }
 
+// Multiprocessors, or pairs of them, that each send tokens by themselves.
+double Workers(const ExpertExchange& exchange, const ExpertLinks& links) {
+  switch (exchange.algorithm) {
+    case ExpertAlgorithm::kDirect:
+      return DirectMultiprocessors(exchange.routing, links.multiprocessors);
+    case ExpertAlgorithm::kHybrid:
+      return std::max(exchange.multiprocessors, 1);
+    default:
+      return std::max(exchange.multiprocessors / 2, 1);
+  }
+}
+
 // As BoundsOf, of so many copies.
 ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
                     const ExpertExchange& exchange, const ExpertCopies& copies) {
@@ -99,9 +112,7 @@ ExpertBounds Bounds(const ExpertKernel& kernel, const ExpertLinks& links,
                       (nodes > 1 ? copies.nodes * kernel.relay_us_per_KB * kb : 0);
   const double done =
       kernel.token_us + (kernel.token_us_per_KB + sends * kernel.token_us_per_KB_copy) * kb;
-  const double workers = direct ? DirectMultiprocessors(routing, links.multiprocessors)
-                                : std::max(exchange.multiprocessors / 2, 1);
-  bounds.multiprocessors = RealUs(SmoothSum(sent, done, kernel.overlap) / workers);
+  bounds.multiprocessors = RealUs(SmoothSum(sent, done, kernel.overlap) / Workers(exchange, links));
   if (by_nvlink > 0) {
     bounds.nvlink = RealUs(by_nvlink * bytes / PerMicrosecond(links.nvlink, kernel.nvlink_share));
   }
@@ -146,6 +157,7 @@ std::span<const ExpertConstant> ExpertConstants() {
 
 const ExpertKernel& ExpertExchangeModel::Kernel(ExpertAlgorithm algorithm,
                                                 ExpertDirection direction, int32_t nodes) const {
+  if (algorithm == ExpertAlgorithm::kHybrid) return HybridKernel(direction, nodes);
   const ExpertExchangeKernels& kernels =
       algorithm == ExpertAlgorithm::kDirect ? direct : deduplicated;
   const ExpertKernel* by_direction = nodes > 1 ? kernels.between : kernels.within;
@@ -153,8 +165,8 @@ const ExpertKernel& ExpertExchangeModel::Kernel(ExpertAlgorithm algorithm,
 }
 
 std::string_view Name(ExpertAlgorithm algorithm) {
-  static constexpr std::array<std::string_view, 4> kNames = {"all-to-all", "deduplicated", "direct",
-                                                             "all-gather"};
+  static constexpr std::array<std::string_view, 5> kNames = {"all-to-all", "deduplicated", "direct",
+                                                             "hybrid", "all-gather"};
   return EnumName(kNames, algorithm);
 }
 

@@ -21,12 +21,15 @@ enum class ExpertAlgorithm : uint8_t {
   // DeepEP's low-latency kernels: a token goes straight to the rank of each of its experts, once
   // for each expert, by NVLink or RDMA.
   kDirect,
+  // Hybrid-EP's kernels (a branch of DeepEP): copies as kDeduplicated sends them, by fewer
+  // multiprocessors, each of which reads, sends and receives by itself (hybrid_exchange.h).
+  kHybrid,
   // Collectives: every rank gathers all tokens, and what its experts make of them is summed and
   // scattered.
   kAllGather,
   kCount,
 };
-// "all-to-all", "deduplicated", "direct", "all-gather".
+// "all-to-all", "deduplicated", "direct", "hybrid", "all-gather".
 std::string_view Name(ExpertAlgorithm algorithm);
 
 // How tokens choose experts, all being equally likely, and where experts are: in order on the
@@ -78,7 +81,7 @@ struct ExpertKernel {
   double fill_us_per_KB_copy = 0;  // and copy of a token
   double fill_copies = 1;
   // Of a channel, a pair of multiprocessors one of which sends what the other receives
-  // (kDeduplicated), or of a multiprocessor (kDirect): sending a token,
+  // (kDeduplicated), or of a multiprocessor (kDirect, kHybrid): sending a token,
   double copy_us = 0;          // each copy of it
   double copy_us_per_KB = 0;   // to a rank
   double relay_us_per_KB = 0;  // to a node, among several
@@ -116,7 +119,7 @@ struct ExpertExchangeKernels {
 struct ExpertExchangeModel {
   ExpertExchangeKernels deduplicated, direct;
 
-  // Requires an algorithm that is no collective.
+  // Requires an algorithm that is no collective. Those of kHybrid are the same in all models.
   const ExpertKernel& Kernel(ExpertAlgorithm algorithm, ExpertDirection direction,
                              int32_t nodes) const;
 };

@@ -33,6 +33,7 @@ absl::StatusOr<MappingFile> ReadMappingArgument(const std::string& argument, int
   const ParallelMapping said = *mapping;
   mapping->zero = DividedAs(release, release.zero, said);
   mapping->recompute = release.recompute;
+  mapping->modules = release.modules;
   const std::string source = "mapping '" + argument + "'";
   FORETRACE_RETURN_IF_ERROR(AddWords(argument, source, *mapping));
   const std::string left = SetChoices(release, *job.model.transformer, *mapping);

@@ -139,6 +139,8 @@ bool NamesChipOf(const std::string& gpu, const std::string& device) {
   return Words(device).contains(ChipOf(SplitCount(gpu).gpu));
 }
 
+std::string ChipWord(const std::string& gpu) { return LowerCase(ChipOf(SplitCount(gpu).gpu)); }
+
 std::string DeviceDates::Of(const std::string& gpu) {
   if (!all_) {
     all_.emplace();

@@ -22,6 +22,9 @@ struct RowPlatform {
 // Whether a device is of the chip that a row names ("H100" of "8x NVIDIA H100 SXM").
 bool NamesChipOf(const std::string& gpu, const std::string& device);
 
+// The first word of such a device's name, in lower case: "h100" of "8x NVIDIA H100 SXM".
+std::string ChipWord(const std::string& gpu);
+
 // When devices were to be had (Accelerator::available); files are read once.
 class DeviceDates {
  public:

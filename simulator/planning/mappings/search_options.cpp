@@ -132,8 +132,9 @@ void RegisterSpace(CLI::App& command, SearchCommandOptions& o) {
       ->check(CLI::IsMember(EnumNames<GemmFormat>()))
       ->capture_default_str();
   command
-      .add_option("--dispatch", o.dispatches,
-                  "how tokens go to experts on other devices: alltoall, deepep, allgather")
+      .add_option(
+          "--dispatch", o.dispatches,
+          "how tokens go to experts on other devices: alltoall, deepep, hybridep, allgather")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(EnumNames<ExpertDispatch>()))

@@ -146,6 +146,21 @@ std::string BesideNote(const ClusterParameters& cluster) {
 
 namespace {
 
+// By what both keep up, where the file says so; the share is of an H100, at 720 and 1,280 TFLOP/s.
+// Of 4 bits the energy of a product is taken to be half that of 8, as this is half that of 16
+// (GB200: 1.98 times the rate), whatever the peaks are.
+void SetSharesAtPower(ClusterParameters& cluster) {
+  const FlopRate sixteen = cluster.sustained, eight = cluster.sustained_fp8;
+  if (sixteen <= FlopRate() || eight <= FlopRate()) return;
+  constexpr double kMeasured = 720.0 / 1280, kHalf = 0.5;
+  const double share = ClusterParameters().eight_bit_share;
+  cluster.eight_bit_share = share * sixteen.per_second() / eight.per_second() / kMeasured;
+  if (cluster.peak_fp4 > FlopRate()) {
+    const double peaks = cluster.peak_fp8.per_second() / cluster.peak_fp4.per_second();
+    cluster.four_bit_share = cluster.eight_bit_share * std::max(peaks, kHalf);
+  }
+}
+
 // `single`: of models in 32 bits.
 void SetRates(const Accelerator& device, bool single, ClusterParameters& cluster) {
   cluster.peak = single ? device.simt_peak(RateKind::kFp32) : device.peak(RateKind::kFp16);
@@ -163,6 +178,7 @@ void SetRates(const Accelerator& device, bool single, ClusterParameters& cluster
   }
   const double lower = eight > FlopRate() ? doubled / eight.per_second() : 1;
   if (std::abs(lower - 1) > 0.02) cluster.eight_bit_share *= lower;
+  SetSharesAtPower(cluster);
   cluster.split_accumulation = device.instructions.split_accumulation;
   cluster.multiprocessors = device.multiprocessors();
   cluster.kernel_gap = device.driver.latencies.stream_gap;
@@ -228,7 +244,7 @@ absl::StatusOr<ClusterParameters> ClusterOf(const ClusterChoice& choice, DType d
 namespace {
 
 // The release that `options` names, in the job's model and cluster.
-absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string& chip,
+absl::Status AssumeSoftware(const TrainingJobOptions& options, const Accelerator& device,
                             TrainingJob& job) {
   if (options.stack == "none") {
     if (options.compiled) {
@@ -246,7 +262,8 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
                         options.stack, job.model.workload.name);
   }
   TransformerConfig& model = *job.model.transformer;
-  FORETRACE_ASSIGN_OR_RETURN(job.software, NamedReleaseOf(options.stack, model.name));
+  FORETRACE_ASSIGN_OR_RETURN(
+      job.software, NamedReleaseOf(options.stack, {model.name, model.experts > 0, device.name}));
   StackRelease& release = job.software->release;
   if (options.compiled) {
     if (!release.eager) {
@@ -258,7 +275,7 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const std::string
   SetKernels(release, model);
   // One model for all mappings, so that search and generate agree.
   PadVocabulary(release, job.cluster.devices_per_node, model);
-  SetCluster(release, chip, job.cluster);
+  SetCluster(release, device.chip, job.cluster);
   FORETRACE_ASSIGN_OR_RETURN(Workload workload, BuildTransformer(model));
   workload.name = job.model.workload.name;
   job.model.workload = std::move(workload);
@@ -318,7 +335,7 @@ absl::StatusOr<TrainingJob> LoadTrainingJob(const TrainingJobOptions& options) {
   if (std::string note = BesideNote(job.cluster); job.model.transformer && !note.empty()) {
     job.notes.push_back(std::move(note));
   }
-  FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device.chip, job));
+  FORETRACE_RETURN_IF_ERROR(AssumeSoftware(options, device, job));
   job.device_watts = device.physical.power_w;
   job.eight_bit_gemms = device.peak(RateKind::kFp8) > FlopRate();
   job.devices = options.gpus > 0 ? options.gpus : on_platform;

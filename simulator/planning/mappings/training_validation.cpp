@@ -337,7 +337,7 @@ absl::StatusOr<TrainingValidation> ValidateTrainingRows(const MappingValidationO
           [&](const std::string& name, bool own_sizes) { return models.Find(name, own_sizes); },
           stacks, [&](const std::string& name) { return models.Meant(name); },
           {[&](const std::string& name) { return models.Published(name); },
-           [&](const std::string& gpu) { return devices.Of(gpu); }}));
+           [&](const std::string& gpu) { return devices.Of(gpu); }, ChipWord}));
   Clusters clusters(options);
   TrainingValidation result;
   CostSources sources;

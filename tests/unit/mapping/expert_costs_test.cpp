@@ -277,6 +277,15 @@ TEST(ExpertCostsTest, DeepEpSendsATokenOnceToEachNode) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].group, ShardGroup::kExpert);
   EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * devices, 1);
+  // Hybrid-EP sends the same copies, by other kernels there and back.
+  m.dispatch = ExpertDispatch::kHybridEp;
+  found = exchanges(8, true);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * devices, 1);
+  EXPECT_EQ(found[1].bytes, found[0].bytes);
+  EXPECT_NE(found[0].time, found[1].time);
+  EXPECT_EQ(exchanges(2, true).size(), 4u);
+  m.dispatch = ExpertDispatch::kDeepEp;
   // Tokens in 8 bits with a scale of 4 bytes for 128, results as they are.
   m.dispatch_fp8 = true;
   found = exchanges(2, true);

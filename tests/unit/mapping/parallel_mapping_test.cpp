@@ -191,7 +191,8 @@ TEST(ParallelMappingTest, ChoicesThatChangeNothing) {
   EXPECT_EQ(idle("tp1 pp2 dp1 mb1 zb-h1"), "");
   // Each stage is on two devices.
   EXPECT_EQ(idle("tp1 pp2 dp1 mb1 dualpipe zero1 overlap"), "");
-  for (const char* word : {"dispatch=deepep", "dispatch=allgather", "dispatch-fp8", "ep-overlap"}) {
+  for (const char* word : {"dispatch=deepep", "dispatch=hybridep", "dispatch=allgather",
+                           "dispatch-fp8", "ep-overlap"}) {
     EXPECT_THAT(idle((std::string("tp1 pp1 dp2 mb1 ") + word).c_str()), HasSubstr("ep1"));
     EXPECT_EQ(idle((std::string("tp1 pp1 dp2 ep2 mb1 ") + word).c_str()), "");
   }

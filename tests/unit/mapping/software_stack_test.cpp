@@ -30,11 +30,11 @@ TEST(SoftwareStackTest, TheLastReleaseThatIsNotLater) {
             "  - since: '2022'\n    source: y\n    overlap_tensor: true\n    selective: "
             "operators\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_TRUE(stack->At("", "").dropout);
-  EXPECT_TRUE(stack->At("2021-12-31", "").dropout);
-  EXPECT_TRUE(stack->At("2022", "").overlap_tensor);
-  EXPECT_TRUE(stack->At("2022-05", "").overlap_tensor);
-  EXPECT_EQ(stack->At("2023", "").selective, Recompute::kOperators);
+  EXPECT_TRUE(stack->At("", {""}).dropout);
+  EXPECT_TRUE(stack->At("2021-12-31", {""}).dropout);
+  EXPECT_TRUE(stack->At("2022", {""}).overlap_tensor);
+  EXPECT_TRUE(stack->At("2022-05", {""}).overlap_tensor);
+  EXPECT_EQ(stack->At("2023", {""}).selective, Recompute::kOperators);
 }
 
 TEST(SoftwareStackTest, RunsWithoutADate) {
@@ -42,9 +42,9 @@ TEST(SoftwareStackTest, RunsWithoutADate) {
       Write("name: a\nframeworks: [x]\nundated: '2022'\nreleases:\n  - source: x\n"
             "  - since: '2022'\n    source: y\n  - since: '2023'\n    source: z\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("", "").source, "y");
-  EXPECT_EQ(stack->At("2021", "").source, "x");
-  EXPECT_EQ(stack->At("2024", "").source, "z");
+  EXPECT_EQ(stack->At("", {""}).source, "y");
+  EXPECT_EQ(stack->At("2021", {""}).source, "x");
+  EXPECT_EQ(stack->At("2024", {""}).source, "z");
 }
 
 // "v25.02", "25.02" and dates of the same time.
@@ -53,12 +53,12 @@ TEST(SoftwareStackTest, VersionsByYearAndMonthAreDates) {
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: x\n  - since: v24.11\n    source: "
             "y\n  - since: v25.02\n    source: z\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("v24.11.1", "").source, "y");
-  EXPECT_EQ(stack->At("24.12", "").source, "y");
-  EXPECT_EQ(stack->At("25.02.01", "").source, "z");
-  EXPECT_EQ(stack->At("2025-01-07", "").source, "y");
-  EXPECT_EQ(stack->At("2025-06", "").source, "z");
-  EXPECT_EQ(stack->At("2024-06", "").source, "x");
+  EXPECT_EQ(stack->At("v24.11.1", {""}).source, "y");
+  EXPECT_EQ(stack->At("24.12", {""}).source, "y");
+  EXPECT_EQ(stack->At("25.02.01", {""}).source, "z");
+  EXPECT_EQ(stack->At("2025-01-07", {""}).source, "y");
+  EXPECT_EQ(stack->At("2025-06", {""}).source, "z");
+  EXPECT_EQ(stack->At("2024-06", {""}).source, "x");
 }
 
 TEST(SoftwareStackTest, RecipesOfModels) {
@@ -68,14 +68,14 @@ TEST(SoftwareStackTest, RecipesOfModels) {
             "  - since: v24.11\n    models: [grok-1 x]\n    source: u\n    packed_document: 200\n"
             "  - since: v25\n    source: v\n    zero: 3\n    shards: 128\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("v25.01", "gpt3-175B").shards, 128);
-  EXPECT_EQ(stack->At("v24.11.1", "gpt3-175B").shards, 0);
-  EXPECT_EQ(stack->At("v24.11.1", "gpt3-175B").source, "t");
-  EXPECT_EQ(stack->At("v24.11.1", "grok1-314B").source, "t");
-  EXPECT_EQ(stack->At("v24.11.1", "Grok-1_X").packed_document, 200);
-  EXPECT_EQ(stack->At("v24.11.1", "llama3-8B").source, "s");
-  EXPECT_EQ(stack->At("v25.01", "gpt3-175B").source, "v");
-  EXPECT_EQ(stack->At("", "gpt3-175B").source, "s");
+  EXPECT_EQ(stack->At("v25.01", {"gpt3-175B"}).shards, 128);
+  EXPECT_EQ(stack->At("v24.11.1", {"gpt3-175B"}).shards, 0);
+  EXPECT_EQ(stack->At("v24.11.1", {"gpt3-175B"}).source, "t");
+  EXPECT_EQ(stack->At("v24.11.1", {"grok1-314B"}).source, "t");
+  EXPECT_EQ(stack->At("v24.11.1", {"Grok-1_X"}).packed_document, 200);
+  EXPECT_EQ(stack->At("v24.11.1", {"llama3-8B"}).source, "s");
+  EXPECT_EQ(stack->At("v25.01", {"gpt3-175B"}).source, "v");
+  EXPECT_EQ(stack->At("", {"gpt3-175B"}).source, "s");
   EXPECT_THAT(LoadSoftwareStack(
                   Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    models: [gpt]\n"))
                   .status()
@@ -89,18 +89,63 @@ TEST(SoftwareStackTest, RecipesOfModels) {
               HasSubstr("releases must be in order"));
 }
 
+// Recipes of devices, of models with experts, and of both; they begin as the release for all does.
+TEST(SoftwareStackTest, RecipesOfDevicesAndOfExperts) {
+  const auto stack = LoadSoftwareStack(
+      Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    dropout: true\n"
+            "    gradient_bits: 16\n    attention_slowdown: {GH100: 1.07}\n"
+            "  - since: v25\n    as_all: true\n    with_experts: true\n    source: t\n"
+            "    dispatch: hybridep\n    recompute: mla_up_proj+moe_act\n"
+            "  - since: v25\n    as_all: true\n    devices: [gb]\n    models: [qwen3]\n"
+            "    source: u\n    dropout: false\n    fused_experts: [GB100]\n"
+            "  - since: v26\n    source: v\n"));
+  ASSERT_TRUE(stack.ok()) << stack.status();
+  EXPECT_EQ(stack->At("v25", {"qwen3-8b", false, "h100-sxm5-80gb"}).source, "s");
+  EXPECT_EQ(stack->At("v25", {"qwen3-30b-a3b", true, "h100-sxm5-80gb"}).source, "t");
+  EXPECT_EQ(stack->At("v25", {"qwen3-30b-a3b", true, "gb200"}).source, "u");
+  EXPECT_EQ(stack->At("v25", {"llama3-8b", false, "gb200"}).source, "s");
+  EXPECT_EQ(stack->At("v25", {"qwen3-30b-a3b", true, ""}).source, "t");
+  EXPECT_EQ(stack->At("v26", {"qwen3-30b-a3b", true, "gb200"}).source, "v");
+  const StackRelease& experts = stack->At("v25", {"mixtral", true});
+  EXPECT_TRUE(experts.dropout);
+  EXPECT_EQ(experts.gradient_bits, 16);
+  EXPECT_EQ(experts.attention_slowdown.at("GH100"), 1.07);
+  EXPECT_EQ(experts.dispatch, ExpertDispatch::kHybridEp);
+  EXPECT_EQ(experts.recompute, Recompute::kModules);
+  EXPECT_EQ(ToString(experts.modules), "moe_act+mla_up_proj");
+  const StackRelease& device = stack->At("v25", {"qwen3-30b-a3b", true, "gb300"});
+  EXPECT_FALSE(device.dropout);
+  EXPECT_EQ(device.dispatch, ExpertDispatch::kAllToAll);
+  ClusterParameters cluster;
+  SetCluster(device, "GB100", cluster);
+  EXPECT_TRUE(cluster.forms.fused_experts);
+  SetCluster(device, "GH100", cluster);
+  EXPECT_FALSE(cluster.forms.fused_experts);
+  EXPECT_EQ(stack->At("v26", {"x"}).gradient_bits, 0);  // a release says all of its own
+  const auto status = [](const std::string& line) {
+    return std::string(
+        LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    " + line))
+            .status()
+            .message());
+  };
+  EXPECT_THAT(status("as_all: true\n"), HasSubstr("no release before is for all"));
+  EXPECT_THAT(status("devices: [gb]\n"), HasSubstr("the first release must be for all"));
+  EXPECT_THAT(status("with_experts: true\n"), HasSubstr("the first release must be for all"));
+  EXPECT_THAT(status("recompute: mlp+mlp\n"), HasSubstr("recompute"));
+}
+
 TEST(SoftwareStackTest, AttentionKernelsByChip) {
   const auto stack = LoadSoftwareStack(
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    fused_pointwise: false\n"
             "    attention_slowdown: {GH100: 1.75}\n    attention_slowdown_depth: 128\n"
             "    recorded_losses: 2\n    vocabulary_multiple: 128\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("", "").attention_slowdown.at("GH100"), 1.75);
-  EXPECT_EQ(stack->At("", "").attention_slowdown.size(), 1u);
-  EXPECT_EQ(stack->At("", "").attention_slowdown_depth, 128);
-  EXPECT_EQ(stack->At("", "").recorded_losses, 2);
-  EXPECT_EQ(stack->At("", "").vocabulary_multiple, 128);
-  EXPECT_FALSE(stack->At("", "").fused_pointwise);
+  EXPECT_EQ(stack->At("", {""}).attention_slowdown.at("GH100"), 1.75);
+  EXPECT_EQ(stack->At("", {""}).attention_slowdown.size(), 1u);
+  EXPECT_EQ(stack->At("", {""}).attention_slowdown_depth, 128);
+  EXPECT_EQ(stack->At("", {""}).recorded_losses, 2);
+  EXPECT_EQ(stack->At("", {""}).vocabulary_multiple, 128);
+  EXPECT_FALSE(stack->At("", {""}).fused_pointwise);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    attention_slowdown: {GH100: fast}\n"))
                    .ok());
@@ -114,7 +159,7 @@ TEST(SoftwareStackTest, GroupedExpertsByChip) {
   for (const auto& [chip, grouped] :
        {std::pair{"GH100", true}, {"GB100", true}, {"GA100", false}, {"", false}}) {
     ClusterParameters cluster;
-    SetCluster(stack->At("", ""), chip, cluster);
+    SetCluster(stack->At("", {""}), chip, cluster);
     EXPECT_EQ(cluster.forms.grouped_experts, grouped) << chip;
   }
 }
@@ -147,7 +192,7 @@ TEST(SoftwareStackTest, BitsOfFormats) {
   for (const int bits : {8, 16}) {
     const auto read = stack("moment_bits: " + std::to_string(bits));
     ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_EQ(read->At("", "").moment_bits, bits);
+    EXPECT_EQ(read->At("", {""}).moment_bits, bits);
   }
   for (const int bits : {9, 12, 15}) {
     EXPECT_THAT(stack("moment_bits: " + std::to_string(bits)).status().message(),
@@ -156,7 +201,7 @@ TEST(SoftwareStackTest, BitsOfFormats) {
   }
   EXPECT_THAT(stack("moment_bits: 32").status().message(), HasSubstr("allowed range 8 to 16"));
   EXPECT_THAT(stack("moment_bits: 8.5").status().message(), HasSubstr("must be an integer"));
-  EXPECT_EQ(stack("gradient_bits: 32")->At("", "").gradient_bits, 32);
+  EXPECT_EQ(stack("gradient_bits: 32")->At("", {""}).gradient_bits, 32);
   EXPECT_THAT(stack("gradient_bits: 24").status().message(), HasSubstr("24 is not one of 16, 32"));
 }
 
@@ -165,10 +210,10 @@ TEST(SoftwareStackTest, Losses) {
       Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n    loss: stepwise\n"
             "    adapter_loss: in_place\n    compiled_loss: true\n    eager: true\n"));
   ASSERT_TRUE(stack.ok()) << stack.status();
-  EXPECT_EQ(stack->At("", "").loss, LossForm::kStepwise);
-  EXPECT_EQ(stack->At("", "").adapter_loss, LossForm::kInPlace);
-  EXPECT_TRUE(stack->At("", "").compiled_loss);
-  EXPECT_TRUE(stack->At("", "").eager);
+  EXPECT_EQ(stack->At("", {""}).loss, LossForm::kStepwise);
+  EXPECT_EQ(stack->At("", {""}).adapter_loss, LossForm::kInPlace);
+  EXPECT_TRUE(stack->At("", {""}).compiled_loss);
+  EXPECT_TRUE(stack->At("", {""}).eager);
   EXPECT_FALSE(LoadSoftwareStack(Write("name: a\nframeworks: [x]\nreleases:\n  - source: s\n"
                                        "    loss: slow\n"))
                    .ok());
@@ -297,7 +342,7 @@ TEST(SoftwareStackTest, DivisionOfGradients) {
   ASSERT_TRUE(stack.ok()) << stack.status();
   EXPECT_THAT(stack->with_zero, testing::ElementsAre("x"));
   EXPECT_EQ(stack->model_parallel, "b");
-  const StackRelease& release = stack->At("", "");
+  const StackRelease& release = stack->At("", {""});
   EXPECT_EQ(release.overlap_from, 3);
   EXPECT_EQ(release.sums_whole, 1);
   EXPECT_TRUE(release.gathers_after_update && release.gathers_masters);

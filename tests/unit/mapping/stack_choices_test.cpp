@@ -24,7 +24,7 @@ SoftwareStack Nemo() {
 TEST(StackChoicesTest, ReleasesByName) {
   const SoftwareStack stack = Nemo();
   const auto named = [&](const char* text, const char* model) {
-    const auto found = ReleaseOf(stack, text, model);
+    const auto found = ReleaseOf(stack, text, {model});
     return found.ok() ? found->release.source : std::string(found.status().message());
   };
   EXPECT_EQ(named("nemo", "llama3-8b"), "second");
@@ -36,19 +36,19 @@ TEST(StackChoicesTest, ReleasesByName) {
   EXPECT_THAT(named("nemo@", "llama3-8b"), HasSubstr("no release behind '@'"));
   EXPECT_THAT(named("nemo@25.04", "llama3-8b"), HasSubstr("written as v24 is"));
   EXPECT_THAT(named("nemo@newest", "llama3-8b"), HasSubstr("written as v24 is"));
-  EXPECT_EQ(ReleaseOf(stack, "nemo@v24.11", "x")->Text(), "nemo since v24");
-  EXPECT_EQ(ReleaseOf({"other", {"other"}, {StackRelease()}, ""}, "other", "x")->Text(), "other");
+  EXPECT_EQ(ReleaseOf(stack, "nemo@v24.11", {"x"})->Text(), "nemo since v24");
+  EXPECT_EQ(ReleaseOf({"other", {"other"}, {StackRelease()}, ""}, "other", {"x"})->Text(), "other");
 }
 
 TEST(StackChoicesTest, ShippedStacksAreFoundByName) {
-  const auto found = NamedReleaseOf("composer", "mpt-7b");
+  const auto found = NamedReleaseOf("composer", {"mpt-7b"});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->stack, "composer");
   EXPECT_TRUE(found->file.ends_with("topologies/stacks/composer.yaml")) << found->file;
-  const auto by_path = NamedReleaseOf(found->file, "mpt-7b");
+  const auto by_path = NamedReleaseOf(found->file, {"mpt-7b"});
   ASSERT_TRUE(by_path.ok()) << by_path.status();
   EXPECT_EQ(by_path->Text(), found->Text());
-  EXPECT_THAT(std::string(NamedReleaseOf("composr@v1", "x").status().message()),
+  EXPECT_THAT(std::string(NamedReleaseOf("composr@v1", {"x"}).status().message()),
               HasSubstr("did you mean composer?"));
 }
 
@@ -92,7 +92,7 @@ TEST(StackChoicesTest, DividedGradients) {
   TransformerConfig model;
   model.dtype = DType::kBFloat16;
   const auto bytes = [&](const char* stack, int32_t zero) {
-    const auto named = NamedReleaseOf(stack, "llama2-7b");
+    const auto named = NamedReleaseOf(stack, {"llama2-7b"});
     EXPECT_TRUE(named.ok()) << named.status();
     ParallelMapping m;
     m.data = 8;

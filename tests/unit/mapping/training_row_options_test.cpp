@@ -26,12 +26,12 @@ TEST(TrainingRowsTest, DispatchIsNamed) {
            std::to_string(16 / tensor) + ",1,,8,1,,64,BF16,none,none,Composer,0,1,,,\"" + note +
            "\"\n";
   };
-  const auto rows =
-      RowsOf(row(1, "--moe-token-dispatcher-type flex --moe-enable-deepep") +
-                 row(1, "DeepEP, --overlap-moe-expert-parallel-comm") +
-                 row(1, "allgather dispatcher") + row(1, "no DeepEP") + row(2, "DeepEP"),
-             Stacks());
-  ASSERT_EQ(rows.size(), 5u);
+  const auto rows = RowsOf(row(1, "--moe-token-dispatcher-type flex --moe-enable-deepep") +
+                               row(1, "DeepEP, --overlap-moe-expert-parallel-comm") +
+                               row(1, "allgather dispatcher") + row(1, "no DeepEP") +
+                               row(2, "DeepEP") + row(1, "moe_flex_dispatcher_backend hybridep"),
+                           Stacks());
+  ASSERT_EQ(rows.size(), 6u);
   const auto words = [&](size_t i) {
     EXPECT_EQ(rows[i].refused, "") << i;
     return ToString(rows[i].mapping);
@@ -43,6 +43,39 @@ TEST(TrainingRowsTest, DispatchIsNamed) {
   EXPECT_THAT(words(3), testing::Not(HasSubstr("dispatch")));
   EXPECT_THAT(words(4), testing::Not(HasSubstr("dispatch")));
   EXPECT_THAT(rows[4].notes, testing::Contains(HasSubstr("is of whole experts")));
+  EXPECT_THAT(words(5), HasSubstr("dispatch=hybridep"));
+}
+
+// Of 61 layers on 8 stages the last has what 7 of 8 leave, 5, with software that spares it; of 33,
+// 7 of 5 would leave none.
+TEST(TrainingRowsTest, LastChunksThatAreSpared) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  const auto layers = [&](const char* count, const char* pp) {
+    const TrainingRow row = Judge(
+        {{"layers", count}, {"gpus", pp}, {"pp", pp}, {"global_batch", "16"}}, "known", stacks);
+    EXPECT_EQ(row.refused, "") << count;
+    return row.mapping.layers;
+  };
+  EXPECT_THAT(layers("61", "8"), ElementsAre(8, 8, 8, 8, 8, 7, 7, 7));
+  stacks[0].releases[0].spares_last_chunk = true;
+  EXPECT_THAT(layers("61", "8"), ElementsAre(8, 8, 8, 8, 8, 8, 8, 5));
+  EXPECT_THAT(layers("33", "8"), ElementsAre(5, 4, 4, 4, 4, 4, 4, 4));
+  EXPECT_THAT(layers("32", "8"), IsEmpty());
+}
+
+// Under ZeRO 3 software that offloads layers recomputes none that would not fit.
+TEST(TrainingRowsTest, LayersOnTheHost) {
+  std::vector<SoftwareStack> stacks = Stacks();
+  stacks[0].releases[0].offloads_layers = true;
+  for (const auto& [sharding, recompute] :
+       {std::pair("FSDP", Recompute::kNone), std::pair("ZeRO-1", Recompute::kFull)}) {
+    TrainingRow row = Judge({{"sharding", sharding}, {"dp", "16"}}, "known", stacks);
+    AssumeRecomputation(row, Bytes(1));
+    EXPECT_EQ(row.mapping.recompute, recompute) << sharding;
+    EXPECT_THAT(row.notes,
+                testing::Contains(HasSubstr(recompute == Recompute::kNone ? "in the host's memory"
+                                                                          : "full recomputation")));
+  }
 }
 
 // Megatron Core's modules of recomputation, of which one has the word "layer" in it, as people and

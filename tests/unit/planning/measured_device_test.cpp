@@ -189,6 +189,22 @@ TEST(MeasuredDeviceTest, EightBitsByTheirRates) {
   EXPECT_NEAR(share("h100-96gb-500w"), 0.5475, 1e-4);
 }
 
+// By what boards keep up in both, where their files say so: 0.58 x (1,383 / 2,745) / (720 / 1,280)
+// of a GB200, in 4 bits half of that, and no less where the peak is three times that of 8 bits.
+TEST(MeasuredDeviceTest, SharesAtThePowerLimit) {
+  const auto cluster_of = [](const std::string& platform) {
+    Accelerator device;
+    int64_t devices = 0;
+    std::vector<std::string> notes;
+    return *ClusterOf({platform, "none", "none", 8}, DType::kBFloat16, &device, &devices, notes);
+  };
+  const ClusterParameters gb200 = cluster_of("gb200-nvl72"), gb300 = cluster_of("gb300-nvl72");
+  EXPECT_NEAR(gb200.eight_bit_share, 0.51950, 1e-4);
+  EXPECT_NEAR(gb200.four_bit_share, 0.51950 / 2, 1e-4);
+  EXPECT_NEAR(gb300.eight_bit_share, 0.58 * 1657 / 3288 / 0.5625, 1e-9);
+  EXPECT_NEAR(gb300.four_bit_share, gb300.eight_bit_share / 2, 1e-9);
+}
+
 // GEMMs of 16 bits go by one rate, which a file with two is told.
 TEST(MeasuredDeviceTest, TwoRatesOfSixteenBits) {
   Accelerator device = *FindAccelerator("h100-sxm5-80gb");
