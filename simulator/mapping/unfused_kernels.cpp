@@ -56,6 +56,10 @@ void UnfusedKernels::Apply(OpId id, KernelList& forward, BackwardWork& backward)
     if (op.kind == GraphOpKind::kAdd) AddResidualSteps(op, forward);
   }
   if (forms.summed_norms && op.kind == GraphOpKind::kNorm) SumNorms(op, backward.input);
+  if (p_.fused_pointwise && op.kind == GraphOpKind::kNorm) {
+    ShareBlocks(forward);
+    ShareBlocks(backward.input);
+  }
   if (p_.fused_pointwise || !narrow) return;
   if (op.kind == GraphOpKind::kNorm && !forms.fused_norms) {
     AddNormSteps(op, forward, backward.input);
@@ -117,6 +121,23 @@ void UnfusedKernels::SumNorms(const GraphOp& op, KernelList& backward) const {
       return w.kind == KernelKind::kLayerNorm;
     });
     if (rows != backward.end()) rows->written += work.read;
+  }
+}
+
+// Norms of heads: a warp a row, four rows a block, which goes on to others until all are done
+// (Transformer Engine, common/normalization/rmsnorm, rows of up to 512 columns: WARPS_M 4), or as
+// many as a compiler puts into a block. A framework's own kernel has a block for each.
+void UnfusedKernels::ShareBlocks(KernelList& list) {
+  constexpr int64_t kShort = 512;
+  const bool shared = std::ranges::any_of(list, [](const KernelWork& work) {
+    return work.kind == KernelKind::kLayerNorm && work.cols <= kShort;
+  });
+  if (!shared) return;
+  for (KernelWork& work : list) {
+    work.kind = KernelKind::kElementwise;
+    work.rows = work.cols = work.trips = 0;
+    work.read_again = Bytes();
+    work.across_rows = work.mean_square = false;
   }
 }
 

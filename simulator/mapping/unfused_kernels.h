@@ -18,6 +18,7 @@ class UnfusedKernels {
 
  private:
   void Separate(OpId id, KernelList& forward, BackwardWork& backward) const;
+  static void ShareBlocks(KernelList& list);
   void SumNorms(const GraphOp& op, KernelList& backward) const;
   // The kernels that a fused one stands for beyond itself, as PyTorch runs them eagerly.
   void AddNormSteps(const GraphOp& op, KernelList& forward, KernelList& backward) const;

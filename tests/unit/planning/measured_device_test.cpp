@@ -205,6 +205,43 @@ TEST(MeasuredDeviceTest, SharesAtThePowerLimit) {
   EXPECT_NEAR(gb300.four_bit_share, gb300.eight_bit_share / 2, 1e-9);
 }
 
+// Norms of 16 heads of 64 for each of 16,384 tokens, of queries and of keys: 2 x 16.8 million values
+// of 2 bytes, read and written, at 3,350 GB/s. Kernels that give each row a block of 128 threads
+// take several times that (an H100 has 2,112 at once).
+TEST(MeasuredDeviceTest, NormsOfHeadsShareBlocks) {
+  Accelerator device;
+  int64_t devices = 0;
+  std::vector<std::string> notes;
+  const auto cluster =
+      ClusterOf({"dgx-h100", "none", "auto", 8}, DType::kBFloat16, &device, &devices, notes);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  TransformerConfig model;
+  model.family = TransformerFamily::kLlama;
+  model.dtype = DType::kBFloat16;
+  model.fused_attention = true;
+  model.hidden = 1024;
+  model.layers = 2;
+  model.heads = 16;
+  model.ffn = 4096;
+  model.vocabulary = 1024;
+  model.sequence = 16384;
+  const auto forward_us = [&](bool norms, bool fused) {
+    TransformerConfig c = model;
+    c.qk_norm = norms;
+    ClusterParameters p = *cluster;
+    p.fused_pointwise = fused;
+    p.forms.fused_norms = true;  // of those that are a framework's own
+    const auto times = TimePasses(c, ParallelMapping(), p);
+    EXPECT_TRUE(times.ok()) << times.status();
+    return times.ok() ? times->layer_forward.us() : 0;
+  };
+  const double bytes = 2.0 * 16384 * 1024 * 2 * 2, least_us = bytes / 3350e3;
+  const double shared = forward_us(true, true) - forward_us(false, true);
+  EXPECT_GT(shared, least_us);
+  EXPECT_LT(shared, 2 * least_us);
+  EXPECT_GT(forward_us(true, false) - forward_us(false, false), 4 * least_us);
+}
+
 // GEMMs of 16 bits go by one rate, which a file with two is told.
 TEST(MeasuredDeviceTest, TwoRatesOfSixteenBits) {
   Accelerator device = *FindAccelerator("h100-sxm5-80gb");
