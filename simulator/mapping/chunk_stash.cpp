@@ -63,7 +63,9 @@ double MixedStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
     for (int64_t i = 0; i < trained && model.kinds() > 1; ++i) {
       bytes += RunsAgain(c, m, stage, own, i) ? input : kept[LayerKindOf(c, first + i)];
     }
-    if (HasHead(m, stage, own)) bytes += kept[0] * AsDouble(c.further_tokens);
+    for (size_t kind = 0; HasHead(m, stage, own) && kind < model.kinds(); ++kind) {
+      bytes += kept[kind] * AsDouble(FurtherLayersOfKind(c, kind));
+    }
   }
   return chunk < 0 ? bytes / m.chunks : bytes;
 }
@@ -79,10 +81,10 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
   const bool own = m.dual(), head = own ? HasHead(m, stage, chunk) : HasHead(m, stage);
   if (m.recomputes_some()) return MixedStash(model, m, stage, own ? chunk : -1);
   const int64_t layers = (own ? LayersOf(c, m, stage, chunk) : StageTrainedLayers(c, m, stage)) +
-                         (head ? c.further_tokens : 0);
+                         (head ? FurtherLayers(c) : 0);
   if (m.recompute == Recompute::kFull) {
     const double inputs =
-        own ? AsDouble(InputsOf(c, m, stage, chunk) + (head ? c.further_tokens : 0))
+        own ? AsDouble(InputsOf(c, m, stage, chunk) + (head ? FurtherLayers(c) : 0))
             : MeanInputs(c, m, stage);
     return inputs * InputKept(model.main().Of(m).stash(), m);
   }
@@ -91,8 +93,9 @@ double ChunkStash(const ModelLayers& model, const ParallelMapping& m, int32_t st
   double stash = 0;
   int64_t main = layers;
   for (size_t kind = 1; kind < model.kinds(); ++kind) {
-    stash += of(model.kind(kind), MappingOfKind(m, kind), counts[kind]);
-    main -= counts[kind];
+    const int64_t own_kind = counts[kind] + (head ? FurtherLayersOfKind(c, kind) : 0);
+    stash += of(model.kind(kind), MappingOfKind(m, kind), own_kind);
+    main -= own_kind;
   }
   stash += of(model.main(), m, main);
   return own ? stash : stash / m.chunks;

@@ -38,8 +38,9 @@ HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
 }
 
 double ExpertDispatcher::TokenWidth(bool to_experts) const {
-  if (to_experts && m_.dispatch_fp8) return Fp8TokenBytes(c_.hidden).count();
-  return TokenBytes(c_.hidden, ElementSize(c_.dtype)).count();
+  const int64_t width = ExpertWidth(c_);
+  if (to_experts && m_.dispatch_fp8) return Fp8TokenBytes(width).count();
+  return TokenBytes(width, ElementSize(c_.dtype)).count();
 }
 
 double ExpertDispatcher::Tokens() const {

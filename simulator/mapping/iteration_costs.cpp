@@ -111,7 +111,7 @@ class IterationCoster {
   void SetIteration(PassTimes& times) const {
     int64_t most = 0;
     for (int32_t s = 0; s < m_.pipeline; ++s) {
-      const int64_t further = HasHead(m_, s) ? c_.further_tokens : 0;
+      const int64_t further = HasHead(m_, s) ? FurtherLayers(c_) : 0;
       most = std::max(most, StageTrainedLayers(c_, m_, s) + further);
     }
     const double layers = AsDouble(most);

@@ -61,7 +61,7 @@ int64_t InputsOf(const TransformerConfig& model, const ParallelMapping& m, int32
 }
 
 double MeanInputs(const TransformerConfig& model, const ParallelMapping& m, int32_t stage) {
-  int64_t inputs = HasHead(m, stage) && !m.recomputes_some() ? model.further_tokens : 0;
+  int64_t inputs = HasHead(m, stage) && !m.recomputes_some() ? FurtherLayers(model) : 0;
   for (int32_t c = 0; c < m.held_chunks(); ++c) inputs += InputsOf(model, m, stage, c);
   return static_cast<double>(inputs) / m.chunks;
 }

@@ -132,8 +132,8 @@ bool IsAdapted(const GraphOp& op, const ParallelMapping& m) {
 bool IsTrained(const GraphOp& op, const ParallelMapping& m) {
   if (m.lora > 0 || (!op.in_block && !m.trains_ends())) return false;
   if (!m.train_attention && !m.train_ffn) return true;
-  static constexpr std::string_view kFeedForward[] = {"ffn up", "ffn down", "shared up",
-                                                      "shared down", "router"};
+  static constexpr std::string_view kFeedForward[] = {
+      "ffn up", "ffn down", "shared up", "shared down", "router", "latent in", "latent out"};
   if (op.kind != GraphOpKind::kMatmul) return false;
   const bool ffn = std::find(std::begin(kFeedForward), std::end(kFeedForward), op.name) !=
                    std::end(kFeedForward);

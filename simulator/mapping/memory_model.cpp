@@ -1,6 +1,7 @@
 #include "simulator/mapping/memory_model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "simulator/base/dtype.h"
@@ -24,7 +25,7 @@ MemoryLedger StatesOf(const TransformerConfig& c, const ParallelMapping& m, int3
                       const MappedLayer& layer) {
   const double e = AsDouble(ElementSize(c.dtype));
   const bool first = HasEmbedding(m, stage), last = HasHead(m, stage);
-  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? FurtherLayers(c) : 0));
   // A tied output layer has no weights of its own where the embedding is, a copy of them else.
   const double dense = layers * layer.dense() + (first ? layer.embedding() : 0) +
                        (last && !(IsTied(c) && first) ? layer.head() : 0);
@@ -68,9 +69,9 @@ MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int3
     return of_kind(kind.config(), mapping, kind.Of(mapping));
   };
   if (model.kinds() == 1) return of(model.main(), m);
-  const int64_t further = HasHead(m, stage) ? c.further_tokens : 0;
-  const double layers = AsDouble(std::max<int64_t>(StageLayers(c, m, stage) + further, 1));
-  const LayerCounts counts = StageLayersByKind(c, m, stage);
+  const LayerCounts counts = StageLayersWithFurther(c, m, stage);
+  const double layers =
+      AsDouble(std::max<int64_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}), 1));
   std::vector<LedgerShare> kinds;
   double rest = 1;
   for (size_t kind = 1; kind < model.kinds(); ++kind) {
@@ -80,7 +81,7 @@ MemoryLedger OfAllKinds(const ModelLayers& model, const ParallelMapping& m, int3
     }
     rest -= share;
   }
-  if (counts[0] + further > 0 || kinds.empty()) kinds.push_back({of(model.main(), m), rest});
+  if (counts[0] > 0 || kinds.empty()) kinds.push_back({of(model.main(), m), rest});
   return Mean(kinds);
 }
 
@@ -121,7 +122,7 @@ Bytes LogitsAt(StageMoment moment, const TransformerConfig& c, const ParallelMap
 MemoryLedger DeviceMemoryOf(StageMoment moment, const TransformerConfig& c,
                             const ParallelMapping& m, int32_t stage, const MappedLayer& layer) {
   const bool last = HasHead(m, stage);
-  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? c.further_tokens : 0));
+  const double layers = AsDouble(StageLayers(c, m, stage) + (last ? FurtherLayers(c) : 0));
   MemoryLedger use = StatesOf(c, m, stage, layer);
   const MemoryLedger host = OnHost(m, use);
   use.weights = use.weights - host.weights;
@@ -214,8 +215,7 @@ std::vector<Bytes> PlaceholdersOf(const ModelLayers& model, const ParallelMappin
   if (!c.gradient_placeholders || m.lora > 0 || m.zero >= 2) return {};
   const MappedLayer& main = model.main().Of(m);
   const bool head = HasHead(m, stage);
-  LayerCounts counts = StageLayersByKind(c, m, stage);
-  if (head) counts[0] += c.further_tokens;
+  const LayerCounts counts = StageLayersWithFurther(c, m, stage);
   std::vector<WeightShape> shapes;
   const auto add = [&](const std::vector<WeightShape>& more) {
     for (const WeightShape& s : more) {

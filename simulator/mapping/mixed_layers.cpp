@@ -1,6 +1,7 @@
 #include "simulator/mapping/mixed_layers.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "simulator/base/real_sizes.h"
@@ -38,15 +39,33 @@ void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& m,
   again.kept = std::move(kept);
 }
 
+void AddFurtherLayers(int64_t layers, const PassTimes& of, PassTimes& times) {
+  if (layers == 0) return;
+  for (const bool forward : {true, false}) {
+    const KeptInput& input = of.Kept(forward);
+    const SimTime waited = input.Exposed(input.room);
+    const SimTime layer = (forward ? of.layer_forward : of.layer_backward) + input.kernels + waited;
+    (forward ? times.head_forward : times.head_backward) += SimTime::FromPs(layer.ps() * layers);
+    PassExchanges& head = times.head_exchanges;
+    (forward ? head.forward : head.backward)
+        .push_back({{},
+                    CollectiveOp::kUnknown,
+                    of.Exchanges(forward) + waited,
+                    Bytes(),
+                    static_cast<int32_t>(layers)});
+  }
+}
+
 void AddOtherKinds(const TransformerConfig& model, const ParallelMapping& m,
                    std::vector<std::shared_ptr<const PassTimes>> others, PassTimes& main) {
+  for (size_t i = 0; i < others.size(); ++i) {
+    AddFurtherLayers(FurtherLayersOfKind(model, i + 1), *others[i], main);
+  }
   int64_t most = 1;
-  const auto further = [&](int32_t stage) { return HasHead(m, stage) ? model.further_tokens : 0; };
   std::vector<LayerCounts> stages;
   for (int32_t s = 0; s < m.pipeline; ++s) {
-    most = std::max(most, StageLayers(model, m, s) + further(s));
-    stages.push_back(StageLayersByKind(model, m, s));
-    stages.back()[0] += further(s);
+    stages.push_back(StageLayersWithFurther(model, m, s));
+    most = std::max(most, std::accumulate(stages.back().begin(), stages.back().end(), int64_t{0}));
   }
   // All were asked for `most` layers of one kind. `of`: by kind.
   const auto of_stages = [&](const auto& of) {

@@ -19,6 +19,10 @@ const PassTimes& TimesOf(const TransformerConfig& model, const ParallelMapping& 
 void AddKeptLayers(const TransformerConfig& model, const ParallelMapping& mapping,
                    std::shared_ptr<const PassTimes> kept, PassTimes& again);
 
+// Adds to the passes of the output layer those of `layers` of the modules that predict further
+// tokens, each of which takes what one of `of` does.
+void AddFurtherLayers(int64_t layers, const PassTimes& of, PassTimes& times);
+
 // Gives `main`, as if all layers were of the first kind, the times of the others, each as if all
 // were of that one. What ends an iteration becomes that of the stage where it takes longest.
 void AddOtherKinds(const TransformerConfig& model, const ParallelMapping& mapping,

@@ -96,6 +96,15 @@ LayerCounts StageLayersByKind(const TransformerConfig& model, const ParallelMapp
   return layers;
 }
 
+LayerCounts StageLayersWithFurther(const TransformerConfig& model, const ParallelMapping& m,
+                                   int32_t stage) {
+  LayerCounts layers = StageLayersByKind(model, m, stage);
+  for (size_t kind = 0; HasHead(m, stage) && kind < LayerKinds(model); ++kind) {
+    layers[kind] += FurtherLayersOfKind(model, kind);
+  }
+  return layers;
+}
+
 std::vector<int32_t> SpreadLayers(int64_t layers, int64_t chunks) {
   std::vector<int32_t> spread;
   for (int64_t i = 0; i < chunks; ++i) {

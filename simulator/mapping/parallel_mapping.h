@@ -326,6 +326,9 @@ LayerCounts LayersByKind(const TransformerConfig& model, const ParallelMapping& 
                          int32_t stage, int32_t chunk);
 LayerCounts StageLayersByKind(const TransformerConfig& model, const ParallelMapping& mapping,
                               int32_t stage);
+// And of the modules that predict further tokens, which are where the output layer is.
+LayerCounts StageLayersWithFurther(const TransformerConfig& model, const ParallelMapping& mapping,
+                                   int32_t stage);
 
 // Layers without a backward pass (ParallelMapping::last_layers), all in the model's first chunk,
 // and how many of a chunk's, or of all of a stage's, have one.

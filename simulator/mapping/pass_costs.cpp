@@ -14,6 +14,7 @@
 #include "simulator/mapping/host_costs.h"
 #include "simulator/mapping/kernel_coster.h"
 #include "simulator/mapping/layer_costs.h"
+#include "simulator/mapping/mixed_layers.h"
 
 namespace foretrace {
 namespace {
@@ -184,29 +185,21 @@ class Coster {
   }
 
   // Each predicted token beyond the next: a GEMM that joins a layer's result with the following
-  // token's embedding, a layer, the output layer.
+  // token's embedding, layers (of other kinds: AddOtherKinds), the output layer.
   void AddFurtherTokens(PassTimes& times) const {
     const LinearOp join = FurtherTokenJoin(c_, static_cast<int64_t>(tokens_), m_.tensor);
-    const auto waited = [&](bool forward) {
-      const KeptInput& input = times.Kept(forward);
-      return input.Exposed(input.room);
-    };
-    const auto add = [&](SimTime& head, SimTime layer, Direction pass) {
-      const bool forward = pass == Direction::kForward;
-      const SimTime each = head + layer + times.Kept(forward).kernels + waited(forward) +
-                           kernels_.Time(Kernels({join, c_.dtype, pass}), times.sources);
+    const auto add = [&](SimTime& head, Direction pass) {
+      const SimTime each = head + kernels_.Time(Kernels({join, c_.dtype, pass}), times.sources);
       head += SimTime::FromPs(each.ps() * c_.further_tokens);
     };
-    add(times.head_forward, times.layer_forward, Direction::kForward);
-    add(times.head_backward, times.layer_backward, Direction::kBackward);
+    add(times.head_forward, Direction::kForward);
+    add(times.head_backward, Direction::kBackward);
     PassExchanges& head = times.head_exchanges;
     const auto further = static_cast<int32_t>(c_.further_tokens);
     for (PassExchanges::List* list : {&head.forward, &head.backward}) {
       for (PassExchange& e : *list) e.count *= 1 + further;
-      const bool forward = list == &head.forward;
-      const SimTime of_layer = times.Exchanges(forward) + waited(forward);
-      list->push_back({{}, CollectiveOp::kUnknown, of_layer, Bytes(), further});
     }
+    AddFurtherLayers(FurtherLayersOfKind(c_, 0), times, times);
   }
 
   // How often a layer's backward pass gathers weights where none are gathered ahead. Of a

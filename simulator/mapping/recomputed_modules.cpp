@@ -38,9 +38,10 @@ bool IsOf(RecomputeModule module, const GraphOp& op, const LayerKind& layer) {
     case RecomputeModule::kMlp:
       return !routed && IsOneOf(op, {"norm 2", "ffn up", "activation", "ffn down"});
     case RecomputeModule::kMoe:
-      return routed && (IsOf(RecomputeModule::kSharedExperts, op, layer) ||
-                        IsOneOf(op, {"router", "router softmax", "dispatch", "ffn up", "activation",
-                                     "ffn down", "combine", "expert sum"}));
+      return routed &&
+             (IsOf(RecomputeModule::kSharedExperts, op, layer) ||
+              IsOneOf(op, {"router", "router softmax", "latent in", "dispatch", "ffn up",
+                           "activation", "ffn down", "combine", "latent out", "expert sum"}));
     case RecomputeModule::kMoeActivation:
       return routed && op.name == "activation";
     case RecomputeModule::kLayerNorm:

@@ -71,12 +71,15 @@ Flop ModelFlopOf(const TransformerConfig& config) {
   const TransformerConfig c = WithDefaults(config);
   const TransformerConfig main = WithLayerKind(c, 0);
   const double outside = Gemms(main, 0), block = Gemms(main, 1) - outside;
-  double forward = outside + block * AsDouble(LayersOfKindIn(c, 0)) - OutsideWindows(c);
+  const auto layers = [&](size_t kind) {
+    return AsDouble(LayersOfKindIn(c, kind) + FurtherLayersOfKind(c, kind));
+  };
+  double forward = outside + block * layers(0) - OutsideWindows(c);
   for (size_t kind = 1; kind < LayerKinds(c); ++kind) {
-    forward += (Gemms(WithLayerKind(c, kind), 1) - outside) * AsDouble(LayersOfKindIn(c, kind));
+    forward += (Gemms(WithLayerKind(c, kind), 1) - outside) * layers(kind);
   }
   const Flop join = GemmFlopOf({FurtherTokenJoin(c, c.sequence, 1), c.dtype});
-  forward += AsDouble(c.further_tokens) * (outside + block + join.count());
+  forward += AsDouble(c.further_tokens) * (outside + join.count());
   // Backward multiplies twice as much.
   return Flop(3 * forward);
 }
@@ -94,7 +97,7 @@ Flop TrainedFlopOf(const TransformerConfig& model, const ParallelMapping& mappin
   const LayerElements mixture = ElementsOf(model, 0, alone);
   // Passes over layers with experts, of which each multiplies what a token is routed to once.
   const double routed = all - AsDouble(dense);
-  double passes = 3 * (routed + AsDouble(model.further_tokens)), backward = 2 * forward;
+  double passes = 3 * (routed + AsDouble(FurtherLayersOfKind(model, 0))), backward = 2 * forward;
   if (!mapping.trains_ends()) {
     const int64_t frozen = FrozenLayers(model, mapping);
     double below = 0;

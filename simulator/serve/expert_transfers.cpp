@@ -49,8 +49,8 @@ ExpertExchange ExchangeOf(const TransformerConfig& model, const ServingPlan& pla
   x.routing.groups_of_token = static_cast<int32_t>(model.chosen_groups);
   x.tokens = static_cast<double>((tokens + plan.tensor - 1) / plan.tensor);
   const bool narrow = direction == ExpertDirection::kDispatch && InEightBits(model.expert_weights);
-  x.token_bytes =
-      narrow ? Fp8TokenBytes(model.hidden) : TokenBytes(model.hidden, ElementSize(model.dtype));
+  const int64_t token = ExpertWidth(model);
+  x.token_bytes = narrow ? Fp8TokenBytes(token) : TokenBytes(token, ElementSize(model.dtype));
   x.multiprocessors = transfers.multiprocessors;
   return x;
 }
@@ -97,20 +97,20 @@ ExpertTransferTimes TransferTimes(const TransformerConfig& model, const ServingP
                                   const ExpertTransfers& transfers, const DeviceCosts& costs,
                                   const ExchangedTokens& tokens, bool with_prompts) {
   const Algorithm algorithm = transfers.Of(with_prompts);
-  const int64_t width = ElementSize(model.dtype);
+  const int64_t width = ElementSize(model.dtype), token = ExpertWidth(model);
   const int32_t ranks = plan.expert_degree();
   if (algorithm == Algorithm::kAllToAll) {
     const int64_t own = (tokens.most + plan.tensor - 1) / plan.tensor;
-    const Bytes sent(own * model.hidden * width * model.top_k);
+    const Bytes sent(own * token * width * model.top_k);
     const Estimate time = costs.Collective(CollectiveOp::kAllToAll, ranks, sent);
     return {time, time};
   }
   if (algorithm == Algorithm::kAllGather) {
     // With tokens go what the router says of every expert.
-    return {costs.Collective(CollectiveOp::kAllGather, ranks,
-                             Bytes(tokens.all * (model.hidden + model.experts) * width)),
-            costs.Collective(CollectiveOp::kReduceScatter, ranks,
-                             Bytes(tokens.all * model.hidden * width))};
+    return {
+        costs.Collective(CollectiveOp::kAllGather, ranks,
+                         Bytes(tokens.all * (token + model.experts) * width)),
+        costs.Collective(CollectiveOp::kReduceScatter, ranks, Bytes(tokens.all * token * width))};
   }
   const auto time = [&](ExpertDirection direction) {
     return DeepEpTime(costs, ExchangeOf(model, plan, transfers, tokens.most, algorithm, direction));

@@ -12,6 +12,7 @@
 #include "simulator/base/enum_names.h"
 #include "simulator/base/error.h"
 #include "simulator/base/status_macros.h"
+#include "simulator/base/utf8.h"
 
 namespace foretrace {
 namespace {
@@ -29,9 +30,16 @@ bool Has(const TransformerConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }
 
+char LetterOfKind(const TransformerConfig& c, size_t kind) {
+  for (const auto& entry : kLetters) {
+    if (Has(c, entry.first) && kind-- == 0) return entry.first;
+  }
+  return c.pattern[0];
+}
+
 // What only layers with experts have.
 void DropExperts(TransformerConfig& c) {
-  c.experts = c.top_k = c.shared_ffn = c.expert_groups = c.chosen_groups = 0;
+  c.experts = c.top_k = c.shared_ffn = c.expert_latent = c.expert_groups = c.chosen_groups = 0;
 }
 
 absl::Status CheckLetters(const TransformerConfig& c) {
@@ -49,6 +57,18 @@ absl::Status CheckLetters(const TransformerConfig& c) {
                         c.pattern.size(), c.layers);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckFurther(const TransformerConfig& c) {
+  constexpr size_t kMost = 1000;
+  const bool needed = !c.pattern.empty() && c.further_tokens > 0;
+  const bool known = std::ranges::all_of(c.further_pattern, [&](char l) { return Has(c, l); });
+  const bool said = !c.further_pattern.empty();
+  if ((said || !needed) && known && c.further_pattern.size() <= kMost) return absl::OkStatus();
+  return InvalidInput(
+      "workload '{}': further_pattern '{}'; further_tokens of a model with a pattern need it: by "
+      "letters of that, which layers a further token's module has",
+      c.name, Excerpt(c.further_pattern, 60));
 }
 
 // What fla's kernels take (ops/gated_delta_rule/chunk_fwd.py, ops/common/chunk_delta_h.py).
@@ -177,6 +197,16 @@ int64_t LayersOfKindIn(const TransformerConfig& c, size_t kind) {
   return layers;
 }
 
+int64_t FurtherLayersOfKind(const TransformerConfig& c, size_t kind) {
+  if (c.pattern.empty()) return kind == 0 ? c.further_tokens : 0;
+  return c.further_tokens * std::ranges::count(c.further_pattern, LetterOfKind(c, kind));
+}
+
+int64_t FurtherLayers(const TransformerConfig& c) {
+  const auto each = c.pattern.empty() ? 1 : static_cast<int64_t>(c.further_pattern.size());
+  return c.further_tokens * each;
+}
+
 size_t CommonestKind(const TransformerConfig& c) {
   size_t most = 0;
   for (size_t kind = 1; kind < LayerKinds(c); ++kind) {
@@ -190,12 +220,7 @@ TransformerConfig WithLayerKind(const TransformerConfig& config, size_t kind) {
     return LayerKinds(config) > 1 ? WithLayersOf(config, kind > 0) : config;
   }
   TransformerConfig c = config;
-  for (const auto& entry : kLetters) {
-    if (!Has(config, entry.first)) continue;
-    if (kind-- > 0) continue;
-    c.pattern = entry.first;
-    break;
-  }
+  c.pattern = LetterOfKind(config, kind);
   if (PartOf(c) != LayerPart::kExperts) DropExperts(c);
   if (PartOf(c) == LayerPart::kFeedForward && c.dense_ffn > 0) c.ffn = c.dense_ffn;
   c.dense_ffn = 0;
@@ -226,15 +251,16 @@ void CutPattern(TransformerConfig& c) {
 
 absl::Status CheckPattern(const TransformerConfig& c) {
   FORETRACE_RETURN_IF_ERROR(CheckLetters(c));
+  FORETRACE_RETURN_IF_ERROR(CheckFurther(c));
   FORETRACE_RETURN_IF_ERROR(CheckState(c));
   if (c.pattern.empty()) return absl::OkStatus();
   const bool decoders =
       c.family == TransformerFamily::kGpt || c.family == TransformerFamily::kLlama;
   if (!decoders || c.decoder_layers > 0 || c.dense_first > 0 || c.experts_every != 1 ||
-      c.parallel_norms > 0 || c.window > 0 || c.latent > 0 || c.further_tokens > 0) {
+      c.parallel_norms > 0 || c.window > 0 || c.latent > 0) {
     return InvalidInput(
         "workload '{}': a pattern is of gpt and llama, and says which layers are what; it goes "
-        "with none of dense_first, experts_every, parallel_norms, window, latent, further_tokens",
+        "with none of dense_first, experts_every, parallel_norms, window, latent",
         c.name);
   }
   if (Has(c, 'E') != (c.experts > 0)) {

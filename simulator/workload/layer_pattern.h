@@ -43,6 +43,9 @@ inline constexpr size_t kMostLayerKinds = 6;
 size_t LayerKinds(const TransformerConfig& config);
 size_t LayerKindOf(const TransformerConfig& config, int64_t layer);
 int64_t LayersOfKindIn(const TransformerConfig& config, size_t kind);
+// Of the modules that predict further tokens, all together: their layers, of a kind or of all.
+int64_t FurtherLayersOfKind(const TransformerConfig& config, size_t kind);
+int64_t FurtherLayers(const TransformerConfig& config);
 // The kind of which there are most layers.
 size_t CommonestKind(const TransformerConfig& config);
 // The same model with layers of one kind alone.

@@ -1,8 +1,15 @@
 #include "simulator/workload/published_hybrids.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "simulator/base/utf8.h"
 #include "simulator/workload/published_parts.h"
 
 namespace foretrace {
@@ -44,13 +51,40 @@ std::string Mixers(PublishedKeys& k, const TransformerConfig& c, std::string_vie
   return mixers;
 }
 
+// Of layers that a word says, or a list (transformers, models/nemotron_h: the first until 5.0, with
+// other names of mixers and attention in the second from 5.17 on).
+std::string Letters(PublishedKeys& k, const char* pattern, const char* list) {
+  static constexpr std::pair<std::string_view, char> kNames[] = {
+      {"mamba", 'M'},     {"linear_attention", 'M'},
+      {"attention", '*'}, {"full_attention", '*'},
+      {"mlp", '-'},       {"moe", 'E'}};
+  std::string letters = k.Word({pattern}, "");
+  const std::vector<std::string> kinds = k.Words(list);
+  if (!letters.empty()) return letters;
+  for (const std::string& kind : kinds) {
+    const auto* known = std::ranges::find(kNames, kind, &std::pair<std::string_view, char>::first);
+    if (known == std::end(kNames)) {
+      k.Refuse(fmt::format("'{}' has '{}', which is not modelled", list, OneLine(kind)));
+      return "";
+    }
+    letters += known->second;
+  }
+  return letters;
+}
+
 }  // namespace
 
 void ReadNemotronH(PublishedKeys& k, TransformerConfig& c) {
-  ReadLlama(k, c, {});
+  ReadLlama(k, c, {.lists_layers = true});
   c.gated = c.rotary = false;
-  c.pattern = k.Word({"hybrid_override_pattern"}, "");
+  c.pattern = Letters(k, "hybrid_override_pattern", "layers_block_type");
   if (c.pattern.empty()) k.Refuse("lacks 'hybrid_override_pattern'");
+  c.further_tokens = k.Size({"num_nextn_predict_layers"}, 0);
+  c.further_pattern = Letters(k, "mtp_hybrid_override_pattern", "mtp_layers_block_type");
+  if (c.further_tokens == 0 || c.further_pattern.empty()) {
+    c.further_tokens = 0;
+    c.further_pattern.clear();
+  }
   c.state_heads = k.Size({"mamba_num_heads"});
   c.state_head_size = k.Size({"mamba_head_dim"});
   c.state_size = k.Size({"ssm_state_size"});
@@ -60,6 +94,7 @@ void ReadNemotronH(PublishedKeys& k, TransformerConfig& c) {
   if (c.pattern.find('E') == std::string::npos) return;
   ReadExperts(k, c);
   c.ffn = k.Size({"moe_intermediate_size"});
+  c.expert_latent = k.Size({"moe_latent_size"}, 0);
   c.shared_ffn =
       k.Size({"moe_shared_expert_intermediate_size"}, 0) * k.Size({"n_shared_experts"}, 1);
 }

@@ -7,7 +7,8 @@ namespace foretrace {
 
 void ReadSizes(PublishedKeys& k, TransformerConfig& c, const ClassHas& has) {
   c.hidden = k.Size({"hidden_size", "n_embd", "n_embed", "d_model"});
-  c.layers = k.Size({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  const PublishedKeys::Names layers = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
+  c.layers = has.lists_layers ? k.Size(layers, 0) : k.Size(layers);
   c.heads = k.Size({"num_attention_heads", "n_head", "n_heads", "num_heads"});
   c.kv_heads = k.Size({"num_key_value_heads"}, has.kv_heads);
   c.head_size = k.Size({"head_dim", "attention_head_dim", "kv_channels"}, has.head_size);

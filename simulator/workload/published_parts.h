@@ -10,12 +10,13 @@ namespace foretrace {
 
 // What all have. A class has so many heads of keys by default (0: as many as heads), heads of that
 // size (0: the hidden size over heads), a tied output layer, and biases of queries, keys and
-// values.
+// values; it may leave the number of layers to a list of them.
 struct ClassHas {
   int64_t kv_heads = 0;
   int64_t head_size = 0;
   bool tied = false;
   bool qkv_biases = false;
+  bool lists_layers = false;
 };
 
 void ReadSizes(PublishedKeys& keys, TransformerConfig& config, const ClassHas& has);

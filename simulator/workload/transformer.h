@@ -104,6 +104,10 @@ struct TransformerConfig {
   // itself, though software may add them up first.
   int64_t parallel_norms = 0;
   int64_t shared_ffn = 0;  // width of the shared experts, to which every token goes, all together
+  // Elements of what experts are given and give, where one GEMM makes it of a token before it is
+  // sent and one makes a token of it again (LatentMoE: NVIDIA, 2026, arXiv 2601.18089). Router and
+  // shared experts read the token itself. 0: as many as `hidden`.
+  int64_t expert_latent = 0;
   // Latent attention (DeepSeek-V2, 2024, section 2.1): keys and values from a vector of this many
   // elements, queries from one of `query_latent` (0: from the hidden state). 0: plain attention.
   // Of a head's `head_size` the `rotary_size` are rotated, of keys one vector for all heads; values
@@ -144,6 +148,9 @@ struct TransformerConfig {
   // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
   // no part of the published count.
   int64_t further_tokens = 0;
+  // Of a model with a pattern, which layers each of these modules has, by the same letters. Of
+  // modules that share their weights each is counted with its own.
+  std::string further_pattern;
   // Of the published checkpoint: GEMMs of layers, and those of experts that are chosen. Router,
   // norms, embedding and output layer have the model's precision. Inference has it; training takes
   // `dtype`.
@@ -162,6 +169,8 @@ struct UndividedSize {
 };
 std::optional<UndividedSize> FirstUndivided(const TransformerConfig& config, int64_t tensor,
                                             bool whole_experts);
+// Elements of a token as experts are given it.
+int64_t ExpertWidth(const TransformerConfig& config);
 // How many layers have a window.
 int64_t WindowedLayers(const TransformerConfig& config);
 // The same model with feed-forward parts of one kind alone.

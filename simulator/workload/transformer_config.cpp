@@ -61,6 +61,10 @@ std::optional<UndividedSize> FirstUndivided(const TransformerConfig& c, int64_t 
   return std::nullopt;
 }
 
+int64_t ExpertWidth(const TransformerConfig& c) {
+  return c.expert_latent > 0 ? c.expert_latent : c.hidden;
+}
+
 int64_t WindowedLayers(const TransformerConfig& c) {
   if (c.window == 0) return 0;
   return c.layers - (c.global_every > 0 ? c.layers / c.global_every : 0);
@@ -70,7 +74,7 @@ TransformerConfig WithLayersOf(const TransformerConfig& config, bool dense) {
   TransformerConfig c = config;
   if (dense) {
     c.ffn = c.dense_ffn;
-    c.experts = c.top_k = c.shared_ffn = c.expert_groups = c.chosen_groups = 0;
+    c.experts = c.top_k = c.shared_ffn = c.expert_latent = c.expert_groups = c.chosen_groups = 0;
   }
   c.dense_first = c.dense_ffn = 0;
   c.experts_every = 1;
@@ -200,6 +204,11 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
     return InvalidInput("workload '{}': shared_ffn {} needs experts, and at most {}", c.name,
                         c.shared_ffn, kMaxSize);
   }
+  if (c.expert_latent < 0 || c.expert_latent > kMaxSize ||
+      (c.expert_latent > 0 && c.experts == 0)) {
+    return InvalidInput("workload '{}': expert_latent {} needs experts, and at most {}", c.name,
+                        c.expert_latent, kMaxSize);
+  }
   if ((c.attention_gate && (c.latent > 0 || c.decoder_layers > 0)) ||
       (c.shared_gate && c.shared_ffn == 0)) {
     return InvalidInput(
@@ -213,11 +222,12 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
   }
   const auto size = [](int64_t v) { return static_cast<double>(v); };
   const double copies = size(std::max<int64_t>(c.experts, 1));
-  const double largest = std::max({size(c.heads) * size(c.sequence) * size(c.sequence) * 160,
-                                   size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
-                                   size(c.sequence) * size(c.vocabulary) * 160,
-                                   size(c.sequence) * size(c.ffn) * copies * 160,
-                                   copies * 4 * size(c.hidden) * size(c.ffn)});
+  const double largest = std::max(
+      {size(c.heads) * size(c.sequence) * size(c.sequence) * 160,
+       size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
+       size(c.sequence) * size(c.vocabulary) * 160, size(c.sequence) * size(c.ffn) * copies * 160,
+       size(c.sequence) * size(c.expert_latent) * copies * 160,
+       copies * 4 * size(std::max(c.hidden, c.expert_latent)) * size(c.ffn)});
   if (largest > 1e18 / size(c.layers + c.decoder_layers)) {
     return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);
   }

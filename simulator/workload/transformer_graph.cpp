@@ -34,6 +34,7 @@ class GraphBuilder : TransformerParts {
     a.state_heads = Axis("state heads", c_.state_heads);
     a.state_groups = Axis("state groups", c_.state_groups);
     hidden_ = Axis("hidden", c_.hidden);
+    of_expert_ = c_.expert_latent > 0 ? Axis("expert latent", c_.expert_latent) : hidden_;
     depth_ = Axis("depth", c_.head_size);
     value_depth_ = c_.latent > 0 ? Axis("value depth", c_.value_size) : depth_;
     choices_ = Axis("router", c_.experts);
@@ -158,27 +159,42 @@ class GraphBuilder : TransformerParts {
                {Tensor("choices", {a.stream, choices_})}));
     out_.routed = Add(Op("router softmax", GraphOpKind::kSoftmax, {choices},
                          {Tensor("weights", {a.stream, choices_})}));
-    const Axes routed = {a.stream_routed, hidden_};
-    const TensorId sent =
-        Add(Op("dispatch", GraphOpKind::kGather, {n, Indices("routes", {a.stream_routed})},
-               {Tensor("dispatched", routed)}));
-    Ids inputs = {sent, Weight("up", {a.experts, hidden_, a.up})};
+    const Axes routed = {a.stream_routed, of_expert_};
+    const TensorId sent = Add(Op("dispatch", GraphOpKind::kGather,
+                                 {ToLatent(n), Indices("routes", {a.stream_routed})},
+                                 {Tensor("dispatched", routed)}));
+    Ids inputs = {sent, Weight("up", {a.experts, of_expert_, a.up})};
     if (biased()) inputs.push_back(Weight("up bias", {a.experts, a.up}));
     const TensorId up = Add(Up("ffn up", inputs, {Tensor("up", {a.routed, a.up})}));
-    inputs = {Activation(up, a.routed), Weight("down", {a.experts, a.ffn, hidden_})};
-    if (biased()) inputs.push_back(Weight("down bias", {a.experts, hidden_}));
+    inputs = {Activation(up, a.routed), Weight("down", {a.experts, a.ffn, of_expert_})};
+    if (biased()) inputs.push_back(Weight("down bias", {a.experts, of_expert_}));
     const TensorId down =
         Add(Op("ffn down", GraphOpKind::kMatmul, inputs, {Tensor("down", routed)}));
-    GraphOp combine =
-        Op("combine", GraphOpKind::kElementwise, {down}, {Tensor("combined", {a.stream, hidden_})});
+    GraphOp combine = Op("combine", GraphOpKind::kElementwise, {down},
+                         {Tensor("combined", {a.stream, of_expert_})});
     combine.kept = c_.weighs_activations ? 0 : 1;  // the routers' gradient
     combine.function = "multiply";
-    TensorId result = Add(std::move(combine));
+    TensorId result = FromLatent(Add(std::move(combine)));
     if (c_.shared_ffn > 0) {
       result = Add(Op("expert sum", GraphOpKind::kAdd, {Shared(n), result},
                       {Tensor("expert sum", {a.stream, hidden_})}));
     }
     return Residual("ffn residual", After("ffn post norm", result), x);
+  }
+
+  // Every tensor-parallel rank has these weights whole, for its own tokens (Megatron Core,
+  // transformer/moe/moe_layer.py: fc1_latent_proj, fc2_latent_proj of parallel_mode duplicated).
+  TensorId ToLatent(TensorId n) {
+    if (of_expert_ == hidden_) return n;
+    return Add(Op("latent in", GraphOpKind::kMatmul,
+                  {n, Weight("latent in", {hidden_, of_expert_})},
+                  {Tensor("latent", {out_.axes.stream, of_expert_})}));
+  }
+  TensorId FromLatent(TensorId combined) {
+    if (of_expert_ == hidden_) return combined;
+    return Add(Op("latent out", GraphOpKind::kMatmul,
+                  {combined, Weight("latent out", {of_expert_, hidden_})},
+                  {Tensor("latent out", {out_.axes.stream, hidden_})}));
   }
 
   // Shared experts, to which every token goes, as one feed-forward layer.
@@ -237,6 +253,7 @@ class GraphBuilder : TransformerParts {
   TransformerStack stack_;
   TensorId normalised_ = 0;  // what attention reads
   AxisId depth_ = 0, value_depth_ = 0, choices_ = 0, positions_ = 0;
+  AxisId of_expert_ = 0;  // of what experts are given and give
 };
 
 }  // namespace

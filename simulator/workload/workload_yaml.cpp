@@ -59,6 +59,7 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Bool("post_norms", c.post_norms);
   in.Int("parallel_norms", c.parallel_norms);
   in.Int("shared_ffn", c.shared_ffn);
+  in.Int("expert_latent", c.expert_latent);
   in.Int("latent", c.latent);
   in.Int("query_latent", c.query_latent);
   in.Int("rotary_size", c.rotary_size);
@@ -70,6 +71,7 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Int("experts_every", c.experts_every);
   in.Int("dense_ffn", c.dense_ffn);
   in.Int("further_tokens", c.further_tokens);
+  in.String("further_pattern", c.further_pattern);
   in.Int("window", c.window);
   in.Int("global_every", c.global_every);
   in.Bool("window_pieces", c.window_pieces);

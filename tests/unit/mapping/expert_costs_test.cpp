@@ -53,6 +53,25 @@ Bytes Routed(const PassTimes& times) {
   return Bytes();
 }
 
+// Of 1,024 tokens two copies of a latent of 256 elements of 2 bytes go to experts and back; each of
+// two tensor-parallel ranks has all weights that make latents, and what they give is not reduced.
+TEST(ExpertCostsTest, LatentsGoToExperts) {
+  TransformerConfig c = Model(4);
+  c.expert_latent = 256;
+  ParallelMapping m = Mapping(1, 4);
+  m.expert = 4;
+  EXPECT_EQ(Routed(Times(c, m, GemmsAlone())), Bytes(2 * 1024 * 256 * 2));
+  m = Mapping(2, 2);
+  m.sequence_parallel = true;
+  m.expert_tensor = 1;
+  const auto halves = [&] { return Reductions(Times(c, m, GemmsAlone()), true); };
+  const double latent = halves();
+  const double dense = MappedLayer(c, m).dense();
+  c.expert_latent = 0;
+  EXPECT_EQ(latent, halves());
+  EXPECT_EQ(dense - MappedLayer(c, m).dense(), 2.0 * c.hidden * 256);
+}
+
 // Experts that weigh their activations are sent routers' choices with tokens, 4 bytes for each of 2
 // copies of 1,024, and send their gradients back with the tokens'; results go alone.
 TEST(ExpertCostsTest, ChoicesGoWithTokens) {

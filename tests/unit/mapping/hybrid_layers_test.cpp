@@ -73,6 +73,43 @@ TEST(HybridLayersTest, MemoryIsTheLayersSum) {
               2 * (weights + any.embedding() + any.head()), 4);
 }
 
+// Each of two further tokens takes a layer of attention and one of experts, the output layer and
+// the GEMM that joins, on the last stage alone: its time, what it keeps, its weights.
+TEST(HybridLayersTest, FurtherTokensHaveAPatternOfTheirOwn) {
+  TransformerConfig c = HybridExperts();
+  const ParallelMapping m = Of("pp2 dp1 mb1 gb4");
+  const auto plain = TimePasses(c, m, Cluster());
+  const MemoryLedger first = StageMemoryOf(c, m, 0), last = StageMemoryOf(c, m, 1);
+  c.further_tokens = 2;
+  c.further_pattern = "*E";
+  ASSERT_TRUE(CheckTransformer(c).ok()) << CheckTransformer(c);
+  const auto further = TimePasses(c, m, Cluster());
+  ASSERT_TRUE(plain.ok() && further.ok()) << further.status();
+  double kept = 0, weights = 0;
+  SimTime layers;
+  for (size_t kind = 0; kind < LayerKinds(c); ++kind) {
+    const TransformerConfig own = WithLayerKind(c, kind);
+    const LayerPart part = PartOf(own);
+    const bool has = part == LayerPart::kAttention || part == LayerPart::kExperts;
+    EXPECT_EQ(FurtherLayersOfKind(c, kind), has ? 2 : 0);
+    if (!has) continue;
+    layers += TimePasses(own, m, Cluster())->layer_forward;
+    kept += 2 * LayerStash(own, m, Recompute::kNone);
+    weights += 2 * (MappedLayer(own, m).dense() + MappedLayer(own, m).expert());
+  }
+  EXPECT_EQ(FurtherLayers(c), 4);
+  EXPECT_EQ(further->layer_forward, plain->layer_forward);
+  const SimTime more = further->head_forward - plain->head_forward;
+  const SimTime without_join = plain->head_forward + layers;
+  EXPECT_GT(more, without_join + without_join);
+  EXPECT_LT(more.seconds(), 2 * without_join.seconds() + 2 * plain->head_forward.seconds());
+  const MemoryLedger with = StageMemoryOf(c, m, 1);
+  EXPECT_EQ(StageMemoryOf(c, m, 0).total(), first.total());
+  EXPECT_NEAR(static_cast<double>((with.activations - last.activations).count()), kept, 4);
+  const double join = 2 * 2.0 * c.hidden * c.hidden;
+  EXPECT_NEAR(static_cast<double>((with.weights - last.weights).count()), 2 * (weights + join), 8);
+}
+
 // Recomputed whole, a layer keeps its input, h of 2 bytes a token, whatever it is.
 TEST(HybridLayersTest, FullRecomputationKeepsInputs) {
   const TransformerConfig c = HybridModel();

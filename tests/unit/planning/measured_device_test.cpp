@@ -205,9 +205,9 @@ TEST(MeasuredDeviceTest, SharesAtThePowerLimit) {
   EXPECT_NEAR(gb300.four_bit_share, gb300.eight_bit_share / 2, 1e-9);
 }
 
-// Norms of 16 heads of 64 for each of 16,384 tokens, of queries and of keys: 2 x 16.8 million values
-// of 2 bytes, read and written, at 3,350 GB/s. Kernels that give each row a block of 128 threads
-// take several times that (an H100 has 2,112 at once).
+// Norms of 16 heads of 64 for each of 16,384 tokens, of queries and of keys: 2 x 16.8 million
+// values of 2 bytes, read and written, at 3,350 GB/s. Kernels that give each row a block of 128
+// threads take several times that (an H100 has 2,112 at once).
 TEST(MeasuredDeviceTest, NormsOfHeadsShareBlocks) {
   Accelerator device;
   int64_t devices = 0;

@@ -235,6 +235,13 @@ TEST(LayerPatternTest, Errors) {
   c = HybridExperts();
   c.dense_ffn = 0;
   EXPECT_THAT(ErrorOf(c), HasSubstr("dense_ffn is the width of layers -"));
+  c = HybridModel();
+  c.further_tokens = 1;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("further_pattern ''; further_tokens of a model with"));
+  c.further_pattern = "*E";
+  EXPECT_THAT(ErrorOf(c), HasSubstr("further_pattern '*E'; further_tokens of a model with"));
+  c.further_pattern = "*-";
+  EXPECT_EQ(ErrorOf(c), "");
 }
 
 TEST(LayerPatternTest, YamlAndGraph) {

@@ -27,18 +27,21 @@ using testing::HasSubstr;
 std::string Described(const TransformerConfig& c) {
   return fmt::format(
       "{} hidden {} layers {}+{} heads {}/{} of {} ffn {} vocabulary {} experts {} of {} in {}/{} "
-      "shared {} dense {} every {} of {} gated {} biases {} {} {} tied {} positions {} rotary {} "
+      "shared {} of {} dense {} every {} of {} gated {} biases {} {} {} tied {} positions {} "
+      "rotary {} "
       "norms {} {} {} {} gates {} {} latent {} {} {} {} index {} {} {} window {} {} {} further {} "
+      "'{}' "
       "mixer {} {} {} {} {} {} {} '{}' weights {} {}",
       Name(c.family), c.hidden, c.layers, c.decoder_layers, c.heads, c.kv_heads, c.head_size, c.ffn,
       c.vocabulary, c.top_k, c.experts, c.chosen_groups, c.expert_groups, c.shared_ffn,
-      c.dense_first, c.experts_every, c.dense_ffn, IsGated(c), HasBiases(c), HasQkvBiases(c),
-      HasNormBiases(c), IsTied(c), LearnsPositions(c) ? c.positions : 0, IsRotary(c), c.qk_norm,
-      c.embedding_norm, c.post_norms, c.parallel_norms, c.attention_gate, c.shared_gate, c.latent,
-      c.query_latent, c.rotary_size, c.value_size, c.index_heads, c.index_size, c.index_keys,
-      c.window, c.global_every, c.window_pieces, c.further_tokens, c.state_heads, c.state_head_size,
-      c.state_size, c.state_groups, c.state_convolution, c.state_chunk, c.state_norm, c.pattern,
-      Name(c.weights), Name(c.expert_weights));
+      c.expert_latent, c.dense_first, c.experts_every, c.dense_ffn, IsGated(c), HasBiases(c),
+      HasQkvBiases(c), HasNormBiases(c), IsTied(c), LearnsPositions(c) ? c.positions : 0,
+      IsRotary(c), c.qk_norm, c.embedding_norm, c.post_norms, c.parallel_norms, c.attention_gate,
+      c.shared_gate, c.latent, c.query_latent, c.rotary_size, c.value_size, c.index_heads,
+      c.index_size, c.index_keys, c.window, c.global_every, c.window_pieces, c.further_tokens,
+      c.further_pattern, c.state_heads, c.state_head_size, c.state_size, c.state_groups,
+      c.state_convolution, c.state_chunk, c.state_norm, c.pattern, Name(c.weights),
+      Name(c.expert_weights));
 }
 
 TEST(PublishedConfigTest, SaysWhatShippedModelsSay) {
@@ -95,6 +98,38 @@ TEST(PublishedConfigTest, MptHasNeitherBiasesNorPositions) {
       "attn_config": {"alibi": true, "rope": false}, "torch_dtype": "bfloat16"})");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->workload.ParameterCount(), 6'649'286'656);
+}
+
+// Layers by name are those by letter; of a module for a further token, too. Experts have latents.
+TEST(PublishedConfigTest, NemotronHListsLayersByName) {
+  const auto read = [](const std::string& layers, const std::string& further) {
+    return Read(R"({"model_type": "nemotron_h", "num_hidden_layers": null, )" + layers + ", " +
+                further + R"(, "num_nextn_predict_layers": 1, "hidden_size": 256,
+      "intermediate_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32,
+      "mamba_num_heads": 16, "mamba_head_dim": 32, "ssm_state_size": 32, "n_groups": 4,
+      "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 512,
+      "moe_latent_size": 64, "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 1024,
+      "vocab_size": 1000, "torch_dtype": "bfloat16"})");
+  };
+  const auto letters =
+      read(R"("hybrid_override_pattern": "ME*E")", R"("mtp_hybrid_override_pattern": "*E")");
+  const auto names = read(R"("layers_block_type": ["mamba", "moe", "attention", "moe"])",
+                          R"("mtp_layers_block_type": ["attention", "moe"])");
+  const auto later = read(R"("layers_block_type": ["linear_attention", "moe", "full_attention",
+                             "moe"])",
+                          R"("mtp_layers_block_type": ["full_attention", "moe"])");
+  for (const auto* model : {&letters, &names, &later}) {
+    ASSERT_TRUE(model->ok()) << model->status();
+    const TransformerConfig& c = *(*model)->transformer;
+    EXPECT_EQ(c.layers, 4);
+    EXPECT_EQ(c.pattern, "ME*E");
+    EXPECT_EQ(c.further_pattern, "*E");
+    EXPECT_EQ(c.further_tokens, 1);
+    EXPECT_EQ(c.expert_latent, 64);
+  }
+  const auto unknown =
+      read(R"("layers_block_type": ["mamba", "rwkv"])", R"("mtp_layers_block_type": [])");
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("'rwkv', which is not modelled"));
 }
 
 // phi-2: 2,779,683,840 parameters, as the release holds. Each of 32 layers 12 x 2,560^2, 4 x 2,560

@@ -133,6 +133,8 @@ const std::map<std::string, Published>& Table() {
       {"nemotron-nano-9b-v2", {8.89e9, 0.005e9}},
       {"nemotron-nano-12b-v2", {12.31e9, 0.005e9}},
       {"nemotron-3-nano-30b-a3b", {31.6e9, 0.05e9}},
+      {"nemotron-3-super-120b-a12b", {120.6e9, 0.1e9}},
+      {"nemotron-3-ultra-550b-a55b", {550e9, 1e9}},
       {"nemotron4-15b", {15.6e9, 0.1e9}},
       {"nemotron4-340b", {341e9, 0.5e9}},
       {"opt-125m", {125'239'296}},

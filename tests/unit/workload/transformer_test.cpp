@@ -184,6 +184,29 @@ TEST(TransformerTest, ForwardFlopByHand) {
                    3 * (plain + 2 * s * 2 * 1024 * 4096) + 2 * 1024.0 * 1024 + 2 * s * 1024 * v);
 }
 
+// Experts of latents: up and down 2 x 256 x 4,096 each, of which a token has two; the GEMMs that
+// make a latent of a token and a token of it, 2 x 1,024 x 256; shared ones and the router as
+// before.
+TEST(TransformerTest, ExpertsOfLatents) {
+  constexpr double s = 2048;
+  TransformerConfig c = Gpt(1024, 1, 16);
+  c.biases = false;
+  c.experts = 8;
+  c.top_k = 2;
+  c.shared_ffn = 512;
+  const Workload plain = Build(c);
+  c.expert_latent = 256;
+  const Workload latent = Build(c);
+  EXPECT_EQ(plain.ParameterCount() - latent.ParameterCount(),
+            8 * 2 * (1024 - 256) * 4096 - 2 * 1024 * 256);
+  EXPECT_EQ(plain.ActiveParameterCount() - latent.ActiveParameterCount(),
+            2 * 2 * (1024 - 256) * 4096 - 2 * 1024 * 256);
+  EXPECT_DOUBLE_EQ(plain.ForwardFlop().count() - latent.ForwardFlop().count(),
+                   2 * s * (2 * 2 * (1024 - 256) * 4096 - 2 * 1024 * 256));
+  c.experts = c.top_k = c.shared_ffn = 0;
+  EXPECT_THAT(BuildTransformer(c).status().message(), testing::HasSubstr("expert_latent 256"));
+}
+
 // What the decoder's layers attend to besides themselves comes from the encoder's last norm.
 TEST(TransformerTest, DecodersReadTheEncoder) {
   TransformerConfig t5 = Gpt(1024, 2, 16);
