@@ -31,7 +31,7 @@ HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
     bytes += static_cast<double>(e.bytes.count()) * e.count;
   }
   if (exchanges.empty()) return {};
-  const CollectiveOp op = exchanges.front().op;
+  const CollectiveOp op = exchanges.back().op;
   HeldDevice held = groups_.Held(op, groups_.RanksOf(ShardGroup::kExpert), bytes, time);
   if (SendsOnce(m_.dispatch)) held.multiprocessors = MultiprocessorsOf(m_.dispatch);
   return held;
@@ -50,8 +50,12 @@ double ExpertDispatcher::Tokens() const {
 PassExchanges::List ExpertDispatcher::Exchange(bool to_experts, Bytes routed, bool choices) const {
   switch (m_.dispatch) {
     case ExpertDispatch::kDeepEp:
-    case ExpertDispatch::kHybridEp:
       return SentOnce(to_experts);
+    case ExpertDispatch::kHybridEp: {
+      PassExchanges::List list = SentOnce(to_experts);
+      if (to_experts && choices) list.insert(list.begin(), Routes());
+      return list;
+    }
     case ExpertDispatch::kAllGather:
       return {AllGather(to_experts)};
     default: {
@@ -89,6 +93,16 @@ PassExchange ExpertDispatcher::AllToAll(bool to_experts, double routed) const {
 PassExchange ExpertDispatcher::AllGather(bool to_experts) const {
   const CollectiveOp op = to_experts ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter;
   const double bytes = m_.expert * Tokens() * TokenWidth(to_experts);
+  return {ShardGroup::kExpert, op, groups_.Exchange(ShardGroup::kExpert, op, bytes),
+          WholeBytes(bytes)};
+}
+
+// A byte for every expert and token of the group, which each device needs all of to know what it
+// will be sent; gradients go the ways that are known then (deepseek-ai/DeepEP, hybrid-ep:
+// Executor::allgather_routing_map).
+PassExchange ExpertDispatcher::Routes() const {
+  const double bytes = m_.expert * Tokens() * static_cast<double>(c_.experts);
+  const auto op = CollectiveOp::kAllGather;
   return {ShardGroup::kExpert, op, groups_.Exchange(ShardGroup::kExpert, op, bytes),
           WholeBytes(bytes)};
 }

@@ -47,6 +47,7 @@ class ExpertDispatcher {
   PassExchange AllToAll(bool to_experts, double routed) const;
   PassExchange Choices(double routed) const;
   PassExchange AllGather(bool to_experts) const;
+  PassExchange Routes() const;
   PassExchanges::List SentOnce(bool to_experts) const;
   double TokenWidth(bool to_experts) const;  // bytes of a token on its way
   double Tokens() const;                     // of a device

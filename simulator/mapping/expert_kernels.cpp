@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "simulator/base/dtype.h"
 #include "simulator/cost/operator/element_work.h"
 #include "simulator/mapping/kernel_lists.h"
 
@@ -57,6 +58,10 @@ void ExpertKernels::Apply(const GraphOp& op, KernelList& forward, BackwardWork& 
     return;
   }
   if (op.kind == GraphOpKind::kMatmul) OneByOne(op, forward, backward);
+  if (p_.forms.stepwise_expert_biases) {
+    if (op.name == "ffn down" && op.inputs.size() > 2) AddBiases(op, forward, backward.input);
+    if (op.name == "activation" && l_.clamped()) Clamp(op, forward, backward.input);
+  }
   const bool padded = p_.forms.padded_experts, stepwise = p_.forms.stepwise_choices;
   if (op.name == "router softmax" && (padded || stepwise)) {
     ChooseTokens(op, forward, backward.input);
@@ -89,12 +94,63 @@ void ExpertKernels::OneByOne(const GraphOp& op, KernelList& forward, BackwardWor
   Divide(backward.input);
   Divide(backward.weights);
   if (!p_.forms.sequential_experts || op.name != "ffn down") return;
-  const int64_t each =
-      Count(op.outputs[0]) / std::max<int64_t>(l_.sizes().of(l_.axes().stream_routed), 1);
-  const int64_t n = each * l_.sizes().of(l_.axes().routed);
+  const int64_t n = CountAtExperts(op.outputs[0]);
   const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
   Append(forward, ElementwiseOp{n, n}, dtype);
   Append(backward.input, ElementwiseOp{n, n}, dtype);
+}
+
+int64_t ExpertKernels::CountAtExperts(TensorId id) const {
+  const int64_t each = Count(id) / std::max<int64_t>(l_.sizes().of(l_.axes().stream_routed), 1);
+  return each * l_.sizes().of(l_.axes().routed);
+}
+
+// Of each expert its bias times its tokens' weights, in the 32 bits of these, and the sum with what
+// the GEMM gave; all of them put together, and cast. Backward the cast; of each expert the gradient
+// of what its GEMM gave, cast, that of the product times the weights, whose sum over tokens is the
+// bias's gradient, and times the bias, whose sum over a row is the weight's; all put together.
+void ExpertKernels::AddBiases(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+  const DType own = l_.graph().tensor(op.outputs[0]).dtype, wide = DType::kFloat32;
+  const int64_t experts = l_.sizes().of(l_.axes().experts);
+  const int64_t n = CountAtExperts(op.outputs[0]);
+  const int64_t rows = std::max<int64_t>(l_.sizes().of(l_.axes().routed), 1);
+  const int64_t part = std::max<int64_t>(n / experts, 1), tokens = (rows + experts - 1) / experts;
+  const int64_t width = std::max<int64_t>(n / rows, 1), as_wide = part * ElementSize(own) / 4;
+  ElementwiseOp narrow{n, n}, narrow_part{part, part}, widen{n, n};
+  narrow.output_dtype = narrow_part.output_dtype = own;
+  widen.output_dtype = wide;
+  for (int64_t i = 0; i < experts; ++i) {
+    Append(forward, ElementwiseOp{part, tokens + width}, wide);
+    Append(forward, ElementwiseOp{part, part + as_wide}, wide);
+  }
+  Append(forward, ConcatOp{n, experts}, wide);
+  Append(forward, narrow, wide);
+  Append(backward, widen, own);
+  for (int64_t i = 0; i < experts; ++i) {
+    Append(backward, narrow_part, wide);
+    Append(backward, ElementwiseOp{part, part + tokens}, wide);
+    Append(backward, ReductionOp{width, tokens, true}, wide);
+    Append(backward, ElementwiseOp{part, part + width}, wide);
+    Append(backward, ReductionOp{tokens, width}, wide);
+  }
+  Append(backward, ConcatOp{n, experts}, own);
+}
+
+// Both halves of what a gated activation takes, one from above alone, put together; backward masks
+// of one and of two comparisons, gradients by these, put together.
+void ExpertKernels::Clamp(const GraphOp& op, KernelList& forward, KernelList& backward) const {
+  const DType dtype = l_.graph().tensor(op.outputs[0]).dtype;
+  const int64_t n = Count(op.outputs[0]);
+  ElementwiseOp mask{n, n};
+  mask.output_dtype = DType::kUInt8;
+  for (int half = 0; half < 2; ++half) Append(forward, ElementwiseOp{n, n}, dtype);
+  Append(forward, ConcatOp{2 * n, 2}, dtype);
+  for (int i = 0; i < 3; ++i) Append(backward, mask, dtype);
+  Append(backward, ElementwiseOp{n, 2 * n}, DType::kUInt8);
+  for (int half = 0; half < 2; ++half) {
+    Append(backward, ElementwiseOp{n, n + n / std::max<int64_t>(ElementSize(dtype), 1)}, dtype);
+  }
+  Append(backward, ConcatOp{2 * n, 2}, dtype);
 }
 
 void ExpertKernels::ChooseTokens(const GraphOp& op, KernelList& forward,

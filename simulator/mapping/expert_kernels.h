@@ -25,6 +25,11 @@ class ExpertKernels {
   // One GEMM for each expert that is at home; by software that runs one expert after another
   // results are put together too, and backward the gradients of their inputs.
   void OneByOne(const GraphOp& op, KernelList& forward, BackwardWork& backward) const;
+  // Of KernelForms::stepwise_expert_biases.
+  void AddBiases(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  void Clamp(const GraphOp& op, KernelList& forward, KernelList& backward) const;
+  // Elements of `id` at the device's experts.
+  int64_t CountAtExperts(TensorId id) const;
   void ChooseTokens(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void GatherRows(const GraphOp& op, KernelList& forward, KernelList& backward) const;
   void AddUp(const GraphOp& op, KernelList& forward, KernelList& backward) const;

@@ -51,6 +51,11 @@ struct KernelForms {
   // the second (Transformer Engine on Blackwell with NVTE_CUTEDSL_FUSED_GROUPED_MLP, cuDNN's
   // grouped_gemm_swiglu and grouped_gemm_dswiglu).
   bool fused_experts = false;
+  // Of experts with biases the second GEMM's is multiplied with routers' weights and added in 32
+  // bits, expert by expert, and what they clamp is by kernels before the activation's (Megatron
+  // Core, transformer/moe/experts.py, TEGroupedMLP._apply_bias; fusions/fused_bias_geglu.py,
+  // weighted_bias_quick_geglu_impl; expert_kernels.h). The kernel of fused_experts does all of it.
+  bool stepwise_expert_biases = false;
   // Routers' choices are made by a framework's own kernels, one for each step (Megatron Core
   // without moe_router_fusion; expert_kernels.h).
   bool stepwise_choices = false;

@@ -59,6 +59,7 @@ MappedLayer::MappedLayer(const TransformerConfig& config, const ParallelMapping&
   window_ = {c.window, c.window_pieces,
              static_cast<double>(WindowedLayers(c)) / static_cast<double>(c.layers)};
   tied_ = IsTied(config);
+  clamped_ = c.clamped;
   dtype_ = c.dtype;
   loss_ = LossOf(c, mapping_);
   const OperatorGraph& g = model_->graph;

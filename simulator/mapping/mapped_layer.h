@@ -78,6 +78,7 @@ class MappedLayer {
   const Stash& stash() const;
   DType dtype() const { return dtype_; }
   LossForm loss() const { return loss_; }
+  bool clamped() const { return clamped_; }  // TransformerConfig's
   // Sizes of the weights that GEMMs of one layer train, each size once, without the experts' axis;
   // and of those after the last layer.
   const std::vector<WeightShape>& trained_shapes() const { return trained_shapes_; }
@@ -93,7 +94,7 @@ class MappedLayer {
   double dense_ = 0, expert_ = 0, embedding_ = 0, head_ = 0, trained_ = 0, trained_expert_ = 0;
   int64_t gradient_bytes_ = 0;
   LayerWindow window_;
-  bool one_root_ = true, tied_ = false;
+  bool one_root_ = true, tied_ = false, clamped_ = false;
   DType dtype_ = DType::kUnknown;
   LossForm loss_ = LossForm::kInPlace;
   std::vector<WeightShape> trained_shapes_, head_shapes_;

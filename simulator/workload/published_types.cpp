@@ -170,7 +170,7 @@ void GptOss(Keys& k, Config& c) {
   ReadWindows(k, c, 128, 2);
   ReadExperts(k, c);
   c.qkv_biases.reset();
-  c.biases = true;
+  c.biases = c.clamped = true;
 }
 void Llama4(Keys& k, Config& c) {
   ReadLlama(k, c, {.kv_heads = 8, .head_size = 128});

@@ -98,6 +98,7 @@ struct TransformerConfig {
   bool attention_gate = false;  // of what attention gives, from a GEMM beside queries (Qwen3-Next)
   bool shared_gate = false;     // of what shared experts give, one number a token
   bool embedding_norm = false;  // of the embedding's result
+  bool clamped = false;     // what gated activations take is bounded before (gpt-oss, swiglu_limit)
   bool post_norms = false;  // of what attention and feed-forward layers give, too (Gemma 2, 2024)
   // The feed-forward layer reads what attention reads, not its result (GPT-J, 2021): the same norm
   // of it (1) or its own (2); 0: one after the other. Under tensor parallelism each is reduced by

@@ -216,6 +216,9 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
         "shared_gate with shared_ffn",
         c.name);
   }
+  if (c.clamped && !IsGated(c)) {
+    return InvalidInput("workload '{}': clamped is of gated activations", c.name);
+  }
   FORETRACE_RETURN_IF_ERROR(CheckDepartures(c));
   if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
     return InvalidInput("workload '{}': decoder_layers is for t5, which needs it", c.name);

@@ -56,6 +56,7 @@ void ReadSizes(MapReader& in, TransformerConfig& c) {
   in.Bool("attention_gate", c.attention_gate);
   in.Bool("shared_gate", c.shared_gate);
   in.Bool("embedding_norm", c.embedding_norm);
+  in.Bool("clamped", c.clamped);
   in.Bool("post_norms", c.post_norms);
   in.Int("parallel_norms", c.parallel_norms);
   in.Int("shared_ffn", c.shared_ffn);

@@ -92,6 +92,32 @@ TEST(ExpertCostsTest, ChoicesGoWithTokens) {
   EXPECT_EQ(exchanges(true), std::pair(2L, 0L));
 }
 
+// Of each of 2,048 x 1,024 results of experts: the product written 4 bytes; the sum 4 + 2 read, 4
+// written; put together 8; cast 6. Backward cast 6; of each expert cast 6, products 8 and 8, sums 4
+// and 4; put together 4. Of each of 2,048 x 4,096 numbers that are activated, halves clamped 4 and
+// 4, put together 8; backward masks 3 and 3, 3 and 3, gradients 5 and 5, put together 8.
+TEST(ExpertCostsTest, BiasesOfExpertsStepByStep) {
+  TransformerConfig c = SmallMixture();
+  c.biases = true;
+  const auto more = [&](bool stepwise) {
+    ClusterParameters p = MemoryAlone();
+    p.forms.stepwise_expert_biases = stepwise;
+    const auto times = TimePasses(c, ParallelMapping(), p);
+    EXPECT_TRUE(times.ok()) << times.status();
+    return std::pair(times->layer_forward.seconds(), times->layer_backward.seconds());
+  };
+  const auto plain = more(false), biased = more(true);
+  const double results = 2048.0 * 1024 / 1e9, activated = 2048.0 * 4096 / 1e9;
+  EXPECT_NEAR((biased.first - plain.first) / results, 28, 0.1);
+  EXPECT_NEAR((biased.second - plain.second) / results, 40, 0.1);
+  c.clamped = true;
+  EXPECT_EQ(more(false), plain);
+  EXPECT_NEAR((more(true).first - biased.first) / activated, 16, 0.1);
+  EXPECT_NEAR((more(true).second - biased.second) / activated, 30, 0.1);
+  c.biases = false;
+  EXPECT_NEAR((more(true).first - more(false).first) / activated, 16, 0.1);
+}
+
 // Kernels over 1,024 x 4 numbers of 32 bits that are read and written: 20 forward, 15 backward; of
 // padded experts 27 and 16, beside others.
 TEST(ExpertCostsTest, ChoicesStepByStep) {
@@ -296,14 +322,18 @@ TEST(ExpertCostsTest, DeepEpSendsATokenOnceToEachNode) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].group, ShardGroup::kExpert);
   EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * devices, 1);
-  // Hybrid-EP sends the same copies, by other kernels there and back.
+  // Hybrid-EP sends the same copies, by other kernels there and back; before, four devices gather
+  // a byte of each token and each of 8 experts, backward not again.
   m.dispatch = ExpertDispatch::kHybridEp;
   found = exchanges(8, true);
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), tokens * token * devices, 1);
-  EXPECT_EQ(found[1].bytes, found[0].bytes);
-  EXPECT_NE(found[0].time, found[1].time);
-  EXPECT_EQ(exchanges(2, true).size(), 4u);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].op, CollectiveOp::kAllGather);
+  EXPECT_NEAR(static_cast<double>(found[0].bytes.count()), 4 * tokens * 8, 1);
+  EXPECT_NEAR(static_cast<double>(found[1].bytes.count()), tokens * token * devices, 1);
+  EXPECT_EQ(found[2].bytes, found[1].bytes);
+  EXPECT_NE(found[1].time, found[2].time);
+  EXPECT_EQ(exchanges(8, false).size(), 2u);
+  EXPECT_EQ(exchanges(2, true).size(), 5u);
   m.dispatch = ExpertDispatch::kDeepEp;
   // Tokens in 8 bits with a scale of 4 bytes for 128, results as they are.
   m.dispatch_fp8 = true;

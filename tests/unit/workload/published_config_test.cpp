@@ -29,7 +29,8 @@ std::string Described(const TransformerConfig& c) {
       "{} hidden {} layers {}+{} heads {}/{} of {} ffn {} vocabulary {} experts {} of {} in {}/{} "
       "shared {} of {} dense {} every {} of {} gated {} biases {} {} {} tied {} positions {} "
       "rotary {} "
-      "norms {} {} {} {} gates {} {} latent {} {} {} {} index {} {} {} window {} {} {} further {} "
+      "norms {} {} {} {} gates {} {} clamped {} latent {} {} {} {} index {} {} {} window {} {} {} "
+      "further {} "
       "'{}' "
       "mixer {} {} {} {} {} {} {} '{}' weights {} {}",
       Name(c.family), c.hidden, c.layers, c.decoder_layers, c.heads, c.kv_heads, c.head_size, c.ffn,
@@ -37,10 +38,10 @@ std::string Described(const TransformerConfig& c) {
       c.expert_latent, c.dense_first, c.experts_every, c.dense_ffn, IsGated(c), HasBiases(c),
       HasQkvBiases(c), HasNormBiases(c), IsTied(c), LearnsPositions(c) ? c.positions : 0,
       IsRotary(c), c.qk_norm, c.embedding_norm, c.post_norms, c.parallel_norms, c.attention_gate,
-      c.shared_gate, c.latent, c.query_latent, c.rotary_size, c.value_size, c.index_heads,
-      c.index_size, c.index_keys, c.window, c.global_every, c.window_pieces, c.further_tokens,
-      c.further_pattern, c.state_heads, c.state_head_size, c.state_size, c.state_groups,
-      c.state_convolution, c.state_chunk, c.state_norm, c.pattern, Name(c.weights),
+      c.shared_gate, c.clamped, c.latent, c.query_latent, c.rotary_size, c.value_size,
+      c.index_heads, c.index_size, c.index_keys, c.window, c.global_every, c.window_pieces,
+      c.further_tokens, c.further_pattern, c.state_heads, c.state_head_size, c.state_size,
+      c.state_groups, c.state_convolution, c.state_chunk, c.state_norm, c.pattern, Name(c.weights),
       Name(c.expert_weights));
 }
 
