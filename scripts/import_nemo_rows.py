@@ -29,7 +29,10 @@ NAMES = {"LLAMA3_8B": "llama3-8b", "LLAMA3_70B": "llama3-70b", "LLAMA3.1_405B": 
          "Qwen3_235B_a22B": "qwen3-235b-a22b", "Kimi_K2": "kimi-k2", "Kimi K2": "kimi-k2",
          "GPT OSS 120B": "gpt-oss-120b", "Nemotron_3_Nano": "nemotron-3-nano-30b-a3b",
          "Nemotron V3 Nano 30B": "nemotron-3-nano-30b-a3b",
-         "Nemotron_3_Super": "nemotron-3-super-120b-a12b", "Nemotron_3_Ultra": "nemotron-3-ultra-550b-a55b", "Llama3 8B": "llama3.1-8b", "Llama3 70B": "llama3.1-70b"}
+         "Nemotron_3_Super": "nemotron-3-super-120b-a12b", "Nemotron_3_Ultra": "nemotron-3-ultra-550b-a55b",
+         "Nemotron_3_5_Lightning": "nemotron-3.5-lightning-30b-a3b",
+         "Nemotron V3 Super 120B": "nemotron-3-super-120b-a12b", "Nemotron V3 Ultra 550B": "nemotron-3-ultra-550b-a55b",
+         "Llama3 8B": "llama3.1-8b", "Llama3 70B": "llama3.1-70b"}
 
 
 def cells(line):

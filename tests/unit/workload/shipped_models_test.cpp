@@ -104,6 +104,7 @@ const std::map<std::string, Published>& Table() {
       // Published are 109e9 and 400e9 with the vision encoder, of nearly 0.9e9.
       {"llama4-scout", {108.1e9, 0.5e9}},
       {"llama4-maverick", {400e9, 1.5e9}},
+      {"mamba2-1.3b", {1.34e9, 0.005e9}},
       {"megatron-2.5b", {2.5e9, 0.05e9}},
       {"megatron-8.3b", {8.3e9, 0.05e9}},
       {"mistral-7b", {7'241'732'096}},
@@ -133,6 +134,7 @@ const std::map<std::string, Published>& Table() {
       {"nemotron-nano-9b-v2", {8.89e9, 0.005e9}},
       {"nemotron-nano-12b-v2", {12.31e9, 0.005e9}},
       {"nemotron-3-nano-30b-a3b", {31.6e9, 0.05e9}},
+      {"nemotron-3.5-lightning-30b-a3b", {31.6e9, 0.05e9}},
       {"nemotron-3-super-120b-a12b", {120.6e9, 0.1e9}},
       {"nemotron-3-ultra-550b-a55b", {550e9, 1e9}},
       {"nemotron4-15b", {15.6e9, 0.1e9}},
