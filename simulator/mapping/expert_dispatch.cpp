@@ -31,7 +31,7 @@ HeldDevice ExpertDispatcher::Held(const PassExchanges::List& exchanges) const {
     bytes += static_cast<double>(e.bytes.count()) * e.count;
   }
   if (exchanges.empty()) return {};
-  const CollectiveOp op = exchanges.back().op;
+  const CollectiveOp op = SendsOnce(m_.dispatch) ? CollectiveOp::kAllToAll : exchanges.front().op;
   HeldDevice held = groups_.Held(op, groups_.RanksOf(ShardGroup::kExpert), bytes, time);
   if (SendsOnce(m_.dispatch)) held.multiprocessors = MultiprocessorsOf(m_.dispatch);
   return held;

@@ -25,7 +25,7 @@ ParallelMapping WithoutRecomputation(ParallelMapping mapping);
 int64_t InputsOf(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage,
                  int32_t chunk);
 
-// Of a chunk of the stage in the mean, with one for each module that predicts a further token,
+// Of a chunk of the stage in the mean, with one for each layer of modules for further tokens,
 // which are not recomputed where only some layers are (Megatron Core,
 // transformer/multi_token_prediction.py).
 double MeanInputs(const TransformerConfig& model, const ParallelMapping& mapping, int32_t stage);

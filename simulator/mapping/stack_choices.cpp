@@ -81,7 +81,7 @@ void SetKernels(const StackRelease& release, TransformerConfig& model) {
   model.repeats_keys = release.repeats_keys;
   model.eager = release.eager;
   model.loss = release.loss;
-  if (!release.further_tokens) model.further_tokens = 0;
+  if (!release.further_tokens) WithoutFurtherTokens(model);
 }
 
 LossForm LossOf(const StackRelease& release, const ParallelMapping& m) {

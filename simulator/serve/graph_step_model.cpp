@@ -128,7 +128,7 @@ class GraphStepModel : public StepModel {
   std::optional<Estimate> MeasuredExperts(const TransformerConfig& c,
                                           const RankTokens& tokens) const {
     if (c.experts == 0) return std::nullopt;
-    return costs_->Experts({c.hidden, c.ffn, c.experts, c.top_k,
+    return costs_->Experts({ExpertWidth(c), c.ffn, c.experts, c.top_k,
                             plan_.expert ? 1 : int64_t{plan_.tensor}, plan_.expert_degree(),
                             tokens.all, c.expert_weights});
   }

@@ -98,6 +98,7 @@ absl::Status CheckUniform(const TransformerConfig& model) {
   };
   if (!model.pattern.empty()) return refuse(model.layers, "are one part alone");
   if (model.latent > 0) return refuse(model.layers, "have latent attention");
+  if (model.expert_latent > 0) return refuse(model.layers, "have experts of latents");
   if (const int64_t dense = DenseLayers(model); dense > 0) {
     return refuse(dense, "are dense, the others experts");
   }

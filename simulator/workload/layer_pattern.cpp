@@ -60,15 +60,21 @@ absl::Status CheckLetters(const TransformerConfig& c) {
 }
 
 absl::Status CheckFurther(const TransformerConfig& c) {
-  constexpr size_t kMost = 1000;
+  constexpr int64_t kMost = 100'000;  // layers
   const bool needed = !c.pattern.empty() && c.further_tokens > 0;
   const bool known = std::ranges::all_of(c.further_pattern, [&](char l) { return Has(c, l); });
-  const bool said = !c.further_pattern.empty();
-  if ((said || !needed) && known && c.further_pattern.size() <= kMost) return absl::OkStatus();
-  return InvalidInput(
-      "workload '{}': further_pattern '{}'; further_tokens of a model with a pattern need it: by "
-      "letters of that, which layers a further token's module has",
-      c.name, Excerpt(c.further_pattern, 60));
+  if (needed == c.further_pattern.empty() || !known) {
+    return InvalidInput(
+        "workload '{}': further_pattern '{}'; further_tokens of a model with a pattern need it, "
+        "and "
+        "it these: by letters of that, which layers a further token's module has",
+        c.name, Excerpt(c.further_pattern, 60));
+  }
+  if (c.further_tokens > kMost || FurtherLayers(c) > kMost) {
+    return InvalidInput("workload '{}': modules for further_tokens {} have more than {} layers",
+                        c.name, c.further_tokens, kMost);
+  }
+  return absl::OkStatus();
 }
 
 // What fla's kernels take (ops/gated_delta_rule/chunk_fwd.py, ops/common/chunk_delta_h.py).
@@ -247,6 +253,14 @@ void CutPattern(TransformerConfig& c) {
   if (c.pattern.size() > 1 && c.layers > 0 && c.layers < static_cast<int64_t>(c.pattern.size())) {
     c.pattern.resize(static_cast<size_t>(c.layers));
   }
+  if (!std::ranges::all_of(c.further_pattern, [&](char l) { return Has(c, l); })) {
+    WithoutFurtherTokens(c);
+  }
+}
+
+void WithoutFurtherTokens(TransformerConfig& c) {
+  c.further_tokens = 0;
+  c.further_pattern.clear();
 }
 
 absl::Status CheckPattern(const TransformerConfig& c) {

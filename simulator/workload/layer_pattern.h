@@ -54,8 +54,10 @@ TransformerConfig WithLayerKind(const TransformerConfig& config, size_t kind);
 // What a report says of it: how many layers are what, and what of mixers is assumed.
 std::string PatternNote(const TransformerConfig& config);
 
-// A model cut to its first layers has as much of the pattern.
+// A model cut to its first layers has as much of the pattern; further tokens, where the layers of
+// their modules are among these.
 void CutPattern(TransformerConfig& config);
+void WithoutFurtherTokens(TransformerConfig& config);
 
 // Of a model with its defaults filled in. Errors: letters that are none; a pattern of another
 // length; sizes that are missing or have no layer; what goes with no pattern.

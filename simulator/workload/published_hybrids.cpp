@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simulator/base/utf8.h"
+#include "simulator/workload/layer_pattern.h"
 #include "simulator/workload/published_parts.h"
 
 namespace foretrace {
@@ -78,13 +79,15 @@ void ReadNemotronH(PublishedKeys& k, TransformerConfig& c) {
   ReadLlama(k, c, {.lists_layers = true});
   c.gated = c.rotary = false;
   c.pattern = Letters(k, "hybrid_override_pattern", "layers_block_type");
-  if (c.pattern.empty()) k.Refuse("lacks 'hybrid_override_pattern'");
+  if (c.pattern.empty()) k.Refuse("lacks 'hybrid_override_pattern' or 'layers_block_type'");
   c.further_tokens = k.Size({"num_nextn_predict_layers"}, 0);
   c.further_pattern = Letters(k, "mtp_hybrid_override_pattern", "mtp_layers_block_type");
-  if (c.further_tokens == 0 || c.further_pattern.empty()) {
-    c.further_tokens = 0;
-    c.further_pattern.clear();
+  if (c.further_tokens > 0 && c.further_pattern.empty()) {
+    k.Note(
+        "layers of modules for further tokens are not said (mtp_hybrid_override_pattern), and "
+        "left out");
   }
+  if (c.further_tokens == 0 || c.further_pattern.empty()) WithoutFurtherTokens(c);
   c.state_heads = k.Size({"mamba_num_heads"});
   c.state_head_size = k.Size({"mamba_head_dim"});
   c.state_size = k.Size({"ssm_state_size"});

@@ -98,7 +98,7 @@ struct TransformerConfig {
   bool attention_gate = false;  // of what attention gives, from a GEMM beside queries (Qwen3-Next)
   bool shared_gate = false;     // of what shared experts give, one number a token
   bool embedding_norm = false;  // of the embedding's result
-  bool clamped = false;     // what gated activations take is bounded before (gpt-oss, swiglu_limit)
+  bool clamped = false;         // what experts' gated activations take is bounded (swiglu_limit)
   bool post_norms = false;  // of what attention and feed-forward layers give, too (Gemma 2, 2024)
   // The feed-forward layer reads what attention reads, not its result (GPT-J, 2021): the same norm
   // of it (1) or its own (2); 0: one after the other. Under tensor parallelism each is reduced by
@@ -145,9 +145,9 @@ struct TransformerConfig {
   // has training but where the sequence is divided (context parallelism).
   int64_t window = 0, global_every = 0;
   bool window_pieces = false;
-  // Modules after the last layer that predict further tokens, each a layer, a GEMM that joins
-  // its two inputs, and the shared output layer (DeepSeek-V3, 2024, section 2.2). Their weights are
-  // no part of the published count.
+  // Modules after the last layer that predict further tokens, each a layer (or
+  // those of `further_pattern`), a GEMM that joins its two inputs, and the shared output layer
+  // (DeepSeek-V3, 2024, section 2.2). Their weights are no part of the published count.
   int64_t further_tokens = 0;
   // Of a model with a pattern, which layers each of these modules has, by the same letters. Of
   // modules that share their weights each is counted with its own.

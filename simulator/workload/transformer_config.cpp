@@ -91,6 +91,7 @@ namespace {
 // No published model comes near these; they keep every product below inside 63 bits.
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 100'000;
+constexpr int64_t kMaxExperts = int64_t{1} << 16;
 
 // Latent attention and layers that differ.
 absl::Status CheckDepartures(const TransformerConfig& c) {
@@ -194,8 +195,10 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
     return InvalidInput("workload '{}': heads {} is not a multiple of kv_heads {}", c.name, c.heads,
                         c.kv_heads);
   }
-  if (c.experts < 0 || c.experts > kMaxSize || (c.experts > 0) != (c.top_k > 0) ||
-      c.top_k > c.experts) {
+  if (c.experts > kMaxExperts) {
+    return InvalidInput("workload '{}': more than {} experts", c.name, kMaxExperts);
+  }
+  if (c.experts < 0 || (c.experts > 0) != (c.top_k > 0) || c.top_k > c.experts) {
     return InvalidInput("workload '{}': top_k {} must be between 1 and experts {}", c.name, c.top_k,
                         c.experts);
   }
@@ -216,8 +219,8 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
         "shared_gate with shared_ffn",
         c.name);
   }
-  if (c.clamped && !IsGated(c)) {
-    return InvalidInput("workload '{}': clamped is of gated activations", c.name);
+  if (c.clamped && !(IsGated(c) && c.experts > 0)) {
+    return InvalidInput("workload '{}': clamped is of gated activations of experts", c.name);
   }
   FORETRACE_RETURN_IF_ERROR(CheckDepartures(c));
   if ((c.family == TransformerFamily::kT5) != (c.decoder_layers > 0)) {
@@ -230,6 +233,7 @@ absl::Status CheckTransformer(const TransformerConfig& c) {
        size(c.sequence) * size(c.heads) * size(c.head_size) * 160,
        size(c.sequence) * size(c.vocabulary) * 160, size(c.sequence) * size(c.ffn) * copies * 160,
        size(c.sequence) * size(c.expert_latent) * copies * 160,
+       4 * size(c.hidden) * size(c.shared_ffn + c.expert_latent),
        copies * 4 * size(std::max(c.hidden, c.expert_latent)) * size(c.ffn)});
   if (largest > 1e18 / size(c.layers + c.decoder_layers)) {
     return InvalidInput("workload '{}': its sizes exceed 1e18 bytes or parameters in all", c.name);

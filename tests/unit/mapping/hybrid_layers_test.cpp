@@ -107,6 +107,16 @@ TEST(HybridLayersTest, FurtherTokensHaveAPatternOfTheirOwn) {
   EXPECT_EQ(StageMemoryOf(c, m, 0).total(), first.total());
   EXPECT_NEAR(static_cast<double>((with.activations - last.activations).count()), kept, 4);
   const double join = 2 * 2.0 * c.hidden * c.hidden;
+  // Each of two layers of attention and of experts, two output layers and joins more.
+  double flop = 2 * 3 * 2.0 * 64 * c.hidden * (c.vocabulary + 2.0 * c.hidden);
+  const auto of_pattern = [&](const std::string& pattern) {
+    TransformerConfig own = HybridExperts();
+    own.pattern = pattern;
+    own.layers = static_cast<int64_t>(pattern.size());
+    return ModelFlopOf(own).count();
+  };
+  flop += 2 * (of_pattern("MEM*-EME*E") - of_pattern("MEM*-EME"));
+  EXPECT_NEAR((ModelFlopOf(c).count() - of_pattern("MEM*-EME")) / flop, 1, 1e-9);
   EXPECT_NEAR(static_cast<double>((with.weights - last.weights).count()), 2 * (weights + join), 8);
 }
 

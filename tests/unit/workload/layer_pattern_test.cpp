@@ -242,6 +242,26 @@ TEST(LayerPatternTest, Errors) {
   EXPECT_THAT(ErrorOf(c), HasSubstr("further_pattern '*E'; further_tokens of a model with"));
   c.further_pattern = "*-";
   EXPECT_EQ(ErrorOf(c), "");
+  c.further_tokens = 50'001;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("further_tokens 50001 have more than 100000 layers"));
+  c.further_tokens = 0;
+  EXPECT_THAT(ErrorOf(c), HasSubstr("further_pattern '*-'"));
+}
+
+// Modules for further tokens whose layers a cut model has none of are gone.
+TEST(LayerPatternTest, CutModelsAndFurtherTokens) {
+  TransformerConfig c = HybridModel("M-M*-M*-");
+  c.further_tokens = 1;
+  c.further_pattern = "*-";
+  c.layers = 4;
+  CutPattern(c);
+  EXPECT_EQ(c.pattern, "M-M*");
+  EXPECT_EQ(FurtherLayers(c), 2);
+  EXPECT_EQ(ErrorOf(c), "");
+  c.layers = 3;
+  CutPattern(c);
+  EXPECT_EQ(c.further_tokens, 0);
+  EXPECT_EQ(ErrorOf(c), "");
 }
 
 TEST(LayerPatternTest, YamlAndGraph) {
