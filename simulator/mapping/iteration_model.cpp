@@ -1,11 +1,13 @@
 #include "simulator/mapping/iteration_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "simulator/base/error.h"
+#include "simulator/base/real_sizes.h"
 #include "simulator/base/status_macros.h"
 #include "simulator/mapping/cpu_costs.h"
 #include "simulator/mapping/device_spread.h"
@@ -212,10 +214,32 @@ absl::StatusOr<PassTimes> IterationModel::OfLayers(const ParallelMapping& mappin
   return times;
 }
 
+namespace {
+
+// That times in picoseconds hold the iteration, with room for sums of several.
+absl::Status CheckLength(const TransformerConfig& model, const ParallelMapping& mapping,
+                         const PassTimes& passes) {
+  constexpr double kMostSeconds = 1e6;
+  const auto both = [](const PassTimes& p) {
+    return p.layer_forward.seconds() + p.layer_backward.seconds();
+  };
+  double longest = both(passes);
+  for (const auto& kind : passes.others) longest = std::max(longest, both(*kind));
+  const double layers = AsDouble(model.layers + FurtherLayers(model));
+  const double each = longest * layers + passes.head_forward.seconds() +
+                      passes.head_backward.seconds() + passes.embedding_backward.seconds();
+  if (each * AsDouble(mapping.chunk_microbatches()) <= kMostSeconds) return absl::OkStatus();
+  return Infeasible("mapping {}: an iteration would take over {} days, which is not covered",
+                    ToString(mapping), std::llround(kMostSeconds / 86'400));
+}
+
+}  // namespace
+
 absl::StatusOr<IterationEstimate> IterationModel::Estimate(const ParallelMapping& mapping) const {
   IterationEstimate out;
   FORETRACE_ASSIGN_OR_RETURN(out.passes, Passes(mapping));
   const PassTimes& passes = out.passes;
+  FORETRACE_RETURN_IF_ERROR(CheckLength(model(), mapping, passes));
   const MappedLine line = LineOf(model(), mapping, passes);
   FORETRACE_ASSIGN_OR_RETURN(const LineTiming timing, TimeOf(model(), mapping, passes, line));
   out.pipeline = timing.end;

@@ -37,6 +37,7 @@ class StageWalk {
       activations_.push_back(ChunkStash(layers, m, stage, c));
     }
     logits_ = LogitMemoryOf(model, m);
+    logits_.kept *= AsDouble(1 + model.further_tokens);
     embedding_ = EmbeddingGradientOf(layers, m, stage);
   }
 

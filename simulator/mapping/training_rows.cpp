@@ -56,7 +56,12 @@ absl::StatusOr<std::optional<TransformerConfig>> FindModel(const Fields& f,
 // Fewer layers than the model has are its first ones.
 void ReadPattern(const std::optional<TransformerConfig>& known, TrainingRow& row) {
   if (row.config.pattern.empty()) return;
+  const int64_t further = row.config.further_tokens;
   CutPattern(row.config);
+  if (row.config.further_tokens < further) {
+    row.notes.push_back(
+        "modules for further tokens, whose layers these have none of, are left out");
+  }
   if (row.config.layers < known->layers) {
     row.notes.push_back(fmt::format("the model's first {} layers of {}, {}", row.config.layers,
                                     known->layers, row.config.pattern));

@@ -94,6 +94,7 @@ void ReadNemotronH(PublishedKeys& k, TransformerConfig& c) {
   c.state_groups = k.Size({"n_groups", "mamba_n_groups"});
   c.state_convolution = k.Size({"conv_kernel"}, c.state_convolution);
   c.state_chunk = k.Size({"chunk_size"}, c.state_chunk);
+  if (k.Word({"mamba_ssm_cache_dtype"}, "") == "float32") c.state_bits = 32;
   if (c.pattern.find('E') == std::string::npos) return;
   ReadExperts(k, c);
   c.ffn = k.Size({"moe_intermediate_size"});

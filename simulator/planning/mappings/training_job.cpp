@@ -272,6 +272,12 @@ absl::Status AssumeSoftware(const TrainingJobOptions& options, const Accelerator
     }
     Compile(release);
   }
+  if (model.further_tokens > 0 && !release.further_tokens) {
+    job.notes.push_back(
+        fmt::format("{} does not predict further tokens of {}: its modules for "
+                    "them are left out",
+                    job.software->Text(), model.name));
+  }
   SetKernels(release, model);
   // One model for all mappings, so that search and generate agree.
   PadVocabulary(release, job.cluster.devices_per_node, model);

@@ -13,6 +13,7 @@
 #include "simulator/mapping/mapped_line.h"
 #include "simulator/mapping/mapping_file.h"
 #include "simulator/mapping/memory_model.h"
+#include "simulator/mapping/memory_timeline.h"
 #include "simulator/mapping/scan_kernels.h"
 #include "simulator/mapping/trained_flop.h"
 #include "simulator/workload/workload_yaml.h"
@@ -107,6 +108,9 @@ TEST(HybridLayersTest, FurtherTokensHaveAPatternOfTheirOwn) {
   EXPECT_EQ(StageMemoryOf(c, m, 0).total(), first.total());
   EXPECT_NEAR(static_cast<double>((with.activations - last.activations).count()), kept, 4);
   const double join = 2 * 2.0 * c.hidden * c.hidden;
+  const auto over_time = MemoryOverTime(c, m, *further);
+  ASSERT_TRUE(over_time.ok()) << over_time.status();
+  EXPECT_EQ(over_time->back().peak.logits, with.logits);
   // Each of two layers of attention and of experts, two output layers and joins more.
   double flop = 2 * 3 * 2.0 * 64 * c.hidden * (c.vocabulary + 2.0 * c.hidden);
   const auto of_pattern = [&](const std::string& pattern) {
@@ -118,6 +122,18 @@ TEST(HybridLayersTest, FurtherTokensHaveAPatternOfTheirOwn) {
   flop += 2 * (of_pattern("MEM*-EME*E") - of_pattern("MEM*-EME"));
   EXPECT_NEAR((ModelFlopOf(c).count() - of_pattern("MEM*-EME")) / flop, 1, 1e-9);
   EXPECT_NEAR(static_cast<double>((with.weights - last.weights).count()), 2 * (weights + join), 8);
+}
+
+// 2^17 micro-batches of two further tokens with 50,000 layers of attention each are longer than
+// what 64 bits hold of picoseconds.
+TEST(HybridLayersTest, IterationsOfWeeksAreRefused) {
+  TransformerConfig c = HybridExperts();
+  const ParallelMapping m = Of("pp1 dp1 mb1 gb131072");
+  EXPECT_TRUE(IterationModel(c, Cluster()).Estimate(m).ok());
+  c.further_tokens = 2;
+  c.further_pattern = std::string(50'000, '*');
+  EXPECT_THAT(std::string(IterationModel(c, Cluster()).Estimate(m).status().message()),
+              HasSubstr("over 12 days"));
 }
 
 // Recomputed whole, a layer keeps its input, h of 2 bytes a token, whatever it is.

@@ -109,7 +109,7 @@ TEST(PublishedConfigTest, NemotronHListsLayersByName) {
       "intermediate_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 32,
       "mamba_num_heads": 16, "mamba_head_dim": 32, "ssm_state_size": 32, "n_groups": 4,
       "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 512,
-      "moe_latent_size": 64, "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 1024,
+      "moe_latent_size": 64, "mamba_ssm_cache_dtype": "float32", "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 1024,
       "vocab_size": 1000, "torch_dtype": "bfloat16"})");
   };
   const auto letters =
@@ -127,6 +127,7 @@ TEST(PublishedConfigTest, NemotronHListsLayersByName) {
     EXPECT_EQ(c.further_pattern, "*E");
     EXPECT_EQ(c.further_tokens, 1);
     EXPECT_EQ(c.expert_latent, 64);
+    EXPECT_EQ(c.state_bits, 32);
   }
   const auto unknown =
       read(R"("layers_block_type": ["mamba", "rwkv"])", R"("mtp_layers_block_type": [])");
