@@ -30,6 +30,11 @@ bool Has(const TransformerConfig& c, char letter) {
   return c.pattern.find(letter) != std::string::npos;
 }
 
+// All that modules for further tokens have.
+bool HasFurtherLayers(const TransformerConfig& c) {
+  return std::ranges::all_of(c.further_pattern, [&](char letter) { return Has(c, letter); });
+}
+
 char LetterOfKind(const TransformerConfig& c, size_t kind) {
   for (const auto& entry : kLetters) {
     if (Has(c, entry.first) && kind-- == 0) return entry.first;
@@ -62,12 +67,10 @@ absl::Status CheckLetters(const TransformerConfig& c) {
 absl::Status CheckFurther(const TransformerConfig& c) {
   constexpr int64_t kMost = 100'000;  // layers
   const bool needed = !c.pattern.empty() && c.further_tokens > 0;
-  const bool known = std::ranges::all_of(c.further_pattern, [&](char l) { return Has(c, l); });
-  if (needed == c.further_pattern.empty() || !known) {
+  if (needed == c.further_pattern.empty() || !HasFurtherLayers(c)) {
     return InvalidInput(
         "workload '{}': further_pattern '{}'; further_tokens of a model with a pattern need it, "
-        "and "
-        "it these: by letters of that, which layers a further token's module has",
+        "and it these: by letters of that, which layers a further token's module has",
         c.name, Excerpt(c.further_pattern, 60));
   }
   if (c.further_tokens > kMost || FurtherLayers(c) > kMost) {
@@ -253,9 +256,7 @@ void CutPattern(TransformerConfig& c) {
   if (c.pattern.size() > 1 && c.layers > 0 && c.layers < static_cast<int64_t>(c.pattern.size())) {
     c.pattern.resize(static_cast<size_t>(c.layers));
   }
-  if (!std::ranges::all_of(c.further_pattern, [&](char l) { return Has(c, l); })) {
-    WithoutFurtherTokens(c);
-  }
+  if (!HasFurtherLayers(c)) WithoutFurtherTokens(c);
 }
 
 void WithoutFurtherTokens(TransformerConfig& c) {
